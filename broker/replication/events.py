@@ -1,0 +1,209 @@
+"""What goes into a replica's state machine and what comes out of it.
+
+A :class:`~broker.replication.replica.Replica` is fed events (``step``) and hands back effects.
+The one who feeds it (the server, or the simulator) carries the effects out *in the order given*,
+before it feeds the next event: ``Truncate`` and ``Append`` touch the log, then ``WriteIsr`` goes
+to ZooKeeper, then ``Respond`` leaves. That order is the durability rule: nothing is answered that
+is not in the log (in the operating system's hands, as Kafka's default is; fsync is the log's
+business, ``log.flush.interval.*``).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kio.schema.errors import ErrorCode
+
+from broker.types import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Millis,
+    Offset,
+    ZkVersion,
+)
+
+
+class Batch(Protocol):
+    """A record batch, seen from outside: how many offsets it spans and where it stands."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the batch's last record (``base_offset + last_offset_delta + 1``)."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch of the leader that appended it (partitionLeaderEpoch of the batch header)."""
+
+
+# --- events ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsr:
+    """The controller's word on this partition (LeaderAndIsr request, one partition of it)."""
+
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    zk_version: ZkVersion
+    now: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produce:
+    """A client's batches for this partition, already validated (CRC, size, magic).
+
+    ``request`` is the caller's token; exactly one :class:`Respond` will carry it back, at once or
+    later. ``deadline`` bounds the wait of acks=-1.
+    """
+
+    request: int
+    batches: tuple[Batch, ...]
+    acks: int
+    deadline: Millis
+    now: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerFetch:
+    """A follower fetched from ``offset``: everything below it is in that follower's log."""
+
+    replica: BrokerId
+    offset: Offset
+    log_start_offset: Offset
+    now: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The leader's answer to this follower's fetch, for the epoch in which it was asked."""
+
+    leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    batches: tuple[Batch, ...]
+    high_watermark: Offset
+    log_start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEndOffset:
+    """The leader's answer to OffsetForLeaderEpoch, asked in ``current_leader_epoch``.
+
+    ``leader_epoch`` is the largest epoch the leader knows that is not above the one asked for,
+    ``end_offset`` where it ended; both -1 when the leader knows none (KIP-101, KIP-279).
+    """
+
+    current_leader_epoch: LeaderEpoch
+    leader_epoch: LeaderEpoch
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrWritten:
+    """ZooKeeper took the ISR that :class:`WriteIsr` asked for; the znode now has ``zk_version``."""
+
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    zk_version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrWriteFailed:
+    """The ISR write did not happen, or nobody knows.
+
+    ``conflict``: the znode has another version (the controller wrote it): wait for the
+    controller's word. Otherwise (connection lost) the write is tried again.
+    """
+
+    leader_epoch: LeaderEpoch
+    conflict: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Time passed. Expires acks=-1 waits, and shrinks the ISR when a check is due."""
+
+    now: Millis
+
+
+Event = (
+    LeaderAndIsr
+    | Produce
+    | FollowerFetch
+    | Fetched
+    | EpochEndOffset
+    | IsrWritten
+    | IsrWriteFailed
+    | Tick
+)
+
+
+# --- effects --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """Cut the log so that ``offset`` is its end (leader-epoch-checkpoint likewise)."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateFully:
+    """Throw the whole log away and begin anew at ``offset`` (fetch offset out of range)."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Append batches at ``base_offset``.
+
+    On a leader the log sets base offset and ``leader_epoch`` in the batch headers; on a follower
+    ``leader_epoch`` is None and the batches are stored as they came.
+    """
+
+    batches: tuple[Batch, ...]
+    base_offset: Offset
+    leader_epoch: LeaderEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartEpoch:
+    """A new leader notes where its epoch begins (leader-epoch-checkpoint), before any append."""
+
+    leader_epoch: LeaderEpoch
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteIsr:
+    """Write this ISR to the partition's state znode, if its version is still ``zk_version``."""
+
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    zk_version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermark:
+    """The high watermark moved: waiting consumers and fetching followers may be answered."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Respond:
+    """Answer the produce request ``request``. ``base_offset`` is -1 with an error."""
+
+    request: int
+    error: ErrorCode
+    base_offset: Offset
+
+
+Effect = Truncate | TruncateFully | Append | StartEpoch | WriteIsr | HighWatermark | Respond

@@ -1,0 +1,39 @@
+"""Names of the things every part of the broker talks about.
+
+Integers that mean different things have different types, so that an offset is never passed where
+an epoch is meant. All of them are plain ``int`` at run time.
+"""
+
+from typing import NamedTuple, NewType
+
+Offset = NewType("Offset", int)
+"""Position of a record in a partition's log, from 0."""
+
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Generation of a partition's leadership; grows by one with every new leader. -1: unknown."""
+
+ControllerEpoch = NewType("ControllerEpoch", int)
+"""Generation of the controller, from ``/controller_epoch``."""
+
+BrokerId = NewType("BrokerId", int)
+"""``broker.id``; also the replica id, since a broker holds at most one replica of a partition."""
+
+ZkVersion = NewType("ZkVersion", int)
+"""Version of a znode, for conditional writes. Kafka calls that of a partition state its
+partition epoch."""
+
+Millis = NewType("Millis", int)
+"""A moment or a span in milliseconds of whatever clock the caller feeds in."""
+
+NO_LEADER = BrokerId(-1)
+NO_EPOCH = LeaderEpoch(-1)
+
+
+class TopicPartition(NamedTuple):
+    """A partition, e.g. ``TopicPartition("orders", 0)``; prints as ``orders-0``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

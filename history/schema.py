@@ -1,0 +1,150 @@
+"""The record schema: what a run leaves behind, as Parquet tables.
+
+Every table is a set of files ``<table>.<anything>.parquet`` in one directory, ``runs/<n>/history``.
+A file is complete or not there at all (written aside, then renamed), so that whatever ends a run,
+what was recorded stays readable. Times are nanoseconds of the Unix epoch, read from the clock of
+the machine that runs the harness.
+
+``sends`` and ``log`` files hold one partition of one topic each: its name is in theirs
+(``sends.<topic>.<partition>.<writer>.parquet``), so that a checker may reconcile partition by
+partition without a shuffle.
+"""
+
+from enum import StrEnum
+
+import pyarrow as pa
+
+
+class SendType(StrEnum):
+    """Jepsen's four words for an operation on its way."""
+
+    INVOKE = "invoke"
+    """Handed to the client library."""
+    OK = "ok"
+    """Acknowledged. With acks=0 the client's own word."""
+    FAIL = "fail"
+    """Certainly not in the log, whatever happens."""
+    INFO = "info"
+    """Nobody knows."""
+
+
+def _dictionary() -> pa.DataType:
+    return pa.dictionary(pa.int32(), pa.string())
+
+
+SENDS = pa.schema(
+    [
+        pa.field("cell", _dictionary(), nullable=False),
+        pa.field("topic", _dictionary(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("producer", pa.int32(), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("type", _dictionary(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64()),
+        pa.field("error", _dictionary()),
+    ]
+)
+"""One row an event of a send. (cell, producer, sequence) names the record and is unique: an
+``invoke`` row, then at most one of ``ok``, ``fail``, ``info``. ``offset``: of an ok, null where the
+client was told none (acks=0). ``error``: Kafka's error name, of a fail or an info."""
+
+LOG = pa.schema(
+    [
+        pa.field("topic", _dictionary(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("cell", _dictionary()),
+        pa.field("producer", pa.int32()),
+        pa.field("sequence", pa.int64()),
+    ]
+)
+"""The final read: one row a record, in offset order. ``timestamp``: of the record, milliseconds.
+cell, producer and sequence are null where the payload is none of ours or was damaged."""
+
+READS = pa.schema(
+    [
+        pa.field("topic", _dictionary(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("log_end_offset", pa.int64()),
+        pa.field("records", pa.int64(), nullable=False),
+        pa.field("complete", pa.bool_(), nullable=False),
+        pa.field("error", pa.string()),
+    ]
+)
+"""One row a partition of the final read: the bounds it was given, how many records it got, and
+whether it got from one to the other."""
+
+CELLS = pa.schema(
+    [
+        pa.field("cell", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partitions", pa.int32(), nullable=False),
+        pa.field("replication_factor", pa.int32(), nullable=False),
+        pa.field("acks", pa.string(), nullable=False),
+        pa.field("min_insync_replicas", pa.int32(), nullable=False),
+        pa.field("unclean_leader_election", pa.bool_(), nullable=False),
+        pa.field("enable_idempotence", pa.bool_(), nullable=False),
+        pa.field("max_in_flight", pa.int32(), nullable=False),
+        pa.field("minimum_acked", pa.int64(), nullable=False),
+    ]
+)
+"""The cells of the run, written before the first send. ``acks``: ``0``, ``1`` or ``all``.
+``minimum_acked``: fewer acked records than this are too little evidence for a ``pass``."""
+
+FAULTS = pa.schema(
+    [
+        pa.field("fault_id", pa.int32(), nullable=False),
+        pa.field("fault", pa.string(), nullable=False),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("target", pa.string(), nullable=False),
+        pa.field("resolved", pa.string()),
+        pa.field("proven", pa.bool_()),
+        pa.field("evidence", pa.string()),
+    ]
+)
+"""What the nemesis did, one row an event: ``inject`` (about to), ``injected``, ``verified`` (with
+``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``failed``. ``target``: the
+expression; ``resolved``: JSON of the servers it stood for and why; ``evidence``: JSON of what was
+observed."""
+
+CLUSTER = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("leader", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", pa.list_(pa.int32())),
+        pa.field("controller_epoch", pa.int32()),
+        pa.field("broker", pa.int32()),
+    ]
+)
+"""What was seen to change in ZooKeeper. ``kind``: ``partition`` (leader, epoch, ISR),
+``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``."""
+
+PHASES = pa.schema(
+    [
+        pa.field("phase", pa.string(), nullable=False),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("detail", pa.string()),
+    ]
+)
+"""The steps of the run, ``start`` and ``end`` or ``failed`` of each: deploy, ready, workload,
+faults, heal, recover, flush, final-read, collect, teardown."""
+
+TABLES: dict[str, pa.Schema] = {
+    "sends": SENDS,
+    "log": LOG,
+    "reads": READS,
+    "cells": CELLS,
+    "faults": FAULTS,
+    "cluster": CLUSTER,
+    "phases": PHASES,
+}

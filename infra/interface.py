@@ -1,0 +1,247 @@
+"""Where things run: what the rest of the harness may ask of a machine, whatever kind it is.
+
+A :class:`Backend` makes nodes and the network between them; a :class:`Node` runs processes and
+hands over files. A backend lists its capabilities; what needs more is refused before anything is
+deployed. Everything here is synchronous; callers that want parallelism use threads.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+
+class Capability(StrEnum):
+    """What some backends can do and others cannot."""
+
+    SIGNALS = "signals"
+    """Send any signal to a process (SIGKILL, SIGSTOP, SIGCONT, ...)."""
+
+    CUT_LINKS = "cut-links"
+    """Silently drop packets from one node to another, in that direction alone, for open
+    connections too."""
+
+    SLOW_LINKS = "slow-links"
+    """Delay packets between nodes."""
+
+    LOSE_UNSYNCED_WRITES = "lose-unsynced-writes"
+    """Give a node a disk that forgets what was not fsynced, as at a power failure."""
+
+
+class ProcessState(StrEnum):
+    """State of a process as the operating system tells it."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    """SIGSTOPped (state T)."""
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to start on a node. Never passed through a shell.
+
+    Attributes:
+        name: What the process is called in logs and errors; its output goes to ``<name>.log``.
+        argv: Program and arguments.
+        env: Added to the node's own environment.
+        directory: Working directory on the node; the node's own by default.
+    """
+
+    name: str
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    directory: PurePosixPath | None = None
+
+
+class Process(Protocol):
+    """A started process, known by its id (never by its command line)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def pid(self) -> int:
+        """Process id in the node's own numbering."""
+
+    def state(self) -> ProcessState: ...
+
+    def exit_code(self) -> int | None:
+        """Exit status, negative for a signal as in ``subprocess``; None while it lives."""
+
+    def signal(self, signal_number: int) -> None:
+        """Send a signal. Raises ProcessLookupError when it has exited."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, at most ``timeout`` seconds (TimeoutError); its exit status."""
+
+
+class Node(Protocol):
+    """One machine of the cluster: a namespace, a container or a host."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """IP address at which the other nodes and the harness reach it."""
+
+    @property
+    def directory(self) -> PurePosixPath:
+        """A writable directory of the node's own, empty at first."""
+
+    @property
+    def log_directory(self) -> PurePosixPath:
+        """Where process output goes (``<name>.log``)."""
+
+    def start(self, command: Command) -> Process: ...
+
+    def write(self, path: PurePosixPath, content: bytes) -> None:
+        """Write a file, making its directories."""
+
+    def read(self, path: PurePosixPath) -> bytes: ...
+
+    def fetch(self, source: PurePosixPath, target: Path) -> None:
+        """Copy a file or a whole directory from the node to this machine."""
+
+
+class Backend(Protocol):
+    """A kind of place where clusters run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    def node(self, name: str) -> Node:
+        """The node of that name, made at first asking. ``name``: ``[a-z][a-z0-9-]*``."""
+
+    def cut(self, source: Node, target: Node) -> None:
+        """Drop every packet from ``source`` to ``target`` from now on. Idempotent."""
+
+    def heal(self, source: Node, target: Node) -> None:
+        """Undo :meth:`cut`. Idempotent."""
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        """Whether a new TCP connection from ``source`` to ``target``:``port`` succeeds, tried for
+        real from inside ``source``; at most ``timeout`` seconds."""
+
+    def close(self) -> None:
+        """Stop every process and remove whatever was made. Idempotent."""
+
+
+# --- what is deployed ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """What ZooKeeper says of one partition."""
+
+    topic: str
+    partition: int
+    leader: int
+    """Broker id; -1 without a leader."""
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    leader_epoch: int
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What ZooKeeper says of the cluster at one moment.
+
+    Attributes:
+        brokers: Registered broker ids with the ZooKeeper session that holds each registration.
+        controller: Broker id of the controller, None while there is none.
+        controller_epoch: As in ``/controller_epoch``; 0 before the first controller.
+        partitions: By (topic, partition).
+    """
+
+    brokers: Mapping[int, int]
+    controller: int | None
+    controller_epoch: int
+    partitions: Mapping[tuple[str, int], PartitionView]
+
+
+class Server(Protocol):
+    """One server process of the system under test, on a node of its own: a broker or a
+    ZooKeeper server. Started again after it was killed, it keeps its data."""
+
+    @property
+    def name(self) -> str:
+        """``broker-1``, ``zookeeper-1``."""
+
+    @property
+    def id(self) -> int:
+        """``broker.id``, or ZooKeeper's ``myid``."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def port(self) -> int:
+        """Port it serves its clients on."""
+
+    @property
+    def process(self) -> Process:
+        """The process last started."""
+
+    def start(self) -> Process:
+        """Start it (again). Does not wait until it serves."""
+
+
+class System(Protocol):
+    """The cluster under test, deployed on a backend."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def brokers(self) -> Sequence[Server]: ...
+
+    @property
+    def zookeepers(self) -> Sequence[Server]: ...
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Kafka's ``bootstrap.servers``."""
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """Kafka's ``zookeeper.connect``."""
+
+    @property
+    def zookeeper_session_timeout_ms(self) -> int:
+        """The session timeout in force (``zookeeper.session.timeout.ms``), for deriving waits."""
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        """``replica.lag.time.max.ms`` in force, for deriving waits."""
+
+    def deploy(self) -> None:
+        """Start every server and wait until each is registered and serves; raises
+        DeploymentError with what did not come up and the tail of its log."""
+
+    def view(self) -> ClusterView:
+        """Read from ZooKeeper now. Raises ViewUnavailable when ZooKeeper does not answer."""
+
+    def replica_directories(self, broker: Server) -> PurePosixPath:
+        """The broker's ``log.dirs``, with one directory per replica."""
+
+    def close(self) -> None:
+        """Stop every server, gently first. Idempotent."""
+
+
+class InfraError(Exception):
+    """The infrastructure failed, through no fault of the system under test."""
+
+
+class DeploymentError(InfraError):
+    """A server did not come up."""
+
+
+class ViewUnavailable(InfraError):  # noqa: N818 - a state of affairs, not a defect
+    """ZooKeeper did not answer in time."""
