@@ -1,0 +1,43 @@
+# Ackproof. `make demo` and `make test` do everything on a fresh machine.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test lint nightly clean
+
+help:  ## what there is to make
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) java  ## virtual environment, packages, Java
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "ackproof needs Python 3.11 or newer; try: make PYTHON=/path/to/python3.11" >&2; exit 3; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 3; }
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[dev]'
+	@touch $@
+
+java:
+	@infra/java.sh
+
+demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
+	$(BIN)/ackproof run campaigns/quick.yaml
+
+test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
+	$(BIN)/pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+nightly: setup  ## the quick campaign with three seeds
+	$(BIN)/python -m harness.nightly campaigns/quick.yaml
+
+clean:  ## remove what crashed runs left on this machine
+	@test ! -x $(BIN)/ackproof || $(BIN)/ackproof clean
