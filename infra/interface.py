@@ -193,7 +193,19 @@ class Server(Protocol):
         """Start it (again). Does not wait until it serves."""
 
 
-class System(Protocol):
+class Timings(Protocol):
+    """The settings that waits are derived from; known before anything is deployed."""
+
+    @property
+    def zookeeper_session_timeout_ms(self) -> int:
+        """The session timeout in force (``zookeeper.session.timeout.ms``)."""
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        """``replica.lag.time.max.ms`` in force."""
+
+
+class System(Timings, Protocol):
     """The cluster under test, deployed on a backend."""
 
     @property
@@ -212,14 +224,6 @@ class System(Protocol):
     @property
     def zookeeper_connect(self) -> str:
         """Kafka's ``zookeeper.connect``."""
-
-    @property
-    def zookeeper_session_timeout_ms(self) -> int:
-        """The session timeout in force (``zookeeper.session.timeout.ms``), for deriving waits."""
-
-    @property
-    def replica_lag_time_max_ms(self) -> int:
-        """``replica.lag.time.max.ms`` in force, for deriving waits."""
 
     def deploy(self) -> None:
         """Start every server and wait until each is registered and serves; raises

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from infra.interface import Backend, Capability, Node, Server, System
+from infra.interface import Backend, Capability, Node, Server, System, Timings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,6 @@ class Fault(Protocol):
     def verify_healed(self, cluster: Cluster, target: Target, timeout: float) -> Evidence:
         """Wait, at most ``timeout`` seconds, until it is proven to be healed."""
 
-    def hold_ms_min(self, system: System) -> int:
+    def hold_ms_min(self, timings: Timings) -> int:
         """Shortest time it must be held to have its full effect, derived from the cluster's
         settings (session timeout, replica lag)."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from infra.interface import Capability, Server, System
+from infra.interface import Capability, Server, Timings
 from nemesis import proof
 from nemesis.interface import Cluster, Evidence, Target
 
@@ -86,8 +86,8 @@ class Isolate:
 
         return proof.wait_for(observe, timeout=timeout, why="the links and registrations to return")
 
-    def hold_ms_min(self, system: System) -> int:
-        return proof.expiry_ms(system)
+    def hold_ms_min(self, timings: Timings) -> int:
+        return proof.expiry_ms(timings)
 
 
 def _pairs(cluster: Cluster, target: Target) -> Iterator[tuple[Server, Server]]:

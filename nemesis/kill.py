@@ -4,7 +4,7 @@ import signal
 from collections.abc import Mapping
 from typing import ClassVar
 
-from infra.interface import Capability, ProcessState, Server, System
+from infra.interface import Capability, ProcessState, Server, Timings
 from nemesis import proof
 from nemesis.interface import Cluster, Evidence, Target
 
@@ -48,8 +48,8 @@ class Kill:
     def verify_healed(self, cluster: Cluster, target: Target, timeout: float) -> Evidence:
         return wait_until_back(cluster, target, timeout)
 
-    def hold_ms_min(self, system: System) -> int:
-        return proof.expiry_ms(system)
+    def hold_ms_min(self, timings: Timings) -> int:
+        return proof.expiry_ms(timings)
 
 
 def wait_until_back(cluster: Cluster, target: Target, timeout: float) -> Evidence:

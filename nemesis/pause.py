@@ -4,7 +4,7 @@ import signal
 from collections.abc import Mapping
 from typing import ClassVar
 
-from infra.interface import Capability, ProcessState, Server, System, ViewUnavailable
+from infra.interface import Capability, ProcessState, Server, System, Timings, ViewUnavailable
 from nemesis import proof
 from nemesis.interface import Cluster, Evidence, Target
 from nemesis.kill import wait_until_back
@@ -51,8 +51,8 @@ class Pause:
             observations={**back.observations, "sessions_lost": _sessions_lost(cluster, target)},
         )
 
-    def hold_ms_min(self, system: System) -> int:
-        return proof.expiry_ms(system)
+    def hold_ms_min(self, timings: Timings) -> int:
+        return proof.expiry_ms(timings)
 
 
 def _felt(cluster: Cluster, target: Target) -> tuple[bool, Mapping[str, object]]:

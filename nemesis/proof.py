@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
-from infra.interface import ProcessState, Server, System, ViewUnavailable
+from infra.interface import ProcessState, Server, System, Timings, ViewUnavailable
 from infra.waiting import DeadlineExceeded, wait_until
 from nemesis.interface import Evidence
 
 
-def expiry_ms(system: System) -> int:
+def expiry_ms(timings: Timings) -> int:
     """The longest that ZooKeeper takes to expire the session of a client gone silent.
 
     The session timeout, rounded up to a tick; a tick is at most half of the shortest timeout that
     ZooKeeper grants (minSessionTimeout is 2 ticks).
     """
-    timeout = system.zookeeper_session_timeout_ms
+    timeout = timings.zookeeper_session_timeout_ms
     return timeout + timeout // 2
 
 
