@@ -1,0 +1,66 @@
+"""Architecture and size are tests: the rooms' import contracts, and a ratchet on length."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("broker", "history", "infra", "nemesis", "workloads", "checkers", "harness")
+SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+# What must not be called where, and what to use instead.
+BANNED = (
+    (SOURCES, re.compile(r"\b(TODO|FIXME|XXX)\b"), "finish it, or write an issue"),
+    (SOURCES, re.compile(r"shell\s*=\s*True"), "an argument list"),
+    (SOURCES, re.compile(r"\bpkill\b|\bkillall\b"), "the process id"),
+    (TESTS, re.compile(r"\btime\.sleep\("), "infra.waiting.wait_until with a deadline"),
+    (TESTS, re.compile(r"unittest\.mock|MagicMock|monkeypatch\.setattr"), "the real thing"),
+)
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_rooms_keep_their_import_contracts() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    outcome = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 0, outcome.stdout
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_modules_and_functions_stay_small(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= MODULE_LINES_MAX, "split it: it holds two things"
+    long = [
+        f"{node.name} ({node.end_lineno - node.lineno + 1} lines)"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern", "instead"), BANNED, ids=[ban[1].pattern for ban in BANNED]
+)
+def test_banned_words(paths: list[Path], pattern: re.Pattern[str], instead: str) -> None:
+    found = [
+        f"{relative(path)}:{number}: {line.strip()}"
+        for path in paths
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"use {instead}"
