@@ -1,0 +1,272 @@
+"""The broker's configuration: ``server.properties`` in, one frozen :class:`BrokerConfig` out.
+
+Names and defaults are Apache Kafka's (broker configuration reference, 3.x with ZooKeeper). A field
+``replica_lag_time_max_ms`` is the property ``replica.lag.time.max.ms``. Properties that the broker
+does not have are ignored with a warning, as in Kafka, since files are shared between versions.
+Exactly one listener, without encryption, is supported.
+"""
+
+import logging
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from jproperties import Properties, PropertyError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from broker.types import BrokerId
+
+logger = logging.getLogger(__name__)
+
+_HOUR_MS = 3_600_000
+_MAX_LONG = 2**63 - 1
+
+
+class ConfigError(Exception):
+    """A configuration that the broker cannot start with; its text names file, key and remedy."""
+
+
+class Listener(NamedTuple):
+    """Where to listen, or what to tell clients; ``PLAINTEXT://host:port`` in the file."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"PLAINTEXT://{self.host}:{self.port}"
+
+
+def _listener(value: object) -> Listener:
+    if isinstance(value, Listener):
+        return value
+    expected = "Input should be one listener such as PLAINTEXT://host:9092"
+    try:
+        url = urlsplit(str(value))
+        port = url.port
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if url.scheme.upper() != "PLAINTEXT" or port is None or "," in str(value):
+        raise ValueError(expected)
+    return Listener(url.hostname or "", port)
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).strip().lower() not in {"true", "false"}:
+        raise ValueError("Input should be true or false")
+    return str(value).strip().lower() == "true"
+
+
+def _paths(value: object) -> tuple[Path, ...]:
+    if isinstance(value, tuple):
+        return value
+    paths = tuple(Path(part.strip()) for part in str(value).split(",") if part.strip())
+    if not paths:
+        raise ValueError("Input should be one or more directories, separated by commas")
+    return paths
+
+
+Bool = Annotated[bool, BeforeValidator(_boolean)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
+OneListener = Annotated[Listener, BeforeValidator(_listener)]
+NotNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+MinusOneOrMore = Annotated[int, Field(ge=-1)]
+
+
+class _Properties(BaseModel):
+    """A model whose fields are named like properties, with underscores for dots."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=lambda name: name.replace("_", "."),
+        populate_by_name=True,
+    )
+
+    @classmethod
+    def names(cls) -> frozenset[str]:
+        """Every property name of this model, in Kafka's spelling."""
+        return frozenset(str(field.alias) for field in cls.model_fields.values())
+
+
+class TopicConfig(_Properties):
+    """A topic's settings: the broker's defaults, overridden in ``/config/topics/<topic>``."""
+
+    min_insync_replicas: Positive = 1
+    unclean_leader_election_enable: Bool = False
+    max_message_bytes: NotNegative = 1_048_588
+    segment_bytes: Annotated[int, Field(ge=14, lt=2**31)] = 2**30
+    segment_ms: Positive = 168 * _HOUR_MS
+    segment_index_bytes: Annotated[int, Field(ge=4)] = 10 * 2**20
+    index_interval_bytes: NotNegative = 4096
+    retention_bytes: MinusOneOrMore = -1
+    retention_ms: MinusOneOrMore = 168 * _HOUR_MS
+    flush_messages: Positive = _MAX_LONG
+    flush_ms: NotNegative = _MAX_LONG
+
+    def overridden(self, overrides: Mapping[str, str]) -> "TopicConfig":
+        """This configuration with a topic's own settings on top.
+
+        Raises:
+            ConfigError: a setting that does not exist here, or a value that it cannot have.
+        """
+        try:
+            return TopicConfig.model_validate(self.model_dump(by_alias=True) | dict(overrides))
+        except ValidationError as error:
+            raise ConfigError("; ".join(_faults(error))) from error
+
+
+class BrokerConfig(_Properties):
+    """Everything a broker is told at its start."""
+
+    broker_id: Annotated[int, Field(ge=0, lt=2**31)]
+    broker_rack: str | None = None
+    listeners: OneListener = Listener("", 9092)
+    advertised_listeners: OneListener = Listener("", 0)
+    log_dirs: Paths = (Path("/tmp/kafka-logs"),)
+
+    zookeeper_connect: Annotated[str, Field(min_length=1)]
+    zookeeper_session_timeout_ms: Positive = 18_000
+    zookeeper_connection_timeout_ms: Positive | None = None
+
+    socket_request_max_bytes: Positive = 100 * 2**20
+    request_timeout_ms: Positive = 30_000
+    message_max_bytes: NotNegative = 1_048_588
+    fetch_max_bytes: Annotated[int, Field(ge=1024)] = 55 * 2**20
+
+    num_partitions: Positive = 1
+    default_replication_factor: Positive = 1
+    min_insync_replicas: Positive = 1
+    unclean_leader_election_enable: Bool = False
+    auto_create_topics_enable: Bool = True
+    auto_leader_rebalance_enable: Bool = True
+    leader_imbalance_check_interval_seconds: Positive = 300
+    leader_imbalance_per_broker_percentage: NotNegative = 10
+    controller_socket_timeout_ms: Positive = 30_000
+    controlled_shutdown_enable: Bool = True
+    controlled_shutdown_max_retries: NotNegative = 3
+    controlled_shutdown_retry_backoff_ms: NotNegative = 5_000
+
+    replica_lag_time_max_ms: Positive = 30_000
+    replica_fetch_wait_max_ms: NotNegative = 500
+    replica_fetch_min_bytes: NotNegative = 1
+    replica_fetch_max_bytes: NotNegative = 2**20
+    replica_fetch_response_max_bytes: NotNegative = 10 * 2**20
+    replica_fetch_backoff_ms: NotNegative = 1_000
+    replica_socket_timeout_ms: Positive = 30_000
+    replica_high_watermark_checkpoint_interval_ms: Positive = 5_000
+
+    log_segment_bytes: Annotated[int, Field(ge=14, lt=2**31)] = 2**30
+    log_roll_ms: Positive | None = None
+    log_roll_hours: Positive = 168
+    log_index_size_max_bytes: Annotated[int, Field(ge=4)] = 10 * 2**20
+    log_index_interval_bytes: NotNegative = 4096
+    log_retention_ms: MinusOneOrMore | None = None
+    log_retention_minutes: MinusOneOrMore | None = None
+    log_retention_hours: MinusOneOrMore = 168
+    log_retention_bytes: MinusOneOrMore = -1
+    log_retention_check_interval_ms: Positive = 300_000
+    log_flush_interval_messages: Positive = _MAX_LONG
+    log_flush_interval_ms: NotNegative | None = None
+    log_flush_scheduler_interval_ms: Positive = _MAX_LONG
+    log_flush_offset_checkpoint_interval_ms: NotNegative = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: NotNegative = 60_000
+
+    @model_validator(mode="after")
+    def _settings_fit_each_other(self) -> Self:
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ValueError(
+                "replica.fetch.wait.max.ms should not be above replica.lag.time.max.ms, "
+                "or in-sync replicas come and go"
+            )
+        if self.advertised_listeners.host in {"0.0.0.0", "::"}:
+            raise ValueError("advertised.listeners should be an address that clients can reach")
+        return self
+
+    @property
+    def id(self) -> BrokerId:
+        """``broker.id``."""
+        return BrokerId(self.broker_id)
+
+    @property
+    def advertised(self) -> Listener:
+        """What clients and brokers are told to connect to; by default ``listeners``."""
+        if self.advertised_listeners.port:
+            return self.advertised_listeners
+        return Listener(self.listeners.host or socket.getfqdn(), self.listeners.port)
+
+    @property
+    def retention_ms(self) -> int:
+        """``log.retention.ms``, else ``.minutes``, else ``.hours``, in ms; -1: no limit."""
+        if self.log_retention_ms is not None:
+            return self.log_retention_ms
+        if self.log_retention_minutes is not None:
+            return max(-1, self.log_retention_minutes * 60_000)
+        return max(-1, self.log_retention_hours * _HOUR_MS)
+
+    def topic_defaults(self) -> TopicConfig:
+        """What a topic without settings of its own gets."""
+        return TopicConfig(
+            min_insync_replicas=self.min_insync_replicas,
+            unclean_leader_election_enable=self.unclean_leader_election_enable,
+            max_message_bytes=self.message_max_bytes,
+            segment_bytes=self.log_segment_bytes,
+            segment_ms=self.log_roll_ms or self.log_roll_hours * _HOUR_MS,
+            segment_index_bytes=self.log_index_size_max_bytes,
+            index_interval_bytes=self.log_index_interval_bytes,
+            retention_bytes=self.log_retention_bytes,
+            retention_ms=self.retention_ms,
+            flush_messages=self.log_flush_interval_messages,
+            flush_ms=_MAX_LONG
+            if self.log_flush_interval_ms is None
+            else self.log_flush_interval_ms,
+        )
+
+
+def load(path: Path) -> BrokerConfig:
+    """Reads ``server.properties``.
+
+    Raises:
+        ConfigError: the file cannot be read, or a property is missing or has a wrong value.
+    """
+    properties = Properties()
+    try:
+        properties.load(path.read_bytes(), "utf-8")
+    except (OSError, UnicodeDecodeError, PropertyError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    values: dict[str, Any] = dict(properties.properties)
+    if "log.dir" in values:
+        values.setdefault("log.dirs", values.pop("log.dir"))
+    for unknown in sorted(values.keys() - BrokerConfig.names()):
+        logger.warning("%s: %s is not a known configuration, ignored", path, unknown)
+        del values[unknown]
+    try:
+        return BrokerConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(f"{path}: {fault}" for fault in _faults(error))) from error
+
+
+def _faults(error: ValidationError) -> list[str]:
+    """One ``key=value: what is right`` for each error pydantic found."""
+    faults = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            faults.append(f"{key}: unknown setting")
+        elif item["type"] == "missing":
+            faults.append(f"{key} is missing")
+        else:
+            faults.append(f"{key}={item['input']}: {message}" if key else message)
+    return faults
