@@ -1,0 +1,224 @@
+"""Record batches of message format v2, seen from outside.
+
+A batch is 61 bytes of header and then records, which this module never looks at::
+
+    0   int64   base offset             set by the leader, outside the CRC
+    8   int32   batch length            counted from byte 12
+    12  int32   partition leader epoch  set by the leader, outside the CRC
+    16  int8    magic                   2
+    17  uint32  CRC-32C of everything from byte 21 on
+    21  int16   attributes              codec 0-2, timestamp type 3, transactional 4, control 5
+    23  int32   last offset delta
+    27  int64   base timestamp
+    35  int64   max timestamp
+    43  int64   producer id
+    51  int16   producer epoch
+    53  int32   base sequence
+    57  int32   count of records
+
+(Apache Kafka documentation, "Record Batch"; KIP-98 and KIP-101 for the epochs.) Base offset and
+leader epoch lie outside the CRC so that a leader can set them without a second pass over the
+data. Older formats (magic 0 and 1) are refused, as Kafka 4 refuses them (KIP-724).
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from crc32c import crc32c
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+
+HEADER_BYTES = 61
+MAGIC = 2
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = 8
+_LENGTH_FROM = 12
+_EPOCH = struct.Struct(">i")
+_EPOCH_AT = 12
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
+_CRC_FROM = 21
+_ATTRIBUTES = struct.Struct(">h")
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+_BASE_OFFSET = struct.Struct(">q")
+
+_CODEC_BITS = 0x07
+_LOG_APPEND_TIME_BIT = 0x08
+_TRANSACTIONAL_BIT = 0x10
+_CONTROL_BIT = 0x20
+
+
+class CorruptBatch(ValueError):
+    """Bytes that are no intact batch of magic 2; the text says where and what is wrong."""
+
+
+class Compression(IntEnum):
+    """Codec of a batch's records, as in the attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps: the client, or the broker at the append (KIP-32)."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """One batch: its header, decoded, and its bytes.
+
+    Satisfies :class:`broker.replication.events.Batch`. Timestamps are milliseconds since 1970;
+    ``producer_id``, ``producer_epoch`` and ``base_sequence`` are -1 without idempotence.
+    """
+
+    raw: memoryview
+    base_offset: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return len(self.raw)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the batch's last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the batch's last record."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether no offset is left out. Kafka demands it of what clients send; a batch that went
+        through compaction has gaps."""
+        return self.count == self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        """The records' codec."""
+        return Compression(self.attributes & _CODEC_BITS)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps."""
+        return TimestampType(bool(self.attributes & _LOG_APPEND_TIME_BIT))
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction (KIP-98)."""
+        return bool(self.attributes & _TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """A transaction marker, which consumers never see (KIP-98)."""
+        return bool(self.attributes & _CONTROL_BIT)
+
+
+def batch_size(header: BytesLike) -> int | None:
+    """Bytes of the batch that begins with ``header``, or None if too few are there to tell.
+
+    Raises:
+        CorruptBatch: no batch has such a length.
+    """
+    if len(header) < _LENGTH_FROM:
+        return None
+    (length,) = _LENGTH.unpack_from(header, _LENGTH_AT)
+    if length < HEADER_BYTES - _LENGTH_FROM:
+        raise CorruptBatch(f"batch length {length} is below that of a header")
+    return int(length) + _LENGTH_FROM
+
+
+def parse_batch(raw: BytesLike, *, verify_crc: bool = True) -> RecordBatch:
+    """The batch that ``raw`` is, from its first byte to its last.
+
+    Raises:
+        CorruptBatch: wrong size, magic, codec, count or CRC-32C.
+    """
+    view = memoryview(raw)
+    size = batch_size(view)
+    if size != len(view):
+        raise CorruptBatch(f"{len(view)} bytes, but the batch says it has {size}")
+    base_offset, _, leader_epoch, magic, crc, *fields = _HEADER.unpack_from(view)
+    if magic != MAGIC:
+        raise CorruptBatch(f"magic {magic}, expected {MAGIC}")
+    batch = RecordBatch(view, base_offset, leader_epoch, crc, *fields)
+    if batch.last_offset_delta < 0 or batch.count < 0 or base_offset < 0:
+        raise CorruptBatch(
+            f"base offset {base_offset}, last offset delta {batch.last_offset_delta}, "
+            f"count {batch.count}: none may be negative"
+        )
+    if batch.attributes & _CODEC_BITS > Compression.ZSTD:
+        raise CorruptBatch(f"unknown codec {batch.attributes & _CODEC_BITS}")
+    if verify_crc and crc32c(view[_CRC_FROM:]) != crc:
+        raise CorruptBatch(f"CRC-32C of the batch at offset {base_offset} is not {crc:#010x}")
+    return batch
+
+
+def parse_batches(
+    data: BytesLike, *, verify_crc: bool = True, partial_tail: bool = False
+) -> tuple[RecordBatch, ...]:
+    """The batches that ``data`` consists of, as views on it.
+
+    Args:
+        partial_tail: drop a last batch that is not all there. A fetch response may end in one,
+            since it is cut by size; a produce request may not.
+
+    Raises:
+        CorruptBatch: anything but whole, intact batches.
+    """
+    view = memoryview(data)
+    batches = []
+    start = 0
+    while start < len(view):
+        size = batch_size(view[start:])
+        if size is None or start + size > len(view):
+            if partial_tail:
+                break
+            raise CorruptBatch(f"the batch at byte {start} is torn")
+        batches.append(parse_batch(view[start : start + size], verify_crc=verify_crc))
+        start += size
+    return tuple(batches)
+
+
+def stamped(
+    batch: RecordBatch, base_offset: int, leader_epoch: int, log_append_time: int | None = None
+) -> RecordBatch:
+    """A copy of ``batch`` as the leader of ``leader_epoch`` stores it at ``base_offset``.
+
+    Args:
+        log_append_time: with ``message.timestamp.type=LogAppendTime``, the moment in ms. It
+            becomes the max timestamp, which then counts for every record; this lies inside the
+            CRC, which is computed anew.
+    """
+    raw = bytearray(batch.raw)
+    _BASE_OFFSET.pack_into(raw, 0, base_offset)
+    _EPOCH.pack_into(raw, _EPOCH_AT, leader_epoch)
+    if log_append_time is not None:
+        _ATTRIBUTES.pack_into(raw, _ATTRIBUTES_AT, batch.attributes | _LOG_APPEND_TIME_BIT)
+        _MAX_TIMESTAMP.pack_into(raw, _MAX_TIMESTAMP_AT, log_append_time)
+        _CRC.pack_into(raw, _CRC_AT, crc32c(memoryview(raw)[_CRC_FROM:]))
+    return parse_batch(raw, verify_crc=False)

@@ -1,0 +1,114 @@
+"""The records inside a batch, for the few who must look: offset look-up by timestamp, and readers
+of the broker's own internal topics. Produce and fetch never do.
+
+kio decodes records too, but not compressed ones, and it drops the milliseconds of timestamps.
+"""
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kio.serial.errors import SerialError
+from kio.serial.readers import read_signed_varint, read_signed_varlong, read_unsigned_varint
+
+from broker.wire.batch import HEADER_BYTES, Compression, CorruptBatch, RecordBatch, TimestampType
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+
+
+class Record(NamedTuple):
+    """One record; ``timestamp`` in ms since 1970. Headers are not decoded."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def records(batch: RecordBatch) -> Iterator[Record]:
+    """The batch's records in the order of their offsets.
+
+    Raises:
+        CorruptBatch: they cannot be decompressed or decoded.
+    """
+    try:
+        payload = _DECOMPRESS[batch.compression](bytes(batch.raw[HEADER_BYTES:]))
+        at = 0
+        for _ in range(batch.count):
+            length, size = read_signed_varint(payload, at)
+            at += size
+            yield _record(batch, payload, at)
+            at += length
+    except (SerialError, ValueError, OSError, EOFError, zlib.error) as error:
+        raise CorruptBatch(
+            f"records of the batch at offset {batch.base_offset}: {error}"
+        ) from error
+
+
+def _record(batch: RecordBatch, payload: bytes, at: int) -> Record:
+    at += 1  # attributes, unused in v2
+    timestamp_delta, size = read_signed_varlong(payload, at)
+    at += size
+    offset_delta, size = read_signed_varint(payload, at)
+    at += size
+    key, at = _nullable_bytes(payload, at)
+    value, _ = _nullable_bytes(payload, at)
+    stamped_on_append = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return Record(
+        offset=batch.base_offset + offset_delta,
+        timestamp=batch.max_timestamp
+        if stamped_on_append
+        else batch.base_timestamp + timestamp_delta,
+        key=key,
+        value=value,
+    )
+
+
+def _nullable_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
+    length, size = read_signed_varint(payload, at)
+    at += size
+    if length < 0:
+        return None, at
+    if at + length > len(payload):
+        raise ValueError("a record ends before its key or value does")
+    return payload[at : at + length], at + length
+
+
+def _arrow(codec: str) -> Callable[[bytes], bytes]:
+    def decompress(data: bytes) -> bytes:
+        import pyarrow as pa  # late: most brokers never need it, and it takes long to load
+
+        return bytes(pa.input_stream(pa.py_buffer(data), compression=codec).read())
+
+    return decompress
+
+
+def _snappy(data: bytes) -> bytes:
+    """Java clients cut the data into blocks in xerial's frame, librdkafka sends one bare block."""
+    if not data.startswith(_XERIAL_MAGIC):
+        return _snappy_block(data)
+    blocks = []
+    at = _XERIAL_HEADER_BYTES
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        blocks.append(_snappy_block(data[at + 4 : at + 4 + size]))
+        at += 4 + size
+    return b"".join(blocks)
+
+
+def _snappy_block(block: bytes) -> bytes:
+    import pyarrow as pa  # late, as above
+
+    size, _ = read_unsigned_varint(block, 0)
+    return bytes(pa.decompress(block, decompressed_size=size, codec="snappy"))
+
+
+_DECOMPRESS: dict[Compression, Callable[[bytes], bytes]] = {
+    Compression.NONE: bytes,
+    Compression.GZIP: gzip.decompress,
+    Compression.SNAPPY: _snappy,
+    Compression.LZ4: _arrow("lz4"),
+    Compression.ZSTD: _arrow("zstd"),
+}
