@@ -1,0 +1,140 @@
+"""What happened when: acks per second, faults, leader changes, read from a run's history."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from history import reader
+from history.schema import SendType
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpan:
+    """A fault from injection to proven heal. Times in nanoseconds of the Unix epoch; ``end`` is
+    None where the heal was never proven; ``proven`` None where nothing was verified."""
+
+    fault_id: int
+    fault: str
+    target: str
+    servers: tuple[str, ...]
+    start: int
+    end: int | None
+    proven: bool | None
+    evidence: Mapping[str, Any]
+    healing: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        return f"{self.fault}#{self.fault_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChange:
+    """A partition got another leader, or lost its one (``leader`` -1)."""
+
+    time: int
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A run over time. ``acks``: cell -> second of the Unix epoch -> acks in that second."""
+
+    acks: Mapping[str, Mapping[int, int]]
+    faults: Sequence[FaultSpan] = field(default_factory=tuple)
+    leader_changes: Sequence[LeaderChange] = field(default_factory=tuple)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """First and last second with an ack; None without any."""
+        seconds = [second for series in self.acks.values() for second in series]
+        return (min(seconds), max(seconds)) if seconds else None
+
+
+def read(history: Path) -> Timeline:
+    """The timeline of one run. File by file, so that memory does not grow with the history."""
+    return Timeline(
+        acks=_acks(history),
+        faults=_faults(reader.read(history, "faults").to_pylist()),
+        leader_changes=_leader_changes(reader.read(history, "cluster").to_pylist()),
+    )
+
+
+def _acks(history: Path) -> dict[str, Counter[int]]:
+    counted: dict[str, Counter[int]] = {}
+    for file in reader.files(history, "sends"):
+        rows = pq.read_table(file, columns=["cell", "type", "time"])
+        acked = rows.filter(pc.equal(pc.cast(rows["type"], "string"), SendType.OK.value))
+        seconds = pc.divide(acked["time"], NS_PER_S)
+        grouped = (
+            acked.select(["cell"])
+            .append_column("second", seconds)
+            .group_by(["cell", "second"])
+            .aggregate([([], "count_all")])
+        )
+        for row in grouped.to_pylist():
+            counted.setdefault(row["cell"], Counter())[row["second"]] += row["count_all"]
+    return dict(sorted(counted.items()))
+
+
+def _faults(rows: Sequence[Mapping[str, Any]]) -> tuple[FaultSpan, ...]:
+    events: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["time"]):
+        events.setdefault(row["fault_id"], {})[row["event"]] = row
+    return tuple(_span(number, by_event) for number, by_event in sorted(events.items()))
+
+
+def _span(fault_id: int, events: Mapping[str, Mapping[str, Any]]) -> FaultSpan:
+    first = min(events.values(), key=lambda row: row["time"])
+    begun = events.get("injected") or first
+    verified = events.get("verified", {})
+    healed = events.get("healed", {})
+    resolved = next((row["resolved"] for row in events.values() if row["resolved"]), "{}")
+    return FaultSpan(
+        fault_id=fault_id,
+        fault=first["fault"],
+        target=first["target"],
+        servers=tuple(_object(resolved).get("servers", ())),
+        start=begun["time"],
+        end=healed.get("time") if healed.get("proven") else None,
+        proven=verified.get("proven"),
+        evidence=_object(verified.get("evidence")),
+        healing=_object(healed.get("evidence")),
+    )
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    value = json.loads(text or "{}")
+    return value if isinstance(value, dict) else {"": value}
+
+
+def _leader_changes(rows: Sequence[Mapping[str, Any]]) -> tuple[LeaderChange, ...]:
+    changes: list[LeaderChange] = []
+    known: dict[tuple[str, int], int] = {}
+    for row in sorted(rows, key=lambda row: row["time"]):
+        if row["kind"] != "partition" or row["leader"] is None:
+            continue
+        place = row["topic"], row["partition"]
+        if known.get(place, row["leader"]) != row["leader"]:
+            changes.append(
+                LeaderChange(
+                    time=row["time"],
+                    topic=row["topic"],
+                    partition=row["partition"],
+                    leader=row["leader"],
+                    leader_epoch=row["leader_epoch"],
+                )
+            )
+        known[place] = row["leader"]
+    return tuple(changes)
