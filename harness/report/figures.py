@@ -52,9 +52,9 @@ def matrix(cells: Sequence[CellResult]) -> str:
     rows = sorted({cell.acks for cell in cells}, key=_acks_rank)
     columns = sorted({cell.min_insync_replicas for cell in cells})
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "matrix"}):
-        figure = Figure(figsize=(1.3 + 2.3 * len(columns), 0.75 + 1.15 * len(rows)))
+        figure = Figure(figsize=(0.8 + 2.3 * len(columns), 0.75 + 1.15 * len(rows)))
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_xlim(-0.58, len(columns))
+        axes.set_xlim(-0.36, len(columns))
         axes.set_ylim(len(rows), -0.62)
         axes.axis("off")
         axes.text(
@@ -127,6 +127,8 @@ def timeline(run: Timeline, cells: Sequence[CellResult]) -> str:
         _leader_marks(grid[-1], run, span)
         for index, fault in enumerate(run.faults):
             _band(grid, fault, span, FAULT_FILLS[index % len(FAULT_FILLS)])
+        handles, labels = grid[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper right", frameon=False, ncols=len(labels))
         grid[-1].set_xlabel("seconds since the first ack")
         return _svg(figure)
 
@@ -149,7 +151,6 @@ def _panel(axes: Axes, run: Timeline, cells: Sequence[CellResult], span: tuple[i
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
-    axes.legend(loc="lower right", frameon=False, fontsize=8.5, ncols=len(cells))
 
 
 def _leader_marks(axes: Axes, run: Timeline, span: tuple[int, int]) -> None:
