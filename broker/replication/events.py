@@ -104,6 +104,26 @@ class EpochEndOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOutOfRange:
+    """The leader answered a fetch of epoch ``leader_epoch`` with OFFSET_OUT_OF_RANGE.
+
+    ``log_start_offset`` and ``log_end_offset`` are the leader's, asked for afterwards (ListOffsets
+    earliest and latest, as a replica, so that latest is the log's end).
+    """
+
+    leader_epoch: LeaderEpoch
+    log_start_offset: Offset
+    log_end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartMoved:
+    """The log gave up its oldest records by itself (retention): it starts at ``offset`` now."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsrWritten:
     """ZooKeeper took the ISR that :class:`WriteIsr` asked for; the znode now has ``zk_version``."""
 
@@ -137,6 +157,8 @@ Event = (
     | FollowerFetch
     | Fetched
     | EpochEndOffset
+    | FetchOutOfRange
+    | LogStartMoved
     | IsrWritten
     | IsrWriteFailed
     | Tick
@@ -182,8 +204,20 @@ class StartEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceLogStart:
+    """Give up the records below ``offset``, as the leader has done."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIsr:
-    """Write this ISR to the partition's state znode, if its version is still ``zk_version``."""
+    """Write this ISR to the partition's state znode, if its version is still ``zk_version``.
+
+    It may be a second try of a write whose outcome was unknown. A version that does not fit is
+    therefore a conflict only if the znode holds something else than this leader, epoch and ISR;
+    if it holds just that, the first try succeeded: :class:`IsrWritten` with the version found.
+    """
 
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
@@ -206,4 +240,35 @@ class Respond:
     base_offset: Offset
 
 
-Effect = Truncate | TruncateFully | Append | StartEpoch | WriteIsr | HighWatermark | Respond
+Effect = (
+    Truncate
+    | TruncateFully
+    | Append
+    | StartEpoch
+    | AdvanceLogStart
+    | WriteIsr
+    | HighWatermark
+    | Respond
+)
+
+
+# --- what a follower's fetcher is to do next ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFrom:
+    """Fetch from ``leader``, with ``leader_epoch`` as the request's current leader epoch."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    offset: Offset
+    log_start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskEpoch:
+    """Ask ``leader`` where ``epoch`` ended (OffsetForLeaderEpoch), in ``leader_epoch``."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    epoch: LeaderEpoch

@@ -1,0 +1,76 @@
+"""Where each leader epoch began in the log (KIP-101): the content of ``leader-epoch-checkpoint``.
+
+Entries are (epoch, start offset), both strictly increasing. An epoch ends where the next one
+starts, the latest at the log's end. A leader enters its epoch before its first append, so the
+latest entry of a leader is always its own epoch, if need be with no record in it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from broker.types import NO_EPOCH, LeaderEpoch, Offset
+
+UNKNOWN_OFFSET = Offset(-1)
+Entry = tuple[LeaderEpoch, Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """An immutable history of leader epochs."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def __post_init__(self) -> None:
+        for (epoch, start), (next_epoch, next_start) in zip(
+            self.entries, self.entries[1:], strict=False
+        ):
+            if epoch >= next_epoch or start >= next_start:
+                raise ValueError(f"leader epochs do not increase: {self.entries}")
+
+    @property
+    def latest(self) -> LeaderEpoch:
+        """The latest epoch, -1 when none is known."""
+        return self.entries[-1][0] if self.entries else NO_EPOCH
+
+    def assign(self, epoch: LeaderEpoch, start: Offset) -> "Epochs":
+        """This history with ``epoch`` beginning at ``start``.
+
+        Nothing changes when it is the latest already: an epoch's start does not move forward.
+        Entries that contradict the new one (as late, or as high) give way to it.
+        """
+        if self.entries and epoch == self.latest and start >= self.entries[-1][1]:
+            return self
+        kept = (entry for entry in self.entries if entry[0] < epoch and entry[1] < start)
+        return Epochs((*kept, (epoch, start)))
+
+    def assign_all(self, entries: Iterable[Entry]) -> "Epochs":
+        """``assign`` for each of ``entries`` in order."""
+        history = self
+        for epoch, start in entries:
+            history = history.assign(epoch, start)
+        return history
+
+    def truncate_from_end(self, end: Offset) -> "Epochs":
+        """Without the epochs that begin at ``end`` or later."""
+        return Epochs(tuple(entry for entry in self.entries if entry[1] < end))
+
+    def truncate_from_start(self, start: Offset) -> "Epochs":
+        """Without the epochs that ended by ``start``; the one that spans it begins there."""
+        earlier = [epoch for epoch, begin in self.entries if begin <= start]
+        later = tuple(entry for entry in self.entries if entry[1] > start)
+        return Epochs(((earlier[-1], start), *later)) if earlier else self
+
+    def end_offset_for(self, epoch: LeaderEpoch, log_end: Offset) -> Entry:
+        """The largest known epoch not above ``epoch``, and where it ended.
+
+        (-1, -1) when ``epoch`` is above all that is known. When all known epochs are above it, its
+        records are gone from the log's start: (``epoch``, start of the first known one), so that a
+        follower goes on from there.
+        """
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, UNKNOWN_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end
+        end = next(start for known, start in self.entries if known > epoch)
+        floor = [known for known, _ in self.entries if known <= epoch]
+        return (floor[-1] if floor else epoch), end

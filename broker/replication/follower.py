@@ -1,0 +1,97 @@
+"""The follower's part: cut what the leader does not have, then fetch from it.
+
+A follower first *truncates*, then *fetches*. Truncating by leader epoch is a conversation: it asks
+where its latest epoch ended on the leader and cuts there; when the leader does not know that epoch
+and names an older one that this follower does not know either, the follower cuts back to an epoch
+of its own that is older still, and asks again (KIP-101, KIP-279). Answers are taken only in the
+phase and epoch that asked for them; whatever comes late or twice changes nothing.
+"""
+
+from broker.replication.config import ReplicaConfig, Truncation
+from broker.replication.events import (
+    AskEpoch,
+    EpochEndOffset,
+    Fetched,
+    FetchFrom,
+    FetchOutOfRange,
+    LeaderAndIsr,
+)
+from broker.replication.local import Effects, LocalLog
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
+
+
+class Follower:
+    """Follower in one epoch of its leader."""
+
+    def __init__(self, config: ReplicaConfig, log: LocalLog, word: LeaderAndIsr) -> None:
+        self.leader: BrokerId = word.leader
+        self.epoch: LeaderEpoch = word.leader_epoch
+        self._log = log
+        self._by_epoch = config.truncation is Truncation.LEADER_EPOCH
+        self._truncating = True
+
+    def enter(self) -> Effects:
+        """Cut at the high watermark at once when there is no epoch to ask about."""
+        if self._by_epoch and self._log.epochs.latest != NO_EPOCH:
+            return ()
+        self._truncating = False
+        return self._log.truncate(self._log.high_watermark)
+
+    def fetching(self) -> FetchFrom | AskEpoch:
+        """What to ask the leader next."""
+        if self._truncating:
+            return AskEpoch(
+                leader=self.leader, leader_epoch=self.epoch, epoch=self._log.epochs.latest
+            )
+        return FetchFrom(
+            leader=self.leader,
+            leader_epoch=self.epoch,
+            offset=self._log.log_end_offset,
+            log_start_offset=self._log.log_start_offset,
+        )
+
+    def epoch_end_offset(self, event: EpochEndOffset) -> Effects:
+        """Cut where this log and the leader's part; stay in this phase if that is not known yet."""
+        if not self._truncating or event.current_leader_epoch != self.epoch:
+            return ()
+        if event.end_offset < 0:
+            return self._cut_and_fetch(self._log.high_watermark)
+        known, end = self._log.epochs.end_offset_for(event.leader_epoch, self._log.log_end_offset)
+        if known == NO_EPOCH:
+            return self._cut_and_fetch(event.end_offset)
+        if known == event.leader_epoch:
+            return self._cut_and_fetch(min(end, event.end_offset))
+        cut = self._log.truncate(end)
+        self._truncating = self._log.epochs.latest != NO_EPOCH
+        return cut
+
+    def _cut_and_fetch(self, offset: Offset) -> Effects:
+        self._truncating = False
+        return self._log.truncate(offset)
+
+    def fetched(self, event: Fetched) -> Effects:
+        """Append what the leader sent, and adopt its high watermark and log start."""
+        if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
+            return ()
+        return (
+            *self._log.append_as_follower(event.batches),
+            *self._log.move_high_watermark(event.high_watermark),
+            *self._log.advance_start(event.log_start_offset),
+        )
+
+    def out_of_range(self, event: FetchOutOfRange) -> Effects:
+        """The leader has not got the offset after this log's end.
+
+        Its log ends before: cut there (after an unclean election, or a cut by high watermark). It
+        starts later: nothing here is of use any more, begin anew at its start.
+        """
+        if not self._expects(event.leader_epoch):
+            return ()
+        if event.log_end_offset < self._log.log_end_offset:
+            return self._log.truncate(event.log_end_offset)
+        if event.log_start_offset > self._log.log_end_offset:
+            return self._log.truncate_fully(event.log_start_offset)
+        return ()
+
+    def _expects(self, epoch: LeaderEpoch) -> bool:
+        return epoch == self.epoch and not self._truncating

@@ -1,0 +1,249 @@
+"""The leader's part: appends, follower progress, ISR, high watermark, waiting producers.
+
+Follows ``Partition`` of Kafka 3.x before KIP-966. One deliberate difference: in each new epoch
+the leader forgets what followers had fetched, also when it led the epoch it knew before. Between
+the two another broker may have led, and followers may have cut what this leader remembers them
+to hold.
+"""
+
+from collections.abc import Iterable
+
+from kio.schema.errors import ErrorCode
+
+from broker.replication.config import ReplicaConfig
+from broker.replication.epochs import UNKNOWN_OFFSET
+from broker.replication.events import (
+    FollowerFetch,
+    IsrWriteFailed,
+    IsrWritten,
+    LeaderAndIsr,
+    Produce,
+    Respond,
+    Tick,
+    WriteIsr,
+)
+from broker.replication.isr import IsrState
+from broker.replication.local import Effects, LocalLog
+from broker.replication.pending import PendingProduces, Waiting
+from broker.replication.remote import NEVER, RemoteReplica
+from broker.types import BrokerId, LeaderEpoch, Millis, Offset
+
+
+def refuse(request: int, error: ErrorCode) -> Respond:
+    """The answer to a produce request that failed, or whose outcome nobody knows."""
+    return Respond(request=request, error=error, base_offset=UNKNOWN_OFFSET)
+
+
+class Leader:
+    """Leader of one epoch. ``pending`` outlives the epoch while the same broker leads on."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: ReplicaConfig,
+        log: LocalLog,
+        word: LeaderAndIsr,
+        pending: PendingProduces,
+    ) -> None:
+        self.config = config
+        self.epoch: LeaderEpoch = word.leader_epoch
+        self.epoch_start: Offset = log.log_end_offset
+        self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
+        self.remotes: dict[BrokerId, RemoteReplica] = {
+            replica: RemoteReplica(last_caught_up_time=word.now if replica in word.isr else NEVER)
+            for replica in word.replicas
+            if replica != broker
+        }
+        self.pending = pending
+        self._broker = broker
+        self._log = log
+        self._now = word.now
+        self._next_isr_check = self._after_half_lag(word.now)
+
+    def enter(self) -> Effects:
+        """First of all in an epoch: note where it begins."""
+        return (*self._log.start_epoch(self.epoch), *self._advance())
+
+    def told(self, word: LeaderAndIsr) -> Effects:
+        """The controller changed the ISR or the assignment within the epoch."""
+        self._pass_time(word.now)
+        self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
+        self.remotes = {
+            replica: self.remotes.get(replica, RemoteReplica())
+            for replica in word.replicas
+            if replica != self._broker
+        }
+        return self._advance()
+
+    def resign(self) -> Effects:
+        """Nobody here will ever know what becomes of the waiting requests."""
+        return tuple(
+            refuse(waiting.request, ErrorCode.not_leader_or_follower)
+            for waiting in self.pending.drain()
+        )
+
+    # --- produce ----------------------------------------------------------------------------
+
+    def produce(self, event: Produce) -> Effects:
+        """Append, and answer at once unless acks=-1."""
+        self._pass_time(event.now)
+        if event.acks == -1 and self.is_under_min_isr:
+            return (refuse(event.request, ErrorCode.not_enough_replicas),)
+        base = self._log.log_end_offset
+        appended = self._log.append_as_leader(event.batches, self.epoch)
+        if event.acks != -1:
+            answer = Respond(request=event.request, error=ErrorCode.none, base_offset=base)
+            return (*appended, *self._advance(), answer)
+        self.pending.add(
+            Waiting(
+                request=event.request,
+                base_offset=base,
+                required_offset=self._log.log_end_offset,
+                deadline=event.deadline,
+            )
+        )
+        return (*appended, *self._advance())
+
+    def _acknowledge(self) -> Effects:
+        """Answer those whose records are below the high watermark."""
+        enough = len(self.isr.maximal) >= self.config.min_insync_replicas
+        return tuple(
+            Respond(request=done.request, error=ErrorCode.none, base_offset=done.base_offset)
+            if enough
+            else refuse(done.request, ErrorCode.not_enough_replicas_after_append)
+            for done in self.pending.reached(self._log.high_watermark)
+        )
+
+    # --- high watermark ---------------------------------------------------------------------
+
+    def _advance(self) -> Effects:
+        """Raise the high watermark if all who count have more, and answer whom that satisfies."""
+        target = self.committed_end()
+        moved = self._log.move_high_watermark(target) if target > self._log.high_watermark else ()
+        return (*moved, *self._acknowledge())
+
+    def committed_end(self) -> Offset:
+        """The smallest log end of all who count: the maximal ISR, and those about to join it.
+
+        A follower outside the ISR counts while it is caught up by time. Otherwise a leader alone
+        in its ISR would raise the watermark with each append, and a follower always one fetch
+        behind could never reach it to join (``maybeIncrementLeaderHW``).
+        """
+        return min([self._log.log_end_offset, *self._counted_ends()])
+
+    def _counted_ends(self) -> Iterable[Offset]:
+        maximal = self.isr.maximal
+        for replica, remote in self.remotes.items():
+            if replica in maximal or self._is_caught_up(remote):
+                yield remote.log_end_offset
+
+    def _is_caught_up(self, remote: RemoteReplica) -> bool:
+        return remote.is_caught_up(
+            self._log.log_end_offset, self._now, self.config.replica_lag_time_max_ms
+        )
+
+    # --- followers and the ISR --------------------------------------------------------------
+
+    def follower_fetch(self, event: FollowerFetch) -> Effects:
+        """Note a follower's progress; let it into the ISR, raise the watermark.
+
+        A fetch by a broker that is no replica, or from outside this log (which is answered with
+        OFFSET_OUT_OF_RANGE), says nothing about what that follower shares with this log.
+        """
+        self._pass_time(event.now)
+        remote = self.remotes.get(event.replica)
+        first, last = self._log.log_start_offset, self._log.log_end_offset
+        if remote is None or not first <= event.offset <= last:
+            return ()
+        self.remotes[event.replica] = remote.fetched(
+            offset=event.offset,
+            log_start=event.log_start_offset,
+            leader_log_end=self._log.log_end_offset,
+            now=event.now,
+        )
+        return (*self._maybe_expand_isr(event.replica), *self._advance())
+
+    def _maybe_expand_isr(self, replica: BrokerId) -> Effects:
+        """A follower joins when it has all that is committed, and all of earlier epochs.
+
+        The epoch's start matters because a new leader's watermark may be too low at first: by it
+        alone a follower could join without records that were committed under the last leader.
+        """
+        end = self.remotes[replica].log_end_offset
+        if self.isr.proposed is not None or replica in self.isr.committed:
+            return ()
+        if end < max(self._log.high_watermark, self.epoch_start):
+            return ()
+        return self._propose((*self.isr.committed, replica))
+
+    def _maybe_shrink_isr(self) -> Effects:
+        lagging = {replica for replica in self.remotes if self._lags(replica)}
+        kept = tuple(replica for replica in self.isr.committed if replica not in lagging)
+        return self._propose(kept) if kept != self.isr.committed else ()
+
+    def _lags(self, replica: BrokerId) -> bool:
+        remote = self.remotes[replica]
+        return not self._is_caught_up(remote) or self._is_too_far_behind(remote)
+
+    def _is_too_far_behind(self, remote: RemoteReplica) -> bool:
+        limit = self.config.replica_lag_max_messages
+        if limit is None or remote.log_end_offset == UNKNOWN_OFFSET:
+            return False
+        return self._log.log_end_offset - remote.log_end_offset > limit
+
+    def _propose(self, isr: tuple[BrokerId, ...]) -> Effects:
+        self.isr = self.isr.propose(isr)
+        return (self._write_isr(isr),)
+
+    def _write_isr(self, isr: tuple[BrokerId, ...]) -> WriteIsr:
+        return WriteIsr(leader_epoch=self.epoch, isr=isr, zk_version=self.isr.zk_version)
+
+    def isr_written(self, event: IsrWritten) -> Effects:
+        """The ISR changed in ZooKeeper: a smaller one may let the watermark rise."""
+        if event.leader_epoch != self.epoch:
+            return ()
+        self.isr = self.isr.written(event.isr, event.zk_version)
+        return self._advance()
+
+    def isr_write_failed(self, event: IsrWriteFailed) -> Effects:
+        """Keep the maximal ISR; an unknown outcome is settled by a second try."""
+        if event.leader_epoch == self.epoch:
+            self.isr = self.isr.failed(conflict=event.conflict)
+        return ()
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """The committed ISR is smaller than ``min.insync.replicas``."""
+        return len(self.isr.committed) < self.config.min_insync_replicas
+
+    # --- time -------------------------------------------------------------------------------
+
+    def tick(self, event: Tick) -> Effects:
+        """Send an uncertain ISR write again, shrink the ISR when due, expire waiting requests."""
+        self._pass_time(event.now)
+        moved = (*self._tend_isr(), *self._advance())
+        expired = (
+            refuse(waiting.request, ErrorCode.request_timed_out)
+            for waiting in self.pending.expired(event.now)
+        )
+        return (*moved, *expired)
+
+    def _tend_isr(self) -> Effects:
+        if self.isr.proposed is not None:
+            return self._retry_isr_write(self.isr.proposed) if self.isr.retry else ()
+        if self._now < self._next_isr_check:
+            return ()
+        self._next_isr_check = self._after_half_lag(self._now)
+        return self._maybe_shrink_isr()
+
+    def _retry_isr_write(self, proposed: tuple[BrokerId, ...]) -> Effects:
+        self.isr = IsrState(
+            committed=self.isr.committed, zk_version=self.isr.zk_version, proposed=proposed
+        )
+        return (self._write_isr(proposed),)
+
+    def _after_half_lag(self, now: Millis) -> Millis:
+        return Millis(now + self.config.replica_lag_time_max_ms // 2)
+
+    def _pass_time(self, now: Millis) -> None:
+        self._now = max(self._now, now)

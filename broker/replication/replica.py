@@ -1,0 +1,291 @@
+"""One partition's replica on one broker: a state machine without I/O.
+
+State: the role and epoch that the controller gave it, a view of its own log (``local``), and what
+the role needs (``leader``, ``follower``). ``STEPS`` says for every role and kind of event what
+happens; a replica without a leader, or whose answer comes after its role ended, ignores the event.
+
+Only ``LeaderAndIsr`` changes the role. The replica does not care who sends it: a controller, or a
+partition's own leader under a scheme without one. It asks for ISR changes through ``WriteIsr``
+and believes nothing about them until it is told.
+
+Not handled: bytes, disks, fetch sessions, idempotence and transactions; fencing of controllers by
+their epoch and of brokers by theirs, which is done once per request by whoever receives it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker.replication.config import ReplicaConfig
+from broker.replication.epochs import Entry
+from broker.replication.events import (
+    AskEpoch,
+    EpochEndOffset,
+    Event,
+    Fetched,
+    FetchFrom,
+    FetchOutOfRange,
+    FollowerFetch,
+    IsrWriteFailed,
+    IsrWritten,
+    LeaderAndIsr,
+    LogStartMoved,
+    Produce,
+    Tick,
+)
+from broker.replication.follower import Follower
+from broker.replication.leader import Leader, refuse
+from broker.replication.local import Effects, LocalLog, LogState
+from broker.replication.pending import PendingProduces
+from broker.replication.remote import RemoteReplica
+from broker.types import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, ZkVersion
+
+__all__ = ["LogState", "Replica", "Role", "StaleEpoch"]
+
+
+class Role(Enum):
+    """What this broker is to the partition."""
+
+    OFFLINE = "offline"
+    """Not told yet, or there is no leader."""
+    FOLLOWER = "follower"
+    LEADER = "leader"
+
+
+class StaleEpoch(Exception):
+    """A LeaderAndIsr of an earlier leader epoch than the replica has seen; nothing changed."""
+
+    def __init__(self, told: LeaderEpoch, current: LeaderEpoch) -> None:
+        super().__init__(f"LeaderAndIsr of leader epoch {told}, but the current one is {current}")
+        self.told = told
+        self.current = current
+
+
+class Replica:
+    """A replica; see the module's docstring. ``broker`` is its own broker id."""
+
+    def __init__(self, broker: BrokerId, config: ReplicaConfig, log: LogState) -> None:
+        self._broker = broker
+        self._config = config
+        self._log = LocalLog(log)
+        self._word: LeaderAndIsr | None = None
+        self._leader: Leader | None = None
+        self._follower: Follower | None = None
+
+    def step(self, event: Event) -> Effects:
+        """Take in one event; the effects must be carried out in order before the next one.
+
+        Raises StaleEpoch for a LeaderAndIsr of an older leader epoch, and ValueError for one that
+        names another leader within the same epoch. Within an epoch only a newer ``zk_version`` is
+        news; repetitions are ignored.
+        """
+        return STEPS[self.role][type(event)](self, event)
+
+    def configure(self, config: ReplicaConfig) -> None:
+        """The topic's settings changed; ``truncation`` counts from the next epoch on."""
+        self._config = config
+        if self._leader is not None:
+            self._leader.config = config
+
+    # --- the controller's word --------------------------------------------------------------
+
+    def _told(self, word: LeaderAndIsr) -> Effects:
+        if word.leader_epoch < self.leader_epoch:
+            raise StaleEpoch(word.leader_epoch, self.leader_epoch)
+        if word.leader_epoch == self.leader_epoch:
+            return self._told_again(word)
+        self._word = word
+        return self._enter(word)
+
+    def _told_again(self, word: LeaderAndIsr) -> Effects:
+        if word.leader != self.leader:
+            raise ValueError(
+                f"leader epoch {word.leader_epoch} has leader {self.leader}, now told {word.leader}"
+            )
+        if word.zk_version <= self.zk_version:
+            return ()
+        self._word = word
+        return self._leader.told(word) if self._leader else ()
+
+    def _enter(self, word: LeaderAndIsr) -> Effects:
+        if word.leader == self._broker:
+            pending = self._leader.pending if self._leader else PendingProduces()
+            self._follower = None
+            self._leader = Leader(self._broker, self._config, self._log, word, pending)
+            return self._leader.enter()
+        resigned = self._leader.resign() if self._leader else ()
+        self._leader = self._follower = None
+        if word.leader == NO_LEADER:
+            return resigned
+        self._follower = Follower(self._config, self._log, word)
+        return (*self._follower.enter(), *resigned)
+
+    def _log_start_moved(self, event: LogStartMoved) -> Effects:
+        return self._log.started_at(event.offset)
+
+    # --- reading ----------------------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """What this broker is to the partition now."""
+        if self._leader is not None:
+            return Role.LEADER
+        return Role.OFFLINE if self._follower is None else Role.FOLLOWER
+
+    @property
+    def leader(self) -> BrokerId:
+        """The leader's broker id, -1 when there is none or nobody has said."""
+        return self._word.leader if self._word else NO_LEADER
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        """Epoch of the last word from the controller, -1 before the first."""
+        return self._word.leader_epoch if self._word else NO_EPOCH
+
+    @property
+    def isr(self) -> tuple[BrokerId, ...]:
+        """The ISR as last committed (on a leader) or told."""
+        if self._leader is not None:
+            return self._leader.isr.committed
+        return self._word.isr if self._word else ()
+
+    @property
+    def replicas(self) -> tuple[BrokerId, ...]:
+        """The assigned replicas (AR), the preferred one first."""
+        return self._word.replicas if self._word else ()
+
+    @property
+    def zk_version(self) -> ZkVersion:
+        """Version of the partition's state znode as last known, -1 before the first word."""
+        if self._leader is not None:
+            return self._leader.isr.zk_version
+        return self._word.zk_version if self._word else ZkVersion(-1)
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """First offset that the log still holds."""
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """LEO: the offset that the next record will take."""
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> Offset:
+        """HW: everything below is committed; the server checkpoints it."""
+        return self._log.high_watermark
+
+    @property
+    def low_watermark(self) -> Offset:
+        """LW: on a leader the smallest log start of all replicas, -1 until each has fetched."""
+        starts = [remote.log_start_offset for remote in self._remotes.values()]
+        return min([self._log.log_start_offset, *starts])
+
+    @property
+    def epochs(self) -> tuple[Entry, ...]:
+        """(leader epoch, start offset) of each epoch in the log."""
+        return self._log.epochs.entries
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """This broker leads, and not all replicas are in the ISR."""
+        return self._leader is not None and len(self.isr) < len(self.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """This broker leads, and the ISR is smaller than ``min.insync.replicas``."""
+        return self._leader is not None and self._leader.is_under_min_isr
+
+    @property
+    def _remotes(self) -> Mapping[BrokerId, RemoteReplica]:
+        return self._leader.remotes if self._leader else {}
+
+    # --- questions that the server answers with this replica ---------------------------------
+
+    def fetching(self) -> FetchFrom | AskEpoch | None:
+        """What a follower's fetcher should ask its leader next; None when not a follower."""
+        return self._follower.fetching() if self._follower else None
+
+    def check_leader(self, current_leader_epoch: LeaderEpoch | None) -> ErrorCode:
+        """Whether a request that presumes this epoch may be served here as by the leader (KIP-320).
+
+        None, or -1 as on the wire, presumes nothing.
+        """
+        if current_leader_epoch is not None and current_leader_epoch != NO_EPOCH:
+            if current_leader_epoch < self.leader_epoch:
+                return ErrorCode.fenced_leader_epoch
+            if current_leader_epoch > self.leader_epoch:
+                return ErrorCode.unknown_leader_epoch
+        return ErrorCode.none if self._leader else ErrorCode.not_leader_or_follower
+
+    def read_bound(self, follower: BrokerId | None) -> Offset:
+        """Where reading ends: at the log's end for a follower, at the watermark for a consumer."""
+        return self.high_watermark if follower is None else self.log_end_offset
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> Entry:
+        """Answer to OffsetForLeaderEpoch: see ``Epochs.end_offset_for``; (-1, -1) for unknown."""
+        return self._log.epochs.end_offset_for(epoch, self.log_end_offset)
+
+
+# --- what happens, by role and kind of event ---------------------------------------------------
+
+Step = Callable[[Replica, Any], Effects]
+
+
+def _refuse_produce(_replica: Replica, event: Produce) -> Effects:
+    return (refuse(event.request, ErrorCode.not_leader_or_follower),)
+
+
+def _ignore(_replica: Replica, _event: Event) -> Effects:
+    return ()
+
+
+def _leading(handler: Callable[[Leader, Any], Effects]) -> Step:
+    def step(replica: Replica, event: Event) -> Effects:
+        assert replica._leader is not None
+        return handler(replica._leader, event)
+
+    return step
+
+
+def _following(handler: Callable[[Follower, Any], Effects]) -> Step:
+    def step(replica: Replica, event: Event) -> Effects:
+        assert replica._follower is not None
+        return handler(replica._follower, event)
+
+    return step
+
+
+_OF_EVERY_ROLE: Final[Mapping[type[Event], Step]] = {
+    LeaderAndIsr: Replica._told,
+    LogStartMoved: Replica._log_start_moved,
+    Produce: _refuse_produce,
+    FollowerFetch: _ignore,
+    Fetched: _ignore,
+    EpochEndOffset: _ignore,
+    FetchOutOfRange: _ignore,
+    IsrWritten: _ignore,
+    IsrWriteFailed: _ignore,
+    Tick: _ignore,
+}
+
+STEPS: Final[Mapping[Role, Mapping[type[Event], Step]]] = {
+    Role.OFFLINE: _OF_EVERY_ROLE,
+    Role.FOLLOWER: {
+        **_OF_EVERY_ROLE,
+        Fetched: _following(Follower.fetched),
+        EpochEndOffset: _following(Follower.epoch_end_offset),
+        FetchOutOfRange: _following(Follower.out_of_range),
+    },
+    Role.LEADER: {
+        **_OF_EVERY_ROLE,
+        Produce: _leading(Leader.produce),
+        FollowerFetch: _leading(Leader.follower_fetch),
+        IsrWritten: _leading(Leader.isr_written),
+        IsrWriteFailed: _leading(Leader.isr_write_failed),
+        Tick: _leading(Leader.tick),
+    },
+}
