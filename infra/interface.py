@@ -247,5 +247,5 @@ class DeploymentError(InfraError):
     """A server did not come up."""
 
 
-class ViewUnavailable(InfraError):  # noqa: N818 - a state of affairs, not a defect
+class ViewUnavailable(InfraError):
     """ZooKeeper did not answer in time."""

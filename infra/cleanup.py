@@ -1,0 +1,77 @@
+"""Ending runs from outside, and removing what dead ones left on this machine."""
+
+import signal
+from collections.abc import Callable
+
+from infra.identity import ProcessIdentity
+from infra.interface import InfraError
+from infra.registry import Entry, Registry
+
+_KILL_TIMEOUT_S = 10.0
+
+
+def leftovers(registry: Registry) -> list[Entry]:
+    """The runs whose outer process is dead: it can remove nothing any more."""
+    return [entry for entry in registry.entries() if not entry.alive]
+
+
+def clean(
+    registry: Registry,
+    report: Callable[[str], None],
+    *,
+    everything: bool = False,
+    grace_s: float = 30.0,
+) -> bool:
+    """Remove what dead runs left; with ``everything``, end the living ones first.
+
+    Args:
+        report: Told, a line at a time, what was done and what could not be done.
+        grace_s: Given to a living run to end by itself, seconds.
+
+    Returns whether nothing is left of what was to be removed.
+    """
+    clean_runs = [
+        _clean_one(registry, run_id, report, everything=everything, grace_s=grace_s)
+        for run_id in registry.run_ids()
+    ]
+    return all(clean_runs)
+
+
+def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
+    """End a run: ask it with SIGTERM, after ``grace_s`` seconds kill it; then remove what it
+    left. Raises InfraError when it cannot be done."""
+    try:
+        if not entry.outer.end(signal.SIGTERM, grace_s):
+            _kill(entry.outer)
+        for process in entry.processes:
+            _kill(process)
+        if entry.run_id in registry.run_ids():  # else it has done so itself
+            registry.remove(entry.run_id)
+    except OSError as error:
+        raise InfraError(f"cannot remove run {entry.run_id}: {error}") from error
+
+
+def _clean_one(
+    registry: Registry,
+    run_id: str,
+    report: Callable[[str], None],
+    *,
+    everything: bool,
+    grace_s: float,
+) -> bool:
+    try:
+        entry = registry.get(run_id)
+        if entry.alive and not everything:
+            report(f"{run_id}: {entry.kind} is alive (process {entry.outer.pid}), left alone")
+            return True
+        stop(registry, entry, grace_s)
+    except InfraError as error:
+        report(f"{run_id}: {error}")
+        return False
+    report(f"{run_id}: removed" + (f", with {entry.scratch}" if entry.scratch else ""))
+    return True
+
+
+def _kill(process: ProcessIdentity) -> None:
+    if not process.end(signal.SIGKILL, _KILL_TIMEOUT_S):
+        raise InfraError(f"process {process.pid} does not end by SIGKILL")

@@ -1,0 +1,53 @@
+"""Where Java is: ZooKeeper needs 17 or newer, as Spark does."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from infra.interface import InfraError
+
+JAVA_VERSION_MIN = 17
+_REMEDY = (
+    f"install Java {JAVA_VERSION_MIN} or newer (Debian, Ubuntu: apt-get install "
+    "default-jre-headless) or point JAVA_HOME at one"
+)
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Path:
+    """The ``java`` program: of JAVA_HOME, else of PATH (``environ``, by default the process's).
+
+    Raises InfraError where there is none, it does not run, or it is too old.
+    """
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH"))
+    if program is None:
+        raise InfraError(f"no java in PATH and no JAVA_HOME: {_REMEDY}")
+    version = _version(program)
+    if version < JAVA_VERSION_MIN:
+        raise InfraError(f"{program} is Java {version}: {_REMEDY}")
+    return Path(program)
+
+
+@cache
+def _version(program: str) -> int:
+    try:
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InfraError(f"{program} does not run ({error}): {_REMEDY}") from error
+    return parse_version(answer.stderr + answer.stdout)
+
+
+def parse_version(answer: str) -> int:
+    """The feature release in what ``java -version`` says: 17 of ``"17.0.15"``, 8 of
+    ``"1.8.0_402"``. Raises InfraError where there is no version in it."""
+    found = re.search(r'version "(?:1\.)?(\d+)', answer)
+    if found is None:
+        raise InfraError(f"java -version says no version: {answer.strip()!r}")
+    return int(found[1])

@@ -1,0 +1,104 @@
+"""The local backend: nodes as network namespaces of this machine, nothing to install.
+
+Made inside the namespaces of :mod:`infra.local.enter`, whose end is the end of everything here.
+Not handled: more than one open backend in a process (they would share the one router), slow
+links, disks that lose writes.
+"""
+
+import re
+import socket
+import threading
+from pathlib import Path
+
+from infra.interface import Capability, InfraError, Node
+from infra.local.enter import host_network, inside
+from infra.local.namespace import NetworkNamespace
+from infra.local.network import Router, free_subnet, routed_networks
+from infra.local.node import LocalNode
+
+_NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class LocalBackend:
+    """Implements ``infra.interface.Backend``.
+
+    Args:
+        directory: Of the caller's, who also removes it; each node's files lie below
+            ``<directory>/<node name>``.
+
+    Raises InfraError outside of the namespaces that ``infra.local.enter.enter`` makes.
+    """
+
+    name = "local"
+    capabilities = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
+
+    def __init__(self, directory: Path) -> None:
+        if not inside():
+            raise InfraError("the local backend works only inside infra.local.enter.enter()")
+        self._directory = directory.absolute()
+        self._lock = threading.Lock()
+        self._nodes: dict[str, LocalNode] = {}
+        self._closed = False
+        descriptor = host_network()
+        self._host = None if descriptor is None else NetworkNamespace(descriptor)
+        self._router = Router(free_subnet(self._host.call(routed_networks) if self._host else ()))
+
+    def node(self, name: str) -> LocalNode:
+        """Raises ValueError for a name that is none, InfraError when closed or out of
+        addresses."""
+        if not _NODE_NAME.fullmatch(name):
+            raise ValueError(f"node name {name!r}: must match {_NODE_NAME.pattern}")
+        with self._lock:
+            if self._closed:
+                raise InfraError(f"the backend is closed: no node {name}")
+            if name not in self._nodes:
+                self._nodes[name] = self._make(name)
+            return self._nodes[name]
+
+    def cut(self, source: Node, target: Node) -> None:
+        self._router.cut(source.address, target.address)
+
+    def heal(self, source: Node, target: Node) -> None:
+        self._router.heal(source.address, target.address)
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        """The kernel answers for a process that is stopped: a listening port is reached as long
+        as its backlog has room."""
+
+        def connect() -> bool:
+            with socket.socket() as client:
+                client.settimeout(timeout)
+                try:
+                    client.connect((target.address, port))
+                except OSError:
+                    return False
+                return True
+
+        return self._nodes[source.name].namespace.call(connect)
+
+    def expose(self) -> str | None:
+        """Let this machine outside of the run reach the nodes at their addresses, until the run
+        ends. The subnet; None where we are not root (``Entry.nsenter`` of the registry is the way
+        in then). Raises InfraError when another run took the subnet in the meantime."""
+        if self._host is None:
+            return None
+        self._router.expose(self._host)
+        return str(self._router.subnet)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for node in self._nodes.values():
+                node.close()
+            self._router.close()
+
+    def _make(self, name: str) -> LocalNode:
+        namespace = NetworkNamespace.create()
+        try:
+            address = self._router.attach(namespace)
+            return LocalNode(name, address, self._directory / name, namespace)
+        except BaseException:
+            namespace.close()
+            raise

@@ -1,0 +1,149 @@
+"""Going into namespaces of our own before anything is deployed.
+
+The process that the user sees becomes the outer one (``infra.local.outer``), in a fresh network
+namespace that will be the router. Its child is the first process of a fresh PID namespace
+(``infra.local.init``), and that one's child the command itself, executed once more:
+
+    outer ── init (PID 1) ── command ── brokers, ZooKeeper, clients
+
+The outer one dying takes init along (parent-death signal), init dying takes everything along
+(the kernel), and with the last process the namespaces go, and every interface, rule and mount in
+them. Not root, a user namespace comes first, in which we are.
+
+util-linux does the work. Its ``unshare --fork`` is not used: before 2.41 it swallows SIGTERM.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from infra.interface import InfraError
+from infra.local.marker import marked as inside
+from infra.registry import STATE_DIRECTORY, Kind, Registry
+
+__all__ = ["can_enter", "enter", "host_network", "inside"]
+
+_HOST_NETWORK = "ACKPROOF_HOST_NETWORK"
+_PROGRAMS = ("unshare", "nsenter", "setpriv", "tee")
+_AS_ROOT: tuple[str, ...] = ()
+_AS_USER = ("--user", "--map-root-user")
+_OBSTACLES = (
+    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
+"""Switches that forbid user namespaces: where, the forbidding value, and what mends it."""
+
+
+def enter(
+    argv: Sequence[str],
+    run_id: str,
+    *,
+    kind: Kind = Kind.RUN,
+    results: Path | None = None,
+    scratch: Path | None = None,
+) -> NoReturn:
+    """Replace this process by one that runs ``argv`` inside fresh namespaces and exits with its
+    status (128 + n when signal n ended it). Terminal, signals and descriptors are passed through.
+
+    Args:
+        argv: The command, as a rule ours again: ``[sys.executable, *sys.orig_argv[1:]]``. Inside,
+            :func:`inside` is true, so that it goes on instead of entering again.
+        run_id: Names the run in the registry; must be new.
+        results: Where the run leaves its results; kept.
+        scratch: A directory for what is removed when the run ends, however it ends. Made here;
+            must not exist or be empty.
+
+    Raises InfraError when we are inside already or the machine does not let us in.
+    """
+    if inside():
+        raise InfraError("inside the run's namespaces already")
+    flags = _way_in()
+    registry = Registry.open()
+    registry.add(run_id, kind, results=results, scratch=scratch, rootless=flags == _AS_USER)
+    environ = {**os.environ, STATE_DIRECTORY: str(registry.directory)}
+    environ.pop(_HOST_NETWORK, None)
+    if flags == _AS_ROOT:
+        descriptor = os.open("/proc/self/ns/net", os.O_RDONLY)
+        os.set_inheritable(descriptor, True)
+        environ[_HOST_NETWORK] = str(descriptor)
+    outer = [sys.executable, "-P", "-m", "infra.local.outer", run_id, "--", *argv]
+    _flush()
+    os.execvpe("unshare", ["unshare", *flags, "--net", "--pid", "--", *outer], environ)
+
+
+def can_enter() -> str | None:
+    """None when :func:`enter` would work here, tried for real; else what is missing and how to
+    mend it."""
+    try:
+        _way_in()
+    except InfraError as error:
+        return str(error)
+    return None
+
+
+def host_network() -> int | None:
+    """A descriptor of the network namespace that we came from; None when not root there, since
+    nothing could be done with it."""
+    descriptor = os.environ.get(_HOST_NETWORK)
+    return None if descriptor is None else int(descriptor)
+
+
+def _way_in() -> tuple[str, ...]:
+    """The flags of ``unshare`` that work here. Raises InfraError."""
+    if not sys.platform.startswith("linux"):
+        raise InfraError(f"the local backend needs Linux namespaces; this is {sys.platform}")
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if missing:
+        raise InfraError(
+            f"not found: {', '.join(missing)}; install the packages util-linux and coreutils"
+        )
+    complaint = ""
+    for flags in (_AS_ROOT, _AS_USER) if os.geteuid() == 0 else (_AS_USER,):
+        complaint = _try(flags)
+        if not complaint:
+            return flags
+    raise InfraError(f"this machine does not let us make namespaces ({complaint}); {_remedy()}")
+
+
+def _try(flags: Sequence[str]) -> str:
+    """Empty when namespaces can be made with these flags; else the complaint."""
+    command = ["unshare", *flags, "--net", "--pid", "--fork", "--mount-proc", "--"]
+    try:
+        done = subprocess.run(
+            [*command, "setpriv", "--pdeathsig", "KILL", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return "" if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"
+
+
+def _remedy() -> str:
+    for path, forbidding, remedy in _OBSTACLES:
+        switch = Path(path)
+        if switch.exists() and switch.read_text().strip() == forbidding:
+            return f"as root: {remedy}"
+    return "run as root, or in a container with --privileged, or use --backend docker"
+
+
+def _flush() -> None:
+    # What is in Python's buffers would be lost: exec does not flush them.
+    sys.stdout.flush()
+    sys.stderr.flush()

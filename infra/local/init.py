@@ -1,0 +1,43 @@
+"""The first process of a run's PID namespace (``python -m infra.local.init -- <command>``).
+
+It starts the command, hands signals down to it, reaps whatever processes are orphaned, and ends
+with the command's status. With it ends the namespace: the kernel kills every process in it.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from infra.local.marker import mark
+from infra.local.signals import FORWARDED, Forwarder
+
+
+def main(command: Sequence[str]) -> int:
+    """Run ``command``; its exit status, 128 + n when signal n ended it, 127 when it did not
+    start."""
+    forwarder = Forwarder()
+    # Blocked by our parent: a first process never gets a signal it has no handler for, and one
+    # that came while we started would be lost.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    try:
+        child = os.posix_spawnp(
+            command[0], list(command), mark(os.environ), setsigdef=[signal.SIGPIPE]
+        )
+    except OSError as error:
+        sys.stderr.write(f"ackproof: cannot start {command[0]}: {error.strerror}\n")
+        return 127
+    forwarder.attach(child)
+    return _reap_until(child)
+
+
+def _reap_until(child: int) -> int:
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,163 @@
+"""The network of a run: every node one hop away from the router, which is our own namespace.
+
+Each node has a veth pair to the router, an address of its own (/32) and the router as its only
+way. Whatever goes from one node to another is routed here, so a policy rule ``from A to B
+blackhole`` drops A's packets to B and nothing else, for open connections too. What the router
+itself sends, the harness's own traffic, is never dropped: its source is no node.
+"""
+
+import errno
+import ipaddress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import AF_INET
+
+from pyroute2 import IPRoute, NetlinkError
+
+from infra.interface import InfraError
+from infra.local.namespace import NetworkNamespace
+
+_POOL = ipaddress.IPv4Network("10.64.0.0/10")
+_PREFIX_LENGTH = 24
+_ROUTER = 1
+_HOST = 2
+_FIRST_NODE = 11
+_CUT_PRIORITY = 100
+_SWITCHES = {
+    "ipv4/ip_forward": "1",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv6/conf/default/disable_ipv6": "1",
+}
+
+
+def free_subnet(taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
+    """The first /24 of 10.64.0.0/10 that overlaps none of ``taken``. Raises InfraError."""
+    taken = list(taken)
+    for subnet in _POOL.subnets(new_prefix=_PREFIX_LENGTH):
+        if not any(subnet.overlaps(other) for other in taken):
+            return subnet
+    raise InfraError(f"every /{_PREFIX_LENGTH} of {_POOL} is routed on this machine already")
+
+
+def routed_networks() -> list[ipaddress.IPv4Network]:
+    """The destinations of the calling thread's namespace, default routes left out."""
+    with IPRoute() as netlink:
+        destinations = [
+            (route.get_attr("RTA_DST"), route["dst_len"])
+            for route in netlink.get_routes(family=AF_INET)
+        ]
+    return [ipaddress.IPv4Network(f"{address}/{n}") for address, n in destinations if address]
+
+
+class Router:
+    """The calling process's network namespace, made the router of ``subnet``."""
+
+    def __init__(self, subnet: ipaddress.IPv4Network) -> None:
+        self.subnet = subnet
+        self.address = str(subnet[_ROUTER])
+        self._lock = threading.Lock()
+        self._links = 0
+        for switch, value in _SWITCHES.items():
+            path = Path("/proc/sys/net") / switch
+            if path.exists():  # a kernel without IPv6 has none to switch off
+                path.write_text(value)
+        with IPRoute() as netlink:
+            _up(netlink, "lo")
+
+    def attach(self, namespace: NetworkNamespace) -> str:
+        """Link a node's namespace to the router; its address. Raises InfraError when full."""
+        with self._lock:
+            if _FIRST_NODE + self._links >= self.subnet.num_addresses - 1:
+                raise InfraError(f"no more than {self._links} nodes fit into {self.subnet}")
+            address = str(self.subnet[_FIRST_NODE + self._links])
+            self._links += 1
+            self._link(f"node{self._links}", namespace, "eth0", address)
+            namespace.call(lambda: _configure_end("eth0", address, self.address, "default"))
+        return address
+
+    def cut(self, source: str, target: str) -> None:
+        """Drop what goes from address ``source`` to ``target``. Idempotent."""
+        self._rule("add", source, target, errno.EEXIST)
+
+    def heal(self, source: str, target: str) -> None:
+        """Undo :meth:`cut`. Idempotent."""
+        self._rule("del", source, target, errno.ENOENT)
+
+    def expose(self, host: NetworkNamespace) -> None:
+        """Link the host's namespace too: it reaches the nodes, and they it. The link goes when
+        the router's namespace goes. Raises InfraError when the host routes the subnet already."""
+        # Unique on the host, as no two runs there may have the same subnet.
+        name = f"ackproof{int(self.subnet.network_address) >> 8 & 0xFFFF:04x}"
+        address = str(self.subnet[_HOST])
+        with self._lock:
+            try:
+                self._link("host", host, name, address)
+                host.call(lambda: _configure_end(name, address, self.address, str(self.subnet)))
+            except NetlinkError as error:
+                raise InfraError(
+                    f"cannot make {self.subnet} known to this machine: {error}; "
+                    "another cluster may just have taken it: try again"
+                ) from error
+
+    def close(self) -> None:
+        """Remove every link and every cut; the namespace may serve another run."""
+        with self._lock, IPRoute() as netlink:
+            for link in list(netlink.get_links(kind="veth")):
+                netlink.link("del", index=link["index"])
+            netlink.flush_rules(family=AF_INET, priority=_CUT_PRIORITY)
+
+    def _link(self, name: str, namespace: NetworkNamespace, peer: str, address: str) -> None:
+        with IPRoute() as netlink:
+            netlink.link(
+                "add",
+                ifname=name,
+                kind="veth",
+                peer={"ifname": peer, "net_ns_fd": namespace.descriptor},
+            )
+            index = _up(netlink, name)
+            netlink.addr("add", index=index, address=self.address, prefixlen=32)
+            netlink.route("add", dst=f"{address}/32", oif=index)
+
+    def _rule(self, command: str, source: str, target: str, harmless: int) -> None:
+        with self._lock, IPRoute() as netlink, _tolerating(harmless):
+            netlink.rule(
+                command,
+                src=source,
+                src_len=32,
+                dst=target,
+                dst_len=32,
+                action="FR_ACT_BLACKHOLE",
+                priority=_CUT_PRIORITY,
+            )
+
+
+@contextmanager
+def _tolerating(code: int) -> Iterator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code != code:
+            raise
+
+
+def _up(netlink: IPRoute, name: str) -> int:
+    """Bring a link up; its index."""
+    index: int = netlink.link_lookup(ifname=name)[0]
+    netlink.link("set", index=index, state="up")
+    return index
+
+
+def _configure_end(name: str, address: str, router: str, reachable: str) -> None:
+    """The far end of a link, called inside its namespace: its address, and ``reachable`` by way
+    of the router."""
+    with IPRoute() as netlink:
+        _up(netlink, "lo")
+        index = _up(netlink, name)
+        netlink.addr("add", index=index, address=address, prefixlen=32)
+        netlink.route(
+            "add", dst=reachable, gateway=router, oif=index, prefsrc=address, flags=["onlink"]
+        )

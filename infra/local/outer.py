@@ -1,0 +1,46 @@
+"""The process that the user sees (``python -m infra.local.outer <run id> -- <command>``).
+
+It starts the run's first process, hands signals down to it, and when all is over removes the
+run's scratch directory and its entry in the registry. Killed with SIGKILL, it takes the run along
+but leaves these two to ``ackproof clean``.
+
+The run is in a process group of its own, so that Ctrl-C reaches it once, from here, and not once
+from the terminal and once from here.
+"""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from infra.interface import InfraError
+from infra.local.signals import FORWARDED, Forwarder
+from infra.registry import Registry
+
+_AS_FIRST_PROCESS = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount-proc", "--")
+
+
+def main(run_id: str, command: Sequence[str]) -> int:
+    """Run ``command`` to its end; its exit status."""
+    registry = Registry.open()
+    forwarder = Forwarder()
+    # Init unblocks them once it can handle them; nothing sent in between is lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    init = subprocess.Popen(
+        [*_AS_FIRST_PROCESS, sys.executable, "-P", "-m", "infra.local.init", "--", *command],
+        close_fds=False,  # the caller's descriptors are the command's, as without us
+        process_group=0,
+    )
+    forwarder.attach(init.pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    registry.note_init(run_id, init.pid)
+    status = init.wait()
+    try:
+        registry.remove(run_id)
+    except (InfraError, OSError) as error:
+        sys.stderr.write(f"ackproof: cannot clean up after the run: {error}\n")
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[3:]))
