@@ -1,13 +1,14 @@
 """The record schema: what a run leaves behind, as Parquet tables.
 
-Every table is a set of files ``<table>.<anything>.parquet`` in one directory, ``runs/<n>/history``.
+Every table is a set of files ``<table>.<writer>.parquet`` in one directory, ``runs/<n>/history``.
 A file is complete or not there at all (written aside, then renamed), so that whatever ends a run,
-what was recorded stays readable. Times are nanoseconds of the Unix epoch, read from the clock of
-the machine that runs the harness.
+what was recorded stays readable. A writer that was ended leaves ``.part-<n>.parquet`` files in
+place of a closed one: which files count is for ``history.reader`` to say. Times are nanoseconds
+of the Unix epoch, read from the clock of the machine that runs the harness.
 
 ``sends`` and ``log`` files hold one partition of one topic each: its name is in theirs
-(``sends.<topic>.<partition>.<writer>.parquet``), so that a checker may reconcile partition by
-partition without a shuffle.
+(``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``), so that a checker may
+reconcile partition by partition without a shuffle.
 """
 
 from enum import StrEnum

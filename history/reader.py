@@ -1,0 +1,101 @@
+"""Reading a history, finished or not.
+
+Which files count: of one stem (table, topic and partition, writer) the closed file if there is
+one, otherwise its parts in order (``history.writer`` says why that is never both). Files that
+begin with a dot were being written when something ended the writer. To be used when the writers
+are gone: a writer that closes meanwhile removes its parts.
+
+Dictionary columns are given back as plain strings, so that tables of several files have one
+schema: :func:`decoded_schema`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history.errors import DamagedFiles
+from history.names import PARTITIONED, Stem, parse
+from history.schema import TABLES
+
+
+def decoded_schema(table: str) -> pa.Schema:
+    """The table's schema with strings in place of dictionaries of strings."""
+    return pa.schema(
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in TABLES[table]
+    )
+
+
+def files(directory: Path, table: str) -> tuple[Path, ...]:
+    """The files that make up a table, parts of one writer in order; none if there are none.
+
+    Raises DamagedFiles for a name that begins like the table's and is no history file's.
+    """
+    return tuple(path for paths in _by_stem(directory, table).values() for path in paths)
+
+
+def partitions(
+    directory: Path, tables: Iterable[str] = sorted(PARTITIONED)
+) -> Mapping[tuple[str, int], Mapping[str, tuple[Path, ...]]]:
+    """The files of partitioned tables: by (topic, partition), then by table.
+
+    E.g. ``{("t", 0): {"sends": (Path(...),), "log": (Path(...),)}}``; a table that has nothing
+    of a partition is an empty tuple there.
+    """
+    tables = tuple(tables)
+    found: dict[tuple[str, int], dict[str, tuple[Path, ...]]] = {}
+    for table in tables:
+        for stem, paths in _by_stem(directory, table).items():
+            if stem.partition is None:
+                raise ValueError(f"table {table} is not written per partition")
+            by_table = found.setdefault(stem.partition, dict.fromkeys(tables, ()))
+            by_table[table] += paths
+    return dict(sorted(found.items()))
+
+
+def read(directory: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The whole table, or the columns asked for; without any file an empty table of its schema.
+
+    Raises DamagedFiles, naming every file that cannot be read.
+    """
+    return read_files(table, files(directory, table), columns)
+
+
+def read_files(table: str, paths: Iterable[Path], columns: Sequence[str] | None = None) -> pa.Table:
+    """As :func:`read`, of files that :func:`files` or :func:`partitions` listed."""
+    schema = decoded_schema(table)
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
+    tables, damaged = [], {}
+    for path in paths:
+        try:
+            tables.append(pq.ParquetFile(path).read(schema.names).select(schema.names).cast(schema))
+        except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+            damaged[path] = str(error)
+    if damaged:
+        raise DamagedFiles(damaged)
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def _by_stem(directory: Path, table: str) -> dict[Stem, tuple[Path, ...]]:
+    found: dict[Stem, dict[int | None, Path]] = defaultdict(dict)
+    damaged = {}
+    for path in sorted(directory.glob(f"{table}.*.parquet")):
+        try:
+            stem, part = parse(path.name)
+        except ValueError as error:
+            damaged[path] = str(error)
+        else:
+            found[stem][part] = path
+    if damaged:
+        raise DamagedFiles(damaged)
+    return {stem: _authoritative(by_part) for stem, by_part in found.items()}
+
+
+def _authoritative(by_part: Mapping[int | None, Path]) -> tuple[Path, ...]:
+    if None in by_part:
+        return (by_part[None],)
+    return tuple(path for _, path in sorted(by_part.items(), key=lambda item: item[0] or 0))

@@ -1,0 +1,213 @@
+"""Writing a table so that whatever ends the process, what was flushed stays readable.
+
+Rows gather in memory and are flushed as a part, a complete Parquet file that is written under a
+name beginning with a dot and then renamed. At close the parts of one writer become one file:
+
+1. the parts are copied into a dot-file,
+2. which is renamed to the closed name: from here on the parts no longer count,
+3. the parts are removed.
+
+A reader that finds the closed file ignores the parts of the same stem (``history.reader``), so
+nothing is counted twice or lost wherever this stops.
+
+The caller's loop drives the flushing (:meth:`TableWriter.flush_due`): no thread, no clock in here.
+Files are not fsynced: they survive the death of the process, not a power failure of the machine
+that runs the clients. A writer belongs to one thread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history.errors import HistoryError, WriteFailed
+from history.names import Stem
+from history.schema import TABLES
+
+ROWS_MAX = 100_000
+"""Rows in memory before a part is written, however young they are."""
+
+SECONDS_MAX = 1.0
+"""How long a row may wait in memory."""
+
+MERGED_ROW_GROUP = 500_000
+"""Rows of a row group in a closed file; bounds the memory that merging takes."""
+
+
+class TableWriter:
+    """Appends rows to one table, or to one partition of a partitioned table.
+
+    Args:
+        directory: Made when it is not there.
+        table: A key of :data:`history.schema.TABLES`.
+        writer: Unique name of the writer, ``[a-zA-Z0-9._-]``.
+        partition: Topic and partition, for the partitioned tables.
+        rows_max: Rows in memory that trigger a flush.
+        seconds_max: Age of the oldest unflushed row, in seconds, at which :meth:`flush_due`
+            flushes.
+
+    Raises:
+        HistoryError: The directory already holds files of this writer.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        table: str,
+        writer: str,
+        *,
+        partition: tuple[str, int] | None = None,
+        rows_max: int = ROWS_MAX,
+        seconds_max: float = SECONDS_MAX,
+    ) -> None:
+        self._directory = directory
+        self._stem = Stem(table=table, writer=writer, partition=partition)
+        self._schema = TABLES[table]
+        self._rows: list[tuple[object, ...]] = []
+        self._rows_max = rows_max
+        self._seconds_max = seconds_max
+        self._flushed_at: float | None = None
+        self._parts: list[Path] = []
+        self._closed = False
+        self._make_directory()
+
+    def append(self, row: tuple[object, ...]) -> None:
+        """Add a row: its values in the schema's order, None for null."""
+        self._rows.append(row)
+        if len(self._rows) >= self._rows_max:
+            self.flush()
+
+    def write(self, **columns: object) -> None:
+        """Add one row by column names, absent ones null, and flush it: for rare rows that must
+        not be lost. Raises ValueError for a column that the table has not."""
+        if unknown := columns.keys() - set(self._schema.names):
+            raise ValueError(f"table {self._stem.table} has no {', '.join(sorted(unknown))}")
+        self.append(tuple(columns.get(name) for name in self._schema.names))
+        self.flush()
+
+    def flush_due(self, now: float) -> None:
+        """Flush if the last flush is ``seconds_max`` ago; ``now`` in seconds of any clock that
+        only goes forward. To be called several times a second."""
+        if self._flushed_at is None or now - self._flushed_at >= self._seconds_max:
+            self._flushed_at = now
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is in memory as a part. Raises WriteFailed (and keeps the rows)."""
+        if self._closed:
+            raise HistoryError(f"{self._stem} is closed")
+        if not self._rows:
+            return
+        table = _table(self._rows, self._schema, self._stem)
+        path = self._directory / self._stem.part(len(self._parts) + 1)
+        _write_aside(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
+        self._parts.append(path)
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Flush, and make one file of the parts. Idempotent. A writer without rows leaves no file.
+
+        Raises WriteFailed: the parts flushed until then are what the history consists of."""
+        if self._closed:
+            return
+        self.flush()
+        if self._parts:
+            _write_aside(self._directory / self._stem.closed, self._merge)
+        for part in self._parts:
+            part.unlink(missing_ok=True)
+        self._closed = True
+
+    def _merge(self, aside: Path) -> None:
+        with pq.ParquetWriter(aside, self._schema, compression="zstd") as merged:
+            for table in _coalesced(self._parts, self._schema):
+                merged.write_table(table)
+
+    def _make_directory(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        mine = {self._stem.closed, self._stem.part(1)}
+        if taken := [name for name in sorted(mine) if (self._directory / name).exists()]:
+            raise HistoryError(
+                f"{self._directory} already holds {taken[0]}: a writer's name is used once"
+            )
+
+
+class PartitionedWriter:
+    """The :class:`TableWriter` of each partition that turns up, flushed and closed together."""
+
+    def __init__(self, directory: Path, table: str, writer: str) -> None:
+        self._directory = directory
+        self._table = table
+        self._writer = writer
+        self._writers: dict[tuple[str, int], TableWriter] = {}
+
+    def partition(self, topic: str, partition: int) -> TableWriter:
+        """The writer of one partition, opened at first asking."""
+        key = (topic, partition)
+        if key not in self._writers:
+            self._writers[key] = TableWriter(
+                self._directory, self._table, self._writer, partition=key
+            )
+        return self._writers[key]
+
+    def flush_due(self, now: float) -> None:
+        """As :meth:`TableWriter.flush_due`, for all."""
+        for writer in self._writers.values():
+            writer.flush_due(now)
+
+    def close(self) -> None:
+        """Close all; when some fail the others are closed all the same, then the first failure is
+        raised."""
+        failures = []
+        for writer in self._writers.values():
+            try:
+                writer.close()
+            except HistoryError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema, stem: Stem) -> pa.Table:
+    try:
+        columns = zip(*rows, strict=True)
+        arrays = [_array(column, field) for column, field in zip(columns, schema, strict=True)]
+    except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+        raise HistoryError(f"a row of {stem} does not fit the table's schema: {error}") from error
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(column: Sequence[object], field: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(field.type):
+        array = pa.array(column, field.type.value_type).dictionary_encode()
+    else:
+        array = pa.array(column, field.type)
+    if array.null_count and not field.nullable:
+        raise ValueError(f"null in column {field.name}")
+    return array
+
+
+def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The parts' rows in order, in tables of about :data:`MERGED_ROW_GROUP` rows."""
+    pending: list[pa.Table] = []
+    for position in count():
+        due = position == len(parts) or sum(map(len, pending)) >= MERGED_ROW_GROUP
+        if pending and due:
+            yield pa.concat_tables(pending).unify_dictionaries().combine_chunks()
+            pending = []
+        if position == len(parts):
+            return
+        pending.append(pq.ParquetFile(parts[position]).read().cast(schema))
+
+
+def _write_aside(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a dot-file, then give it its name."""
+    aside = path.with_name(f".{path.name}")
+    try:
+        write(aside)
+        aside.rename(path)
+    except OSError as error:
+        raise WriteFailed(path, error) from error
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,173 @@
+"""The final read: every partition from its start to its end, into ``log`` and ``reads``.
+
+``python -m workloads.final_read SPEC.json``. One consumer reads all partitions at once; librdkafka
+fetches from every broker in a thread of its own. Partitions are assigned with the offset to start
+at, so that no group coordinator is needed; confluent-kafka insists on a ``group.id``, and nothing
+is ever committed to it.
+
+A partition that could not be read to its end by the deadline is recorded as incomplete, with the
+reason. That is a result, not a failure of the reader: exit status 0.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from history.writer import PartitionedWriter, TableWriter
+from workloads.bounds import Bounds
+from workloads.partition_read import PartitionRead
+from workloads.payload import decode
+from workloads.process import main
+from workloads.progress import Progress
+from workloads.spec import Config, FinalReadSpec, SpecificationError, load
+
+WRITER = "final-read"
+BATCH = 10_000
+WAIT_SECONDS = 0.1
+
+_PASSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+"""Errors that a consumer reports while metadata settles, and gets over by itself."""
+
+_log = logging.getLogger(__name__)
+
+
+class FinalReader:
+    """Reads the partitions of a specification into a ``log`` writer."""
+
+    def __init__(self, spec: FinalReadSpec, consumer: Consumer, log: PartitionedWriter) -> None:
+        self._consumer = consumer
+        self._log = log
+        self._reads = {
+            (topic.topic, number): PartitionRead(topic=topic.topic, partition=number)
+            for topic in spec.topics
+            for number in range(topic.partitions)
+        }
+        self._open = set(self._reads)
+        self._refusals: Mapping[tuple[str, int], str] = {}
+
+    def run(
+        self, deadline: float, stopping: Callable[[], bool], keep: Callable[[float], None]
+    ) -> None:
+        """Read until all is read, the deadline (``time.monotonic``) has passed, or ``stopping``.
+
+        ``keep(now)`` is called several times a second, for flushing and progress.
+        """
+        with Bounds(self._consumer, sorted(self._reads)) as bounds:
+            while self._open and not stopping() and (now := time.monotonic()) < deadline:
+                for partition, low, high in bounds.answers(now):
+                    self._reads[partition].begin(low, high)
+                    self._consumer.incremental_assign([TopicPartition(*partition, low)])
+                for message in self._consumer.consume(BATCH, WAIT_SECONDS):
+                    self._take(message)
+                keep(now)
+            self._refusals = dict(bounds.refusals)
+
+    def record(self, reads: TableWriter, unfinished: str) -> None:
+        """Write the rows of ``reads``; ``unfinished`` says why reading stopped early, if so."""
+        for key, read in sorted(self._reads.items()):
+            refusal = self._refusals.get(key)
+            reads.append(read.row(f"{unfinished} ({refusal})" if refusal else unfinished))
+
+    def figures(self) -> Mapping[str, int]:
+        """For the progress file: ``records`` so far, ``records_total`` as far as bounds are known,
+        ``time`` in nanoseconds of the Unix epoch."""
+        reads = self._reads.values()
+        total = sum((r.log_end_offset or 0) - (r.log_start_offset or 0) for r in reads)
+        return {
+            "records": sum(read.records for read in reads),
+            "records_total": total,
+            "time": time.time_ns(),
+        }
+
+    def _take(self, message: Message) -> None:
+        key = (message.topic(), message.partition())
+        if key not in self._open:
+            return
+        read = self._reads[key]
+        error = message.error()
+        if error is None:
+            read.record(message.offset())
+            self._append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            read.end(message.offset())
+        elif error.name() not in _PASSING:
+            read.errors.append(f"{error.name()}: {error.str()}")
+        if read.done:
+            self._open.remove(key)
+            self._consumer.incremental_unassign([TopicPartition(*key)])
+
+    def _append(self, message: Message) -> None:
+        topic, partition = message.topic(), message.partition()
+        identity = decode(message.value()) or (None, None, None)
+        self._log.partition(topic, partition).append(
+            (
+                topic,
+                partition,
+                message.offset(),
+                message.leader_epoch(),
+                message.timestamp()[1],
+                *identity,
+            )
+        )
+
+
+def consumer_properties(spec: FinalReadSpec) -> Config:
+    """The properties of the final read's consumer."""
+    return {
+        **spec.client_config,
+        "bootstrap.servers": spec.bootstrap_servers,
+        "client.id": WRITER,
+        "group.id": WRITER,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "isolation.level": "read_uncommitted",
+        "auto.offset.reset": "error",
+        "socket.timeout.ms": 10_000,
+        "reconnect.backoff.max.ms": 1_000,
+    }
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Read as the specification file says."""
+    spec = load(FinalReadSpec, specification)
+    deadline = time.monotonic() + spec.deadline_s
+    log = PartitionedWriter(spec.history, "log", WRITER)
+    reads = TableWriter(spec.history, "reads", WRITER)
+    progress = Progress(spec.progress)
+    consumer = _consumer(spec)
+    try:
+        reader = FinalReader(spec, consumer, log)
+
+        def keep(now: float) -> None:
+            log.flush_due(now)
+            if progress.due(now):
+                progress.write(reader.figures())
+
+        reader.run(deadline, stopping, keep)
+        reader.record(reads, "stopped" if stopping() else f"{spec.deadline_s:g} s had passed")
+        progress.write(reader.figures())
+    finally:
+        consumer.close()
+        log.close()
+        reads.close()
+
+
+def _consumer(spec: FinalReadSpec) -> Consumer:
+    try:
+        return Consumer({**consumer_properties(spec), "error_cb": _note_error})
+    except KafkaException as error:
+        raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
+
+
+def _note_error(error: KafkaError) -> None:
+    _log.warning("%s: %s", error.name(), error.str())
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))

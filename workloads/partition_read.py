@@ -1,0 +1,87 @@
+"""How far the final read of one partition has got, and what is wrong with what it got.
+
+Complete means: from the log start to the end, without an error. The end is where the broker said
+that there is no more (``enable.partition.eof``), at or behind the high watermark asked for at the
+beginning, so that a high watermark that lagged then does not hide records. An offset that was
+passed over is a hole: reported, and no reason to call the read incomplete, since there is nothing
+left to read there.
+"""
+
+from dataclasses import dataclass, field
+
+NOTES_MAX = 8
+"""How many errors, and how many holes, are put into words; the rest is counted."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionRead:
+    """State of one partition; offsets as Kafka counts them, ends exclusive.
+
+    Attributes:
+        position: Next offset expected.
+        holes: Ranges of offsets passed over.
+    """
+
+    topic: str
+    partition: int
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    position: int = 0
+    records: int = 0
+    done: bool = False
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def begin(self, log_start_offset: int, log_end_offset: int) -> None:
+        """The bounds are known."""
+        self.log_start_offset = self.position = log_start_offset
+        self.log_end_offset = log_end_offset
+
+    def record(self, offset: int) -> None:
+        """A record came."""
+        if offset < self.position:
+            self.errors.append(f"offset {offset} came when {self.position} was due")
+        self._pass_over(offset)
+        self.position = offset + 1
+        self.records += 1
+
+    def end(self, offset: int) -> None:
+        """The broker has nothing at ``offset`` and behind it."""
+        assert self.log_end_offset is not None
+        if offset < self.log_end_offset:
+            return
+        self._pass_over(offset)
+        self.log_end_offset = offset
+        self.done = True
+
+    def row(self, unfinished: str) -> tuple[object, ...]:
+        """The row of ``reads``; ``unfinished`` says why, if it is not done."""
+        errors = list(self.errors)
+        if not self.done:
+            errors.append(f"{unfinished} at offset {self._where()}")
+        complete = self.done and not errors
+        notes = [*_some(errors), *_some([f"hole [{a}, {b})" for a, b in self.holes])]
+        return (
+            self.topic,
+            self.partition,
+            self.log_start_offset,
+            self.log_end_offset,
+            self.records,
+            complete,
+            "; ".join(notes) or None,
+        )
+
+    def _pass_over(self, offset: int) -> None:
+        if offset > self.position:
+            self.holes.append((self.position, offset))
+            self.position = offset
+
+    def _where(self) -> str:
+        if self.log_end_offset is None:
+            return "unknown (no bounds)"
+        return f"{self.position} of {self.log_end_offset}"
+
+
+def _some(notes: list[str]) -> list[str]:
+    more = len(notes) - NOTES_MAX
+    return notes if more <= 0 else [*notes[:NOTES_MAX], f"and {more} more"]

@@ -1,0 +1,65 @@
+"""Record values that say whose they are.
+
+A value holds a magic number, a CRC-32C of all that follows it, producer, sequence, cell and
+padding up to the size asked for. The final read then needs no look-up to tell which send a record
+came from, and a damaged value is seen as such, wherever the damage lies. The padding is not
+zeros, which is what a file system gives back for blocks that it lost.
+"""
+
+import struct
+from typing import NamedTuple
+
+import crc32c
+
+MAGIC = b"AKP1"
+_HEAD = struct.Struct(">4sI")
+_BODY = struct.Struct(">iqH")
+_FILLER = bytes(range(1, 256))
+
+
+class Identity(NamedTuple):
+    """Whose a record is."""
+
+    cell: str
+    producer: int
+    sequence: int
+
+
+def bytes_min(cell: str) -> int:
+    """Size in bytes of the smallest value that can name ``cell``."""
+    return _HEAD.size + _BODY.size + len(cell.encode())
+
+
+class Encoder:
+    """Makes the values of one producer.
+
+    Raises ValueError when ``record_bytes`` is too small to hold what a value says.
+    """
+
+    def __init__(self, cell: str, producer: int, record_bytes: int) -> None:
+        if record_bytes < (needed := bytes_min(cell)):
+            raise ValueError(
+                f"record_bytes is {record_bytes}; cell {cell!r} needs {needed} or more"
+            )
+        name = cell.encode()
+        filler = (_FILLER * (record_bytes // len(_FILLER) + 1))[: record_bytes - needed]
+        self._producer = producer
+        self._name_bytes = len(name)
+        self._tail = name + filler
+
+    def encode(self, sequence: int) -> bytes:
+        """The value of that sequence number, exactly ``record_bytes`` long."""
+        body = _BODY.pack(self._producer, sequence, self._name_bytes) + self._tail
+        return _HEAD.pack(MAGIC, crc32c.crc32c(body)) + body
+
+
+def decode(value: bytes | None) -> Identity | None:
+    """Whose value it is; None for what no :class:`Encoder` made, or was damaged since."""
+    if value is None or len(value) < _HEAD.size + _BODY.size:
+        return None
+    magic, checksum = _HEAD.unpack_from(value)
+    if magic != MAGIC or crc32c.crc32c(memoryview(value)[_HEAD.size :]) != checksum:
+        return None
+    producer, sequence, name_bytes = _BODY.unpack_from(value, _HEAD.size)
+    start = _HEAD.size + _BODY.size
+    return Identity(value[start : start + name_bytes].decode(), producer, sequence)

@@ -1,0 +1,54 @@
+"""What the client processes have in common: being stopped, and saying why they failed.
+
+Exit status: 0 the history is written; 1 the client or its history failed; 2 the specification is
+wrong. The reason goes to standard error.
+"""
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from confluent_kafka import KafkaException
+
+from history.errors import HistoryError
+from workloads.spec import SpecificationError
+
+_log = logging.getLogger(__name__)
+
+
+class ClientFailed(Exception):
+    """The client library has failed for good."""
+
+
+def stop_signal() -> Callable[[], bool]:
+    """Whether SIGTERM or SIGINT came, from now on. To be called in the main thread."""
+    received: list[int] = []
+
+    def note(signal_number: int, _frame: FrameType | None) -> None:
+        received.append(signal_number)
+
+    signal.signal(signal.SIGTERM, note)
+    signal.signal(signal.SIGINT, note)
+    return lambda: bool(received)
+
+
+def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[str]) -> int:
+    """Run a client with the specification file that ``arguments`` name; its exit status."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    if len(arguments) != 1:
+        _log.error("expected one argument, the specification file; got %d", len(arguments))
+        return 2
+    try:
+        run(Path(arguments[0]), stop_signal())
+    except SpecificationError as error:
+        _log.error("%s", error)
+        return 2
+    except (HistoryError, ClientFailed, KafkaException, OSError) as error:
+        _log.error("%s", error)
+        return 1
+    return 0

@@ -1,0 +1,157 @@
+"""The producer of one cell: ``python -m workloads.producer SPEC.json``.
+
+Sends in an open loop (``workloads.pacer``): how much is sent does not depend on how fast it is
+acknowledged. Partitions take turns, chosen here and not by the client library.
+
+Memory is bounded, and a partition that nobody leads does not stop the others: each partition may
+have its share of ``queue.buffering.max.messages`` without an outcome. The turn of a partition that
+has used up its share is skipped: nothing is handed to the client library, so there is nothing to
+record, and the others keep their own rate. Should the client's queue be full all the same (its
+limit in bytes), the refusal is recorded as a ``fail``.
+
+Stopped by SIGTERM: no more sends, what is under way gets ``message.timeout.ms`` to resolve, the
+rest is purged and becomes ``info``. A fatal client error (idempotence lost its sequence) ends it
+in the same way and with exit status 1.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from history.writer import PartitionedWriter
+from workloads.configuration import producer_properties
+from workloads.outcomes import of_refusal, of_report
+from workloads.pacer import Pacer
+from workloads.payload import Encoder
+from workloads.process import ClientFailed, main
+from workloads.progress import Progress
+from workloads.recorder import Recorder
+from workloads.spec import Config, ProducerSpec, SpecificationError, load
+
+POLL_SECONDS_MIN = 0.002
+"""Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""
+POLL_SECONDS_MAX = 0.1
+PURGE_SECONDS = 2.0
+"""How long purged records may take to be reported."""
+
+_log = logging.getLogger(__name__)
+
+
+class CellProducer:
+    """Sends and records until it is told to stop.
+
+    Raises (constructor) SpecificationError for properties that librdkafka does not take.
+    """
+
+    def __init__(self, spec: ProducerSpec, recorder: Recorder) -> None:
+        properties = producer_properties(spec)
+        self._topic = spec.topic
+        self._partitions = spec.partitions
+        self._acknowledged = spec.acks != "0"
+        self._encode = _encoder(spec).encode
+        self._recorder = recorder
+        self._share = max(1, int(properties["queue.buffering.max.messages"]) // spec.partitions)
+        self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
+        self._turn = 0
+        self._fatal: KafkaError | None = None
+        self._client = _client(properties, self._note_error)
+
+    def run(self, rate: float, stopping: Callable[[], bool], keep: Callable[[float], None]) -> None:
+        """Send ``rate`` records a second until ``stopping``, then wait for the outcomes.
+
+        ``keep(now)`` is called several times a second, for flushing and progress. Raises
+        ClientFailed after a fatal client error, when everything is recorded.
+        """
+        pacer = Pacer(rate, time.monotonic())
+        while not stopping() and self._fatal is None:
+            now = time.monotonic()
+            for _ in range(pacer.take(now)):
+                self._send()
+            keep(now)
+            wait = max(pacer.seconds_to_next(), POLL_SECONDS_MIN)
+            self._client.poll(min(wait, POLL_SECONDS_MAX))
+        self._finish(keep)
+        if self._fatal is not None:
+            raise ClientFailed(f"the producer failed for good: {self._fatal.str()}")
+
+    def _send(self) -> None:
+        partition = self._turn
+        self._turn = (partition + 1) % self._partitions
+        if self._recorder.waiting(partition) >= self._share:
+            return
+        sequence = self._recorder.invoke(partition)
+        value = self._encode(sequence)
+        report = partial(self._delivered, sequence)
+        try:
+            self._client.produce(self._topic, value, partition=partition, on_delivery=report)
+        except BufferError:
+            self._refused(sequence, KafkaError(KafkaError._QUEUE_FULL))
+        except KafkaException as refusal:
+            self._refused(sequence, refusal.args[0])
+
+    def _refused(self, sequence: int, error: KafkaError) -> None:
+        self._recorder.resolve(sequence, of_refusal(error), offset=None, error=error.name())
+
+    def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
+        offset = message.offset() if error is None and self._acknowledged else None
+        self._recorder.resolve(
+            sequence,
+            of_report(error),
+            offset=offset if offset is not None and offset >= 0 else None,
+            error=None if error is None else error.name(),
+        )
+
+    def _finish(self, keep: Callable[[float], None]) -> None:
+        deadline = time.monotonic() + self._flush_seconds
+        while self._client.flush(POLL_SECONDS_MAX) and time.monotonic() < deadline:
+            keep(time.monotonic())
+        self._client.purge()
+        self._client.flush(PURGE_SECONDS)
+        self._recorder.abandon(KafkaError(KafkaError._TIMED_OUT).name())
+
+    def _note_error(self, error: KafkaError) -> None:
+        _log.warning("%s: %s", error.name(), error.str())
+        if error.fatal():
+            self._fatal = error
+
+
+def _encoder(spec: ProducerSpec) -> Encoder:
+    try:
+        return Encoder(spec.cell, spec.producer, spec.record_bytes)
+    except ValueError as error:
+        raise SpecificationError(str(error)) from None
+
+
+def _client(properties: Config, note_error: Callable[[KafkaError], None]) -> Producer:
+    try:
+        return Producer({**properties, "error_cb": note_error})
+    except KafkaException as error:
+        raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Produce as the specification file says, until ``stopping``."""
+    spec = load(ProducerSpec, specification)
+    history = PartitionedWriter(spec.history, "sends", f"{spec.cell}-{spec.producer}")
+    recorder = Recorder(spec, history, time.time_ns)
+    progress = Progress(spec.progress)
+
+    def keep(now: float) -> None:
+        history.flush_due(now)
+        if progress.due(now):
+            progress.write(recorder.figures())
+
+    try:
+        CellProducer(spec, recorder).run(spec.rate, stopping, keep)
+    finally:
+        history.close()
+        progress.write(recorder.figures())
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""The progress file: how far a client has got, for whoever watches.
+
+Replaced as a whole, so that a reader never sees half of it. It is a display, not a record: the
+history alone counts.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+SECONDS = 1.0
+
+
+class Progress:
+    """Rewrites one file, at most once a second."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._aside = path.with_name(f".{path.name}")
+        self._written_at: float | None = None
+
+    def due(self, now: float) -> bool:
+        """Whether a second has passed since the last rewriting, and if so counts it as done.
+        ``now`` in seconds of a clock that only goes forward."""
+        if self._written_at is not None and now - self._written_at < SECONDS:
+            return False
+        self._written_at = now
+        return True
+
+    def write(self, figures: Mapping[str, int]) -> None:
+        """Rewrite the file now."""
+        self._aside.write_text(json.dumps(figures))
+        self._aside.rename(self._path)

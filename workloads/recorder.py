@@ -1,0 +1,90 @@
+"""What a producer did, as rows of ``sends``.
+
+Owns the sequence numbers, the records that have no outcome yet, and the counts. An ``invoke`` row
+is in the writer's memory before the client library sees the record, so that no record can be in
+the log without one, short of the process being killed within a second of sending it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from history.schema import SendType
+from history.writer import PartitionedWriter
+from workloads.spec import ProducerSpec
+
+_COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
+
+
+class Recorder:
+    """Records the sends of one producer.
+
+    Args:
+        clock: Nanoseconds of the Unix epoch.
+    """
+
+    def __init__(
+        self, spec: ProducerSpec, writer: PartitionedWriter, clock: Callable[[], int]
+    ) -> None:
+        self._cell = spec.cell
+        self._topic = spec.topic
+        self._producer = spec.producer
+        self._clock = clock
+        self._tables = [writer.partition(spec.topic, p) for p in range(spec.partitions)]
+        self._unresolved: dict[int, int] = {}
+        self._waiting = [0] * spec.partitions
+        self._counts = dict.fromkeys(("sent", *_COUNTED_AS.values()), 0)
+
+    def waiting(self, partition: int) -> int:
+        """How many records of a partition have no outcome yet."""
+        return self._waiting[partition]
+
+    def invoke(self, partition: int) -> int:
+        """A record is about to be handed to the client library; its sequence number."""
+        sequence = self._counts["sent"]
+        self._counts["sent"] += 1
+        self._unresolved[sequence] = partition
+        self._waiting[partition] += 1
+        self._append(partition, sequence, SendType.INVOKE, None, None)
+        return sequence
+
+    def resolve(
+        self, sequence: int, outcome: SendType, *, offset: int | None, error: str | None
+    ) -> None:
+        """The outcome of a record; a second one is not recorded."""
+        partition = self._unresolved.pop(sequence, None)
+        if partition is None:
+            return
+        self._waiting[partition] -= 1
+        self._counts[_COUNTED_AS[outcome]] += 1
+        self._append(partition, sequence, outcome, offset, error)
+
+    def abandon(self, error: str) -> None:
+        """Make every record without an outcome an ``info``."""
+        for sequence in tuple(self._unresolved):
+            self.resolve(sequence, SendType.INFO, offset=None, error=error)
+
+    def figures(self) -> Mapping[str, int]:
+        """For the progress file: ``sent``, ``acked``, ``failed``, ``indeterminate`` so far, and
+        ``time`` in nanoseconds of the Unix epoch."""
+        return {**self._counts, "time": self._clock()}
+
+    def _append(
+        self,
+        partition: int,
+        sequence: int,
+        kind: SendType,
+        offset: int | None,
+        error: str | None,
+    ) -> None:
+        self._tables[partition].append(
+            (
+                self._cell,
+                self._topic,
+                partition,
+                self._producer,
+                sequence,
+                kind,
+                self._clock(),
+                offset,
+                error,
+            )
+        )

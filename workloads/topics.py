@@ -1,0 +1,66 @@
+"""Creating the topics of the cells."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from workloads.configuration import connection_properties
+from workloads.interface import Cell
+
+
+class TopicsRefused(Exception):
+    """Topics could not be created.
+
+    Attributes:
+        reasons: Why, by topic.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(
+            "cannot create " + "; ".join(f"{topic}: {why}" for topic, why in reasons.items())
+        )
+        self.reasons = dict(reasons)
+
+
+def topic_properties(cell: Cell) -> dict[str, str]:
+    """The cell's topic configuration, in Kafka's names. What the cell says of itself wins over
+    its ``topic_config``."""
+    return {
+        **cell.topic_config,
+        "min.insync.replicas": str(cell.min_insync_replicas),
+        "unclean.leader.election.enable": str(cell.unclean_leader_election).lower(),
+    }
+
+
+def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: float) -> None:
+    """Create each cell's topic, within ``deadline_s`` seconds.
+
+    Raises TopicsRefused, naming each topic that was not created and the broker's reason; a topic
+    that is there already is one of them, since its configuration may be another.
+    """
+    security = {k: v for c in cells for k, v in connection_properties(c.producer_config).items()}
+    admin = AdminClient({**security, "bootstrap.servers": bootstrap_servers})
+    created: Mapping[str, Future[None]] = admin.create_topics(
+        [_new_topic(cell) for cell in cells],
+        request_timeout=deadline_s,
+        operation_timeout=deadline_s,
+    )
+    reasons = {}
+    for topic, future in created.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            reasons[topic] = f"{error.args[0].name()}: {error.args[0].str()}"
+    if reasons:
+        raise TopicsRefused(reasons)
+
+
+def _new_topic(cell: Cell) -> NewTopic:
+    return NewTopic(
+        cell.topic,
+        num_partitions=cell.partitions,
+        replication_factor=cell.replication_factor,
+        config=topic_properties(cell),
+    )
