@@ -1,0 +1,75 @@
+"""What ZooKeeper holds about the cluster, as values.
+
+Shared by the controller, which decides on them, and by the server, which reads and writes them.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One listener of a broker, e.g. ``PLAINTEXT://node1:9092``."""
+
+    host: str
+    port: int
+    listener: str = "PLAINTEXT"
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """How a broker presents itself in ``/brokers/ids``; ``endpoints`` has at least one."""
+
+    broker_id: BrokerId
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBroker:
+    """A registered broker. ``epoch`` is the czxid of its znode: each registration has its own."""
+
+    info: BrokerInfo
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Content of ``/brokers/topics/T/partitions/P/state`` with the version it was read at."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    controller_epoch: ControllerEpoch
+    """Epoch of the controller that last wrote the state."""
+    zk_version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAssignment:
+    """Where a partition's replicas are, the preferred one first.
+
+    During a reassignment (KIP-455) ``replicas`` holds old and new ones, ``adding`` and
+    ``removing`` say which are which.
+    """
+
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+
+    @property
+    def target(self) -> tuple[BrokerId, ...]:
+        """The replicas that will remain."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAssignment:
+    """Content of ``/brokers/topics/T``. ``topic_id`` is None for topics older than KIP-516."""
+
+    topic_id: uuid.UUID | None
+    partitions: Mapping[int, ReplicaAssignment]

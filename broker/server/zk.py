@@ -1,0 +1,354 @@
+"""What every broker does in ZooKeeper: register, read, create topics, write its ISRs.
+
+What only the controller does there is in :mod:`broker.server.zk_controller`. Sessions, retries
+and fencing are :mod:`broker.server.zk_session`'s, paths and JSON :mod:`broker.server.zk_nodes`'.
+"""
+
+import asyncio
+import contextlib
+import enum
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from broker.controller.cluster import (
+    BrokerInfo,
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.server import zk_nodes
+from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkError, ZkSession
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+
+log = logging.getLogger(__name__)
+
+
+class TopicExists(ZkError):
+    """A topic of that name is there already."""
+
+
+class UnknownTopic(ZkError):
+    """There is no such topic."""
+
+
+class BrokerIdInUse(ZkError):
+    """Another broker, at another address, is registered with our ``broker.id``."""
+
+
+class IsrWriteOutcome(enum.Enum):
+    """What became of a partition state write."""
+
+    WRITTEN = enum.auto()
+    CONFLICT = enum.auto()
+    """Certainly not written: the node has another version, or is gone."""
+    UNKNOWN = enum.auto()
+    """The session ended before ZooKeeper answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrWriteResult:
+    """``zk_version`` is the node's new version when WRITTEN, else None."""
+
+    outcome: IsrWriteOutcome
+    zk_version: ZkVersion | None = None
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970, for the timestamps in znodes."""
+    return time.time_ns() // 1_000_000
+
+
+class KafkaZk:
+    """One broker's view of ZooKeeper.
+
+    Args:
+        connect: ``zookeeper.connect``.
+        session_timeout_ms: ``zookeeper.session.timeout.ms``.
+        connection_timeout_ms: ``zookeeper.connection.timeout.ms``; None: the session timeout, as
+            in Kafka.
+        now_ms: clock for the timestamps in znodes.
+        new_uuid: source of cluster and topic ids.
+
+    Watches given to reading methods are called once, in the loop, when something changed or when
+    the connection broke (then something may have changed unseen). Reads wait out a lost
+    connection and even an expired session; writes raise SessionExpired when theirs ends.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        session_timeout_ms: int,
+        *,
+        connection_timeout_ms: int | None = None,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        self.session = ZkSession(connect, session_timeout_ms)
+        self.now_ms = now_ms
+        self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
+        self._new_uuid = new_uuid
+
+    async def start(self) -> None:
+        """Connect, and create Kafka's persistent nodes where they are missing.
+
+        Raises:
+            ZkConnectionTimeout: no connection in time; nothing is left running.
+        """
+        await self.session.start(self._connection_timeout_ms)
+        for path in zk_nodes.PERSISTENT:
+            await self.session.ensure(path)
+
+    async def close(self) -> None:
+        """End the session: this broker's ephemeral nodes go at once."""
+        await self.session.close()
+
+    def on_session_expired(self, callback: Callback) -> None:
+        """Calls ``callback`` in the loop when the session is over (ephemeral nodes are gone)."""
+        self.session.expired_callbacks.append(callback)
+
+    def on_session_established(self, callback: Callback) -> None:
+        """Calls ``callback`` in the loop when a new session stands in an expired one's place."""
+        self.session.established_callbacks.append(callback)
+
+    def on_disconnected(self, callback: Callback) -> None:
+        """Calls ``callback`` in the loop when the connection broke; the session may live."""
+        self.session.disconnected_callbacks.append(callback)
+
+    # --- the cluster ------------------------------------------------------------------------
+
+    async def cluster_id(self) -> str:
+        """The cluster's id; made up and written by the first broker that asks."""
+        await self.session.ensure("/cluster")
+        fresh = zk_nodes.encode_uuid(self._new_uuid())
+        data = zk_nodes.encode({"version": "1", "id": fresh})
+        with contextlib.suppress(NodeExistsError):
+            await self.session.create(zk_nodes.CLUSTER_ID, data, self.session.number)
+        stored, _ = await self.session.request(lambda c: c.get_async(zk_nodes.CLUSTER_ID))
+        return str(zk_nodes.decode(zk_nodes.CLUSTER_ID, stored)["id"])
+
+    async def register_broker(self, info: BrokerInfo) -> int:
+        """Create ``/brokers/ids/N``; returns the broker epoch (the node's czxid).
+
+        A node that a former session of this broker left is waited for until ZooKeeper removes it
+        (seed 003, "conflicted ephemeral node": taking it for ours would end in a broker that
+        believes to be registered and is not).
+
+        Raises:
+            BrokerIdInUse: the node names another address than ours.
+            SessionExpired: this session ended meanwhile; register again in the next one.
+        """
+        path = zk_nodes.broker_id(info.broker_id)
+        session = self.session.number
+        epoch = None
+        while epoch is None:
+            data = zk_nodes.encode_broker(info, self.now_ms())
+            try:
+                epoch = await self.session.create(path, data, session, ephemeral=True)
+            except NodeExistsError:
+                epoch = await self._wait_for_conflicted_node(path, info, session)
+        log.info("registered broker %d, epoch %d", info.broker_id, epoch)
+        return epoch
+
+    async def _wait_for_conflicted_node(
+        self, path: str, info: BrokerInfo, session: SessionNumber
+    ) -> int | None:
+        """The epoch when the node is this session's own; None once a former session's is gone."""
+        gone = asyncio.Event()
+        watch = self.session.watch(gone.set)
+        try:
+            data, stat = await self.session.request(lambda c: c.get_async(path, watch), session)
+        except NoNodeError:
+            return None
+        if stat.ephemeralOwner == self.session.session_id:
+            return int(stat.czxid)
+        other = zk_nodes.decode_broker(info.broker_id, data)
+        if other.endpoints != info.endpoints:
+            raise BrokerIdInUse(
+                f"broker.id={info.broker_id} is registered by a broker at {other.endpoints}; "
+                f"give this one (at {info.endpoints}) another broker.id"
+            )
+        log.warning(
+            "%s was written in another session, 0x%x; waiting for ZooKeeper to delete it",
+            path,
+            stat.ephemeralOwner,
+        )
+        await gone.wait()
+        return None
+
+    async def live_brokers(self, watch: Callback | None = None) -> dict[BrokerId, LiveBroker]:
+        """The registered brokers; ``watch`` is called when some come or go."""
+        ids = await self.session.children(zk_nodes.BROKER_IDS, watch)
+        found = await asyncio.gather(*(self._live_broker(BrokerId(int(i))) for i in sorted(ids)))
+        return {broker.info.broker_id: broker for broker in found if broker is not None}
+
+    async def _live_broker(self, broker: BrokerId) -> LiveBroker | None:
+        node = await self.session.get(zk_nodes.broker_id(broker))
+        if node is None:
+            return None
+        data, stat = node
+        return LiveBroker(info=zk_nodes.decode_broker(broker, data), epoch=stat.czxid)
+
+    async def controller(self, watch: Callback | None = None) -> BrokerId | None:
+        """The broker that holds ``/controller``, None when nobody does."""
+        armed = self.session.watch(watch)
+        path = zk_nodes.CONTROLLER
+        if await self.session.request(lambda c: c.exists_async(path, armed)) is None:
+            return None
+        node = await self.session.get(path)
+        return None if node is None else zk_nodes.decode_controller(node[0])
+
+    # --- topics -----------------------------------------------------------------------------
+
+    async def topics(self, watch: Callback | None = None) -> set[str]:
+        """The names of all topics; ``watch`` is called when some come or go."""
+        return set(await self.session.children(zk_nodes.TOPICS, watch))
+
+    async def topic_assignments(
+        self, topics: Iterable[str], watch: Callback | None = None
+    ) -> dict[str, TopicAssignment]:
+        """The assignments of those topics that exist; ``watch`` is called when one changes."""
+        names = sorted(set(topics))
+        nodes = await asyncio.gather(*(self.session.get(zk_nodes.topic(n), watch) for n in names))
+        return {
+            name: zk_nodes.decode_topic(name, node[0])
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
+
+    async def partition_states(
+        self, tps: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionState]:
+        """The states of those partitions that have one."""
+        wanted = sorted(set(tps))
+        nodes = await asyncio.gather(
+            *(self.session.get(zk_nodes.partition_state(tp)) for tp in wanted)
+        )
+        return {
+            tp: zk_nodes.decode_state(tp, node[0], node[1].version)
+            for tp, node in zip(wanted, nodes, strict=True)
+            if node is not None
+        }
+
+    async def topic_config(self, topic: str) -> dict[str, str]:
+        """The topic's own properties; empty when it has none."""
+        path = zk_nodes.topic_config(topic)
+        node = await self.session.get(path)
+        return {} if node is None else zk_nodes.decode_config(path, node[0])
+
+    async def create_topic(
+        self,
+        topic: str,
+        assignment: Mapping[int, Sequence[int]],
+        config: Mapping[str, str],
+    ) -> None:
+        """Write config and assignment; the controller sees the new node and does the rest.
+
+        Args:
+            assignment: replicas by partition, the preferred one first.
+
+        Raises:
+            TopicExists: also when another broker was faster.
+            SessionExpired: unknown whether the topic was created.
+        """
+        session = self.session.number
+        if await self.session.get(zk_nodes.topic(topic)) is not None:
+            raise TopicExists(f"topic {topic} exists already")
+        parts = {
+            p: ReplicaAssignment(replicas=tuple(map(BrokerId, ids)))
+            for p, ids in assignment.items()
+        }
+        created = TopicAssignment(topic_id=self._new_uuid(), partitions=parts)
+        await self.session.put(
+            zk_nodes.topic_config(topic), zk_nodes.encode_config(config), session
+        )
+        path, data = zk_nodes.topic(topic), zk_nodes.encode_topic(created)
+        try:
+            await self.session.create(path, data, session)
+        except NodeExistsError as error:
+            stored = (await self.topic_assignments([topic])).get(topic)
+            if stored is None or stored.topic_id != created.topic_id:
+                raise TopicExists(f"topic {topic} exists already") from error
+
+    async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
+        """Give ``topic`` further partitions; those it has stay as they are.
+
+        Raises:
+            UnknownTopic: no such topic.
+            SessionExpired: unknown whether they were added.
+        """
+        session = self.session.number
+        path = zk_nodes.topic(topic)
+        while True:
+            node = await self.session.get(path)
+            if node is None:
+                raise UnknownTopic(f"topic {topic} does not exist")
+            old = zk_nodes.decode_topic(topic, node[0])
+            new = {p: ReplicaAssignment(replicas=tuple(map(BrokerId, r))) for p, r in added.items()}
+            data = zk_nodes.encode_topic(
+                TopicAssignment(topic_id=old.topic_id, partitions={**new, **old.partitions})
+            )
+            with contextlib.suppress(BadVersionError):
+                await self.session.set(path, data, node[1].version, session)
+                return
+
+    async def delete_topic(self, topic: str) -> None:
+        """Mark ``topic`` for deletion; the controller deletes it.
+
+        Raises:
+            UnknownTopic: no such topic.
+        """
+        if await self.session.get(zk_nodes.topic(topic)) is None:
+            raise UnknownTopic(f"topic {topic} does not exist")
+        with contextlib.suppress(NodeExistsError):
+            path = f"{zk_nodes.DELETE_TOPICS}/{topic}"
+            await self.session.create(path, b"", self.session.number)
+
+    # --- ISR --------------------------------------------------------------------------------
+
+    async def write_isr(
+        self,
+        tp: TopicPartition,
+        *,
+        leader: BrokerId,
+        leader_epoch: LeaderEpoch,
+        controller_epoch: ControllerEpoch,
+        isr: Sequence[BrokerId],
+        zk_version: ZkVersion,
+    ) -> IsrWriteResult:
+        """Write a leader's new ISR if the state is still at ``zk_version``.
+
+        When the connection broke, the first attempt may have been carried out unseen and the
+        second one then fails by version: the stored state is read and compared, as Kafka does
+        (``ReplicationUtils.checkLeaderAndIsrZkData``).
+        """
+        path = zk_nodes.partition_state(tp)
+        data = zk_nodes.encode_state(
+            leader=leader,
+            leader_epoch=leader_epoch,
+            controller_epoch=controller_epoch,
+            isr=isr,
+        )
+        session = self.session.number
+        try:
+            version = await self.session.set(path, data, zk_version, session)
+        except (BadVersionError, NoNodeError):
+            node = await self.session.get(path)
+            if node is not None and node[0] == data and node[1].version == zk_version + 1:
+                return IsrWriteResult(IsrWriteOutcome.WRITTEN, ZkVersion(node[1].version))
+            return IsrWriteResult(IsrWriteOutcome.CONFLICT)
+        except SessionExpired:
+            return IsrWriteResult(IsrWriteOutcome.UNKNOWN)
+        return IsrWriteResult(IsrWriteOutcome.WRITTEN, version)
+
+    async def notify_isr_change(self, tps: Iterable[TopicPartition]) -> None:
+        """Tell the controller of ISRs that this broker has written."""
+        path, data = f"{zk_nodes.ISR_CHANGES}/isr_change_", zk_nodes.encode_partitions(tps)
+        await self.session.request(
+            lambda c: c.create_async(path, data, sequence=True), self.session.number
+        )

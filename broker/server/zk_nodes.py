@@ -1,0 +1,300 @@
+"""Kafka's znodes: where they are and what is in them.
+
+Paths and JSON are those of Kafka 3.x (``kafka.zk.ZkData``); the older shapes that seed 000 prints
+("HA-related ZooKeeper structure") are their ancestors, and decoding stands additional and missing
+optional fields. Decoders raise :class:`MalformedNode` naming the path.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from broker.controller.cluster import (
+    BrokerInfo,
+    Endpoint,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+ISR_CHANGES = "/isr_change_notification"
+DELETE_TOPICS = "/admin/delete_topics"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+TOPIC_CONFIGS = "/config/topics"
+CLUSTER_ID = "/cluster/id"
+
+PERSISTENT = (
+    BROKER_IDS,
+    TOPICS,
+    "/brokers/seqid",
+    ISR_CHANGES,
+    DELETE_TOPICS,
+    TOPIC_CONFIGS,
+    "/config/brokers",
+    "/config/changes",
+    "/config/clients",
+    "/config/users",
+    "/latest_producer_id_block",
+    "/log_dir_event_notification",
+)
+"""Created at start when missing (``ZkData.PersistentZkPaths``)."""
+
+
+class MalformedNode(ValueError):
+    """A znode does not hold what it should."""
+
+
+def broker_id(broker: BrokerId) -> str:
+    """``/brokers/ids/N``."""
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic(name: str) -> str:
+    """``/brokers/topics/T``."""
+    return f"{TOPICS}/{name}"
+
+
+def partitions(name: str) -> str:
+    """``/brokers/topics/T/partitions``."""
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(tp: TopicPartition) -> str:
+    """``/brokers/topics/T/partitions/P``."""
+    return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}"
+
+
+def partition_state(tp: TopicPartition) -> str:
+    """``/brokers/topics/T/partitions/P/state``."""
+    return f"{partition(tp)}/state"
+
+
+def topic_config(name: str) -> str:
+    """``/config/topics/T``."""
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """JSON as Kafka writes it: compact."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode(path: str, data: bytes) -> dict[str, Any]:
+    """The JSON object in a node."""
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise MalformedNode(f"{path} holds no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise MalformedNode(f"{path} holds no JSON object: {data[:80]!r}")
+    return value
+
+
+# --- UUIDs ----------------------------------------------------------------------------------
+
+
+def encode_uuid(value: uuid.UUID) -> str:
+    """A topic or cluster id in Kafka's 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def decode_uuid(path: str, text: str) -> uuid.UUID:
+    """The inverse of :func:`encode_uuid`."""
+    try:
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+    except ValueError as error:
+        raise MalformedNode(f"{path} holds {text!r} where an id should be") from error
+
+
+# --- brokers --------------------------------------------------------------------------------
+
+
+def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:
+    """Version 5; ``host`` and ``port`` are the first endpoint's, for old readers."""
+    first = info.endpoints[0]
+    node: dict[str, Any] = {
+        "features": {},
+        "listener_security_protocol_map": {e.listener: e.security_protocol for e in info.endpoints},
+        "endpoints": [f"{e.listener}://{e.host}:{e.port}" for e in info.endpoints],
+        "jmx_port": -1,
+        "port": first.port,
+        "host": first.host,
+        "version": 5,
+        "timestamp": str(timestamp_ms),
+    }
+    if info.rack is not None:
+        node["rack"] = info.rack
+    return encode(node)
+
+
+def decode_broker(broker: BrokerId, data: bytes) -> BrokerInfo:
+    """The broker that ``/brokers/ids/<broker>`` describes."""
+    path = broker_id(broker)
+    node = decode(path, data)
+    protocols = node.get("listener_security_protocol_map", {})
+    try:
+        endpoints = tuple(_endpoint(text, protocols) for text in node["endpoints"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{path} has no usable endpoints: {error}") from error
+    return BrokerInfo(broker_id=broker, endpoints=endpoints, rack=node.get("rack"))
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    parts = urlsplit(text)
+    listener = text.partition("://")[0]
+    if parts.hostname is None or parts.port is None:
+        raise ValueError(f"{text!r} is not LISTENER://host:port")
+    return Endpoint(
+        host=parts.hostname,
+        port=parts.port,
+        listener=listener,
+        security_protocol=protocols.get(listener, listener),
+    )
+
+
+# --- topics ---------------------------------------------------------------------------------
+
+
+def encode_topic(assignment: TopicAssignment) -> bytes:
+    """Version 3."""
+    parts = assignment.partitions
+
+    def lists(attribute: str) -> dict[str, list[int]]:
+        return {str(p): list(getattr(a, attribute)) for p, a in parts.items()}
+
+    node: dict[str, Any] = {
+        "removing_replicas": {p: ids for p, ids in lists("removing").items() if ids},
+        "partitions": lists("replicas"),
+        "adding_replicas": {p: ids for p, ids in lists("adding").items() if ids},
+        "version": 3,
+    }
+    if assignment.topic_id is not None:
+        node["topic_id"] = encode_uuid(assignment.topic_id)
+    return encode(node)
+
+
+def decode_topic(name: str, data: bytes) -> TopicAssignment:
+    """What ``/brokers/topics/<name>`` says."""
+    path = topic(name)
+    node = decode(path, data)
+    adding = node.get("adding_replicas", {})
+    removing = node.get("removing_replicas", {})
+    try:
+        parts = {
+            int(p): ReplicaAssignment(
+                replicas=_brokers(ids),
+                adding=_brokers(adding.get(p, ())),
+                removing=_brokers(removing.get(p, ())),
+            )
+            for p, ids in node["partitions"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedNode(f"{path} has no usable partitions: {error!r}") from error
+    text = node.get("topic_id")
+    topic_id = None if text is None else decode_uuid(path, text)
+    return TopicAssignment(topic_id=topic_id, partitions=dict(sorted(parts.items())))
+
+
+def _brokers(ids: Iterable[Any]) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(int(i)) for i in ids)
+
+
+def encode_state(
+    *,
+    leader: BrokerId,
+    leader_epoch: LeaderEpoch,
+    controller_epoch: ControllerEpoch,
+    isr: Sequence[BrokerId],
+) -> bytes:
+    """A partition's state, version 1."""
+    return encode(
+        {
+            "controller_epoch": controller_epoch,
+            "leader": leader,
+            "version": 1,
+            "leader_epoch": leader_epoch,
+            "isr": list(isr),
+        }
+    )
+
+
+def decode_state(tp: TopicPartition, data: bytes, version: int) -> PartitionState:
+    """A partition's state, read at the znode's ``version``."""
+    path = partition_state(tp)
+    node = decode(path, data)
+    try:
+        return PartitionState(
+            leader=BrokerId(node["leader"]),
+            leader_epoch=LeaderEpoch(node["leader_epoch"]),
+            isr=_brokers(node["isr"]),
+            controller_epoch=ControllerEpoch(node["controller_epoch"]),
+            zk_version=ZkVersion(version),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{path} is no partition state: {error!r}") from error
+
+
+# --- the rest -------------------------------------------------------------------------------
+
+
+def encode_partitions(tps: Iterable[TopicPartition]) -> bytes:
+    """A list of partitions: ISR change notification, preferred replica election."""
+    listed = [{"topic": tp.topic, "partition": tp.partition} for tp in tps]
+    return encode({"version": 1, "partitions": listed})
+
+
+def decode_partitions(path: str, data: bytes) -> tuple[TopicPartition, ...]:
+    """The inverse of :func:`encode_partitions`."""
+    node = decode(path, data)
+    try:
+        return tuple(TopicPartition(p["topic"], int(p["partition"])) for p in node["partitions"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{path} lists no partitions: {error!r}") from error
+
+
+def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    """What ``/admin/reassign_partitions`` asks for: new replicas by partition."""
+    node = decode(REASSIGN_PARTITIONS, data)
+    try:
+        return {
+            TopicPartition(p["topic"], int(p["partition"])): _brokers(p["replicas"])
+            for p in node["partitions"]
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{REASSIGN_PARTITIONS} is no reassignment: {error!r}") from error
+
+
+def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
+    """``/controller``, version 1."""
+    return encode({"version": 1, "brokerid": broker, "timestamp": str(timestamp_ms)})
+
+
+def decode_controller(data: bytes) -> BrokerId:
+    """The broker that holds ``/controller``."""
+    try:
+        return BrokerId(int(decode(CONTROLLER, data)["brokerid"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{CONTROLLER} names no broker: {error!r}") from error
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """``/config/topics/T``, version 1."""
+    return encode({"version": 1, "config": dict(config)})
+
+
+def decode_config(path: str, data: bytes) -> dict[str, str]:
+    """The properties in a config node."""
+    node = decode(path, data)
+    config = node.get("config")
+    if not isinstance(config, dict):
+        raise MalformedNode(f"{path} has no config")
+    return {str(key): str(value) for key, value in config.items()}
