@@ -47,6 +47,9 @@ _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_AT = 35
 _BASE_OFFSET = struct.Struct(">q")
+_BASE_AND_LENGTH = struct.Struct(">qi")
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
 
 _CODEC_BITS = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
@@ -222,3 +225,19 @@ def stamped(
         _MAX_TIMESTAMP.pack_into(raw, _MAX_TIMESTAMP_AT, log_append_time)
         _CRC.pack_into(raw, _CRC_AT, crc32c(memoryview(raw)[_CRC_FROM:]))
     return parse_batch(raw, verify_crc=False)
+
+
+def whole_batches_below(data: BytesLike, bound: int) -> int:
+    """How many leading bytes of ``data`` are whole batches with no offset at or above ``bound``.
+
+    ``data`` begins with a batch and comes from a log, whose batches are known to be sound.
+    """
+    end = len(data)
+    start = 0
+    while start + HEADER_BYTES <= end:
+        base_offset, length = _BASE_AND_LENGTH.unpack_from(data, start)
+        (last_offset_delta,) = _LAST_OFFSET_DELTA.unpack_from(data, start + _LAST_OFFSET_DELTA_AT)
+        if base_offset + last_offset_delta >= bound or start + _LENGTH_FROM + length > end:
+            break
+        start += _LENGTH_FROM + length
+    return start

@@ -1,0 +1,130 @@
+"""The small files beside the logs, in Kafka's formats.
+
+* ``recovery-point-offset-checkpoint``: below it a log is fsynced and needs no check after a crash.
+* ``replication-offset-checkpoint``: the high watermarks.
+* ``log-start-offset-checkpoint``: log starts that lie inside a segment (DeleteRecords).
+
+Each has a version (0), a count, and "topic partition offset" lines. They are replaced atomically
+and durably, so a file that does not fit its format was damaged by someone else: that is an error,
+never an empty checkpoint.
+
+* ``.kafka_cleanshutdown``: there only while nothing has touched the logs since an orderly end.
+* ``meta.properties``: to which broker and cluster a log directory belongs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jproperties import Properties
+
+from broker.log.files import sync_directory, write_atomically
+from broker.types import BrokerId, TopicPartition
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+META_PROPERTIES = "meta.properties"
+
+_VERSION = "0"
+
+
+class CorruptCheckpoint(Exception):
+    """A checkpoint file that is not in its format; the text names file and fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Whose directory it is."""
+
+    broker_id: BrokerId
+    cluster_id: str
+
+
+def read_checkpoint(path: Path) -> Sequence[str]:
+    """The entries of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpoint(f"{path}: {error}") from error
+    version, count, *entries = lines if len(lines) > 1 else ("", "")
+    if version != _VERSION:
+        raise CorruptCheckpoint(f"{path}: version {version!r}, expected {_VERSION}")
+    if count != str(len(entries)):
+        raise CorruptCheckpoint(f"{path}: {len(entries)} entries, but it says {count!r}")
+    return entries
+
+
+def write_checkpoint(path: Path, entries: Sequence[str]) -> None:
+    """Replaces a checkpoint file, durably."""
+    lines = (_VERSION, str(len(entries)), *entries)
+    write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, int]:
+    """The offsets of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
+    offsets = {}
+    for line in read_checkpoint(path):
+        try:
+            topic, partition, offset = line.split(" ")
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError as error:
+            raise CorruptCheckpoint(
+                f"{path}: {line!r}, expected 'topic partition offset'"
+            ) from error
+    return offsets
+
+
+def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replaces a checkpoint file by these offsets, durably."""
+    write_checkpoint(
+        path, [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
+    )
+
+
+def take_clean_shutdown(directory: Path) -> bool:
+    """Whether the last end was orderly. The marker is removed, durably: it is good for once."""
+    marker = directory / CLEAN_SHUTDOWN
+    clean = marker.exists()
+    if clean:
+        marker.unlink()
+        sync_directory(directory)
+    return clean
+
+
+def mark_clean_shutdown(directory: Path) -> None:
+    """Says that the end was orderly; to be called when all else is on disk."""
+    write_atomically(directory / CLEAN_SHUTDOWN, b"")
+
+
+def read_meta_properties(directory: Path) -> MetaProperties | None:
+    """Whose directory it is, or None if it has no owner yet.
+
+    Raises:
+        CorruptCheckpoint: a property is missing, or not of version 0.
+    """
+    path = directory / META_PROPERTIES
+    if not path.exists():
+        return None
+    properties = Properties()
+    properties.load(path.read_bytes(), "utf-8")
+    values = properties.properties
+    try:
+        if values["version"] != _VERSION:
+            raise CorruptCheckpoint(f"{path}: version={values['version']}, expected {_VERSION}")
+        return MetaProperties(BrokerId(int(values["broker.id"])), values["cluster.id"])
+    except (KeyError, ValueError) as error:
+        raise CorruptCheckpoint(f"{path}: broker.id or cluster.id: {error}") from error
+
+
+def write_meta_properties(directory: Path, meta: MetaProperties) -> None:
+    """Makes the directory this broker's, durably."""
+    lines = (
+        f"version={_VERSION}",
+        f"broker.id={meta.broker_id}",
+        f"cluster.id={meta.cluster_id}",
+    )
+    write_atomically(directory / META_PROPERTIES, "".join(f"{line}\n" for line in lines).encode())

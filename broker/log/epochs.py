@@ -1,0 +1,81 @@
+"""Where each leader epoch began in this log, kept in ``leader-epoch-checkpoint`` (KIP-101).
+
+The history itself is the replica's value :class:`~broker.replication.epochs.Epochs`; this is the
+one on disk. It is written before the records that it speaks of, so after a crash it may know of an
+epoch that has no record: opening the log cuts that off (``truncate_from_end``). The file has
+Kafka's format: version 0, count, one "epoch offset" per line.
+"""
+
+from pathlib import Path
+
+from broker.log.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from broker.replication.epochs import Epochs
+from broker.types import LeaderEpoch, Offset
+
+FILE_NAME = "leader-epoch-checkpoint"
+
+
+class LeaderEpochCache:
+    """The epochs of one partition's log; every change is on disk when the call returns."""
+
+    def __init__(self, directory: Path) -> None:
+        """Reads the file, if there is one.
+
+        Raises:
+            CorruptCheckpoint: it is not as Kafka or we write it.
+        """
+        self._path = directory / FILE_NAME
+        self._epochs = _read(self._path)
+
+    @property
+    def history(self) -> Epochs:
+        """The epochs as an immutable value."""
+        return self._epochs
+
+    @property
+    def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
+        """(epoch, its first offset), ascending."""
+        return self._epochs.entries
+
+    @property
+    def latest(self) -> LeaderEpoch:
+        """The latest epoch, or -1."""
+        return self._epochs.latest
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Notes that ``epoch`` begins at ``start_offset``, unless it is the latest already."""
+        self._keep(self._epochs.assign(LeaderEpoch(epoch), Offset(start_offset)))
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forgets the epochs that begin at ``end_offset`` or later."""
+        self._keep(self._epochs.truncate_from_end(Offset(end_offset)))
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forgets the epochs that ended by ``start_offset``; the one around it begins there."""
+        self._keep(self._epochs.truncate_from_start(Offset(start_offset)))
+
+    def clear(self) -> None:
+        """Forgets every epoch."""
+        self._keep(Epochs())
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[LeaderEpoch, Offset]:
+        """The largest known epoch not above ``epoch`` and its end; see :class:`Epochs`."""
+        return self._epochs.end_offset_for(LeaderEpoch(epoch), Offset(log_end_offset))
+
+    def epoch_for_offset(self, offset: int) -> LeaderEpoch:
+        """The epoch in which the record at ``offset`` was appended, or -1 if unknown."""
+        started = [epoch for epoch, start in self._epochs.entries if start <= offset]
+        return started[-1] if started else LeaderEpoch(-1)
+
+    def _keep(self, epochs: Epochs) -> None:
+        if epochs != self._epochs:
+            write_checkpoint(self._path, [f"{epoch} {start}" for epoch, start in epochs.entries])
+            self._epochs = epochs
+
+
+def _read(path: Path) -> Epochs:
+    try:
+        pairs = [line.split(" ") for line in read_checkpoint(path)]
+        return Epochs(tuple((LeaderEpoch(int(e)), Offset(int(start))) for e, start in pairs))
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path}: {error}, expected ascending 'epoch offset'") from error

@@ -1,0 +1,128 @@
+"""Sparse indexes beside a segment: where an offset lies, and which offset a timestamp has.
+
+Both are sorted pairs in a file of fixed-size, big-endian entries, mirrored in memory:
+
+* ``<base offset>.index``: offset relative to the segment's base (4 bytes), position in the log
+  file (4). The entry of a batch holds the batch's *last* offset and its first byte.
+* ``<base offset>.timeindex``: timestamp in ms (8), relative offset (4). No record up to that
+  offset is younger than that timestamp, and the batch that ends with that offset holds it.
+
+Indexes are hints: the log is the truth. They are not synced with every append; after a crash
+they are built anew. Kafka allocates them in full and trims them when a segment is closed; here
+they only ever have their entries, which Kafka reads as well.
+"""
+
+import os
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.log.files import append_whole, open_appending, read_at
+
+
+class CorruptIndex(Exception):
+    """An index file that cannot belong to its segment."""
+
+
+class Entry(NamedTuple):
+    """A pair of an index; for what it means see :class:`OffsetIndex`, :class:`TimeIndex`."""
+
+    key: int
+    value: int
+
+
+class _SortedPairs:
+    """Pairs in ascending order of both parts, on disk and in memory. The owner closes it."""
+
+    _entry: struct.Struct
+
+    def __init__(self, path: Path) -> None:
+        """Opens the file, or creates it empty.
+
+        Raises:
+            CorruptIndex: the file does not consist of whole entries in ascending order.
+        """
+        self.path = path
+        self._keys = array("q")
+        self._values = array("q")
+        self._descriptor = open_appending(path)
+        try:
+            self._load()
+        except CorruptIndex:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return len(self) * self._entry.size
+
+    @property
+    def last(self) -> Entry | None:
+        """The greatest entry, or None."""
+        return self._at(len(self) - 1)
+
+    def append(self, key: int, value: int) -> None:
+        """Appends a pair, which must be greater than the last one."""
+        append_whole(self._descriptor, self._entry.pack(key, value), self.size)
+        self._keys.append(key)
+        self._values.append(value)
+
+    def floor(self, key: int) -> Entry | None:
+        """The entry with the greatest key that is not above ``key``, or None."""
+        return self._at(bisect_right(self._keys, key) - 1)
+
+    def clear(self) -> None:
+        """Removes all entries."""
+        self._keep(0)
+
+    def flush(self) -> None:
+        """Fsyncs the file."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
+
+    def _load(self) -> None:
+        data = read_at(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        if len(data) % self._entry.size:
+            raise CorruptIndex(f"{self.path}: {len(data)} bytes, entries have {self._entry.size}")
+        for key, value in self._entry.iter_unpack(data):
+            if self._keys and (key <= self._keys[-1] or value < self._values[-1]):
+                raise CorruptIndex(f"{self.path}: ({key}, {value}) is out of order")
+            self._keys.append(key)
+            self._values.append(value)
+
+    def _at(self, number: int) -> Entry | None:
+        return Entry(self._keys[number], self._values[number]) if number >= 0 else None
+
+    def _keep(self, count: int) -> None:
+        os.ftruncate(self._descriptor, count * self._entry.size)
+        del self._keys[count:]
+        del self._values[count:]
+
+
+class OffsetIndex(_SortedPairs):
+    """Relative last offset of a batch (key), position of its first byte (value)."""
+
+    _entry = struct.Struct(">iI")
+
+    def truncate_to(self, relative_offset: int) -> None:
+        """Drops the entries of batches that hold this offset or a greater one."""
+        self._keep(bisect_left(self._keys, relative_offset))
+
+
+class TimeIndex(_SortedPairs):
+    """Timestamp in ms (key), relative last offset of the batch that has it (value)."""
+
+    _entry = struct.Struct(">qi")
+
+    def truncate_to(self, relative_offset: int) -> None:
+        """Drops the entries that point at this offset or a greater one."""
+        self._keep(bisect_left(self._values, relative_offset))

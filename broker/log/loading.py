@@ -1,0 +1,69 @@
+"""Opening the segments of a partition's directory, after a good end or a bad one."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from broker.log.index import CorruptIndex
+from broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from broker.wire.batch import CorruptBatch, RecordBatch
+
+logger = logging.getLogger(__name__)
+
+
+def load_segments(
+    directory: Path,
+    index_interval_bytes: int,
+    recover_from: int | None,
+    noticed: Callable[[RecordBatch], None],
+) -> list[Segment]:
+    """The segments of ``directory`` in order.
+
+    Args:
+        recover_from: segments that reach above this offset are walked and cut at the first batch
+            that is not intact; None after a good end, when indexes that fit are believed.
+        noticed: called with every batch that was walked.
+    """
+    _remove_orphans(directory)
+    bases = sorted(int(path.stem) for path in directory.glob(f"*{LOG_SUFFIX}"))
+    segments: list[Segment] = []
+    try:
+        for base_offset, next_base in zip(bases, [*bases[1:], None], strict=True):
+            segment = Segment(directory, base_offset, index_interval_bytes)
+            segments.append(segment)
+            reaches_above = next_base is None or next_base > (recover_from or 0)
+            recover = recover_from is not None and reaches_above
+            if _cut(segment, recover, noticed):
+                _drop(directory, [base for base in bases if base > base_offset])
+                break
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+    return segments
+
+
+def _cut(segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None]) -> bool:
+    """Loads or recovers the segment; says whether something had to be cut off."""
+    if not recover:
+        try:
+            segment.load()
+            return False
+        except (CorruptIndex, CorruptBatch) as error:
+            logger.warning("%s: recovering: %s", segment.path, error)
+    return segment.recover(noticed) > 0
+
+
+def _drop(directory: Path, bases: Sequence[int]) -> None:
+    """Behind a cut nothing is kept: it would leave a hole in the log."""
+    for base_offset in bases:
+        logger.warning("%s: dropping segment %d behind a cut", directory, base_offset)
+        Segment(directory, base_offset, index_interval_bytes=0).delete()
+
+
+def _remove_orphans(directory: Path) -> None:
+    """A crash between the removals of a segment's files leaves indexes without a log."""
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for path in directory.glob(f"*{suffix}"):
+            if not path.with_suffix(LOG_SUFFIX).exists():
+                path.unlink()

@@ -1,0 +1,204 @@
+"""All logs of a broker: one directory per partition in one or more log directories.
+
+Owns the checkpoint files, the clean-shutdown markers and the locks of its log directories. A log
+directory was either left in good order (marker, removed as soon as it is read) or its logs are
+recovered from their recovery points. A partition is deleted by renaming its directory to
+``<topic>-<n>.<id>-delete`` first, so that a crash never leaves half a log that would be loaded;
+what is left over is removed at the next start.
+
+Not handled: log directories that fail one by one (any OSError reaches the caller), and moving a
+replica between them.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from broker.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    mark_clean_shutdown,
+    read_offsets,
+    take_clean_shutdown,
+    write_offsets,
+)
+from broker.log.config import LogConfig
+from broker.log.files import sync_directory
+from broker.log.partition_log import PartitionLog
+from broker.types import Offset, TopicPartition
+
+LOCK_FILE = ".lock"
+
+_DELETED = re.compile(r".+\..+-delete")
+_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_NAME_BYTES_MAX = 255
+
+
+class LogDirectoryInUse(Exception):
+    """Another process holds the log directory."""
+
+
+class LogManager:
+    """Every log of this broker, opened.
+
+    Args:
+        directories: ``log.dirs``; made if absent. A new partition goes where the fewest are.
+        config_of: a topic's settings, asked when a log of it is opened.
+        unique: names for deleted partitions, different every time.
+
+    Raises:
+        LogDirectoryInUse: another process has one of the directories.
+        CorruptCheckpoint: a checkpoint file is damaged.
+        OSError: the disk says no.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        config_of: Callable[[str], LogConfig],
+        unique: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._directories = tuple(directories)
+        self._config_of = config_of
+        self._unique = unique
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._locks: list[int] = []
+        try:
+            for directory in self._directories:
+                directory.mkdir(parents=True, exist_ok=True)
+                self._locks.append(_lock(directory))
+            for directory in self._directories:
+                self._load(directory)
+        except BaseException:
+            self.close(clean=False)
+            raise
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """The open logs."""
+        return self._logs
+
+    def get(self, tp: TopicPartition) -> PartitionLog | None:
+        """The partition's log, or None if it is not on this broker."""
+        return self._logs.get(tp)
+
+    def create(self, tp: TopicPartition) -> PartitionLog:
+        """The partition's log, made empty if it is not there yet."""
+        if tp not in self._logs:
+            directory = min(self._directories, key=self._partitions_in)
+            self._logs[tp] = PartitionLog.open(
+                directory / str(tp), self._config_of(tp.topic), clean=True
+            )
+        return self._logs[tp]
+
+    def delete(self, tp: TopicPartition) -> None:
+        """Removes the partition's log and its checkpoints from disk; no log is no error."""
+        log = self._logs.pop(tp, None)
+        if log is None:
+            return
+        log.close(flush=False)
+        suffix = f"-{tp.partition}.{self._unique()}-delete"
+        doomed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
+        log.directory.rename(doomed)
+        sync_directory(doomed.parent)
+        self._high_watermarks.pop(tp, None)
+        self._checkpoint_all(doomed.parent)
+        shutil.rmtree(doomed)
+
+    def high_watermark(self, tp: TopicPartition) -> Offset:
+        """The high watermark as last checkpointed, 0 if it never was."""
+        return Offset(self._high_watermarks.get(tp, 0))
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Notes these high watermarks durably; partitions not named keep theirs."""
+        self._high_watermarks.update(
+            (tp, offset) for tp, offset in high_watermarks.items() if tp in self._logs
+        )
+        for directory in self._directories:
+            self._write(directory, HIGH_WATERMARKS, self.high_watermark)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Notes durably up to where each log is fsynced."""
+        for directory in self._directories:
+            self._write(directory, RECOVERY_POINTS, lambda tp: self._logs[tp].recovery_point)
+
+    def checkpoint_log_starts(self) -> None:
+        """Notes durably where each log starts."""
+        for directory in self._directories:
+            self._write(directory, LOG_STARTS, lambda tp: self._logs[tp].log_start_offset)
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Flushes the logs in which a record has waited for ``flush.ms``."""
+        for log in self._logs.values():
+            log.flush_if_due(now_ms)
+
+    def close(self, clean: bool = True) -> None:
+        """Closes all logs and gives the directories back.
+
+        Args:
+            clean: flush, checkpoint, and leave the marker that makes the next start a quick one.
+                Without, the files are left as they are, as after a kill.
+        """
+        for log in self._logs.values():
+            log.close(flush=clean)
+        if clean:
+            for directory in self._directories:
+                self._checkpoint_all(directory)
+                mark_clean_shutdown(directory)
+        self._logs.clear()
+        while self._locks:
+            os.close(self._locks.pop())
+
+    def _load(self, directory: Path) -> None:
+        clean = take_clean_shutdown(directory)
+        recovery_points = read_offsets(directory / RECOVERY_POINTS)
+        log_starts = read_offsets(directory / LOG_STARTS)
+        self._high_watermarks.update(read_offsets(directory / HIGH_WATERMARKS))
+        for tp, path in _partition_directories(directory):
+            self._logs[tp] = PartitionLog.open(
+                path,
+                self._config_of(tp.topic),
+                clean=clean,
+                recovery_point=recovery_points.get(tp, 0),
+                log_start_offset=log_starts.get(tp, 0),
+            )
+
+    def _checkpoint_all(self, directory: Path) -> None:
+        self._write(directory, RECOVERY_POINTS, lambda tp: self._logs[tp].recovery_point)
+        self._write(directory, LOG_STARTS, lambda tp: self._logs[tp].log_start_offset)
+        self._write(directory, HIGH_WATERMARKS, self.high_watermark)
+
+    def _write(
+        self, directory: Path, name: str, offset_of: Callable[[TopicPartition], int]
+    ) -> None:
+        here = [tp for tp, log in self._logs.items() if log.directory.parent == directory]
+        write_offsets(directory / name, {tp: offset_of(tp) for tp in here})
+
+    def _partitions_in(self, directory: Path) -> int:
+        return sum(log.directory.parent == directory for log in self._logs.values())
+
+
+def _partition_directories(directory: Path) -> Iterator[tuple[TopicPartition, Path]]:
+    """The partitions of a log directory, after removal of those whose deletion was cut short."""
+    for path in sorted(path for path in directory.iterdir() if path.is_dir()):
+        if _DELETED.fullmatch(path.name):
+            shutil.rmtree(path)
+        elif match := _PARTITION.fullmatch(path.name):
+            yield TopicPartition(match["topic"], int(match["partition"])), path
+
+
+def _lock(directory: Path) -> int:
+    """Locks the directory for as long as the returned descriptor is open, kill -9 included."""
+    descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise LogDirectoryInUse(f"{directory}: another broker is using it") from error
+    return descriptor

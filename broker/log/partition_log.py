@@ -1,0 +1,332 @@
+"""One partition's log: segments on disk, and the leader epochs beside them.
+
+The log knows neither leadership nor high watermark; who owns it says what to append and where to
+cut. It is used by one thread at a time. An append is in the operating system's hands when it
+returns, so a killed process loses nothing; what a power failure may take is everything above
+``recovery_point``, which ``flush`` moves. Kafka's default never flushes on account of time or
+count, and neither does ours: there, replication is the durability.
+
+Not handled: compaction, producer state snapshots, message formats before v2, reads in parallel
+to writes. A full segment is flushed at once, not in the background as in Kafka.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker.log.config import LOG_APPEND_TIME, LogConfig
+from broker.log.epochs import LeaderEpochCache
+from broker.log.files import sync_directory
+from broker.log.loading import load_segments
+from broker.log.retention import count_deletable
+from broker.log.segment import Segment
+from broker.types import Offset
+from broker.wire.batch import RecordBatch, stamped
+
+
+class OffsetOutOfRange(Exception):
+    """An offset below the log's start or above its end."""
+
+
+class OffsetsOutOfOrder(ValueError):
+    """An append below the log's end: whoever asked for it has lost track of the log."""
+
+
+class PartitionLog:
+    """Made by ``open``.
+
+    Attributes:
+        config: the topic's settings; may be replaced at any time, and counts from then on.
+        epochs: where each leader epoch began; kept up by appends, ``start_epoch`` and truncation.
+        recovery_point: everything below is fsynced.
+    """
+
+    def __init__(self, directory: Path, config: LogConfig) -> None:
+        """Not to be called; see ``open``."""
+        self.config = config
+        self.epochs = LeaderEpochCache(directory)
+        self.recovery_point = Offset(0)
+        self._directory = directory
+        self._segments: list[Segment] = []
+        self._start = Offset(0)
+        self._end = Offset(0)
+        self._unflushed_since: int | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> "PartitionLog":
+        """Opens a partition's directory, or makes a new, empty log in it.
+
+        Args:
+            clean: the log was closed in good order. If not, the segments that reach above
+                ``recovery_point`` are walked, and the log is cut at the first batch that is torn
+                or damaged.
+            recovery_point: as checkpointed; below it everything was fsynced.
+            log_start_offset: as checkpointed; records below it are not served.
+
+        Raises:
+            CorruptCheckpoint: the leader epochs' file is damaged.
+            OSError: the disk says no.
+        """
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            sync_directory(directory.parent)
+        log = cls(directory, config)
+        log._segments = load_segments(
+            directory,
+            config.index_interval_bytes,
+            None if clean else recovery_point,
+            log._notice,
+        )
+        log._begin(log_start_offset)
+        log.recovery_point = log._end if clean else Offset(min(recovery_point, log._end))
+        return log
+
+    @property
+    def directory(self) -> Path:
+        """Where the log lies."""
+        return self._directory
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """The smallest offset that is served."""
+        return self._start
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """The offset that the next record gets (LEO)."""
+        return self._end
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches on disk."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_base_offsets(self) -> tuple[Offset, ...]:
+        """Where the segments begin, ascending."""
+        return tuple(Offset(segment.base_offset) for segment in self._segments)
+
+    def append(
+        self,
+        batches: Sequence[RecordBatch],
+        base_offset: int,
+        leader_epoch: int | None,
+        now_ms: int,
+    ) -> None:
+        """Appends batches, and flushes if ``flush.messages`` says so.
+
+        Args:
+            base_offset: of the first batch, when ``leader_epoch`` is given.
+            leader_epoch: a leader appends: offsets and this epoch are written into the batches.
+                None, a follower appends: they are stored as they came.
+            now_ms: wall clock, for ``message.timestamp.type=LogAppendTime`` and ``flush.ms``.
+
+        Raises:
+            OffsetsOutOfOrder: a batch would begin below the log's end; it and those after it were
+                not appended.
+            OSError: the disk is full or broken; likewise.
+        """
+        append_time = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None
+        for batch in batches:
+            if leader_epoch is not None:
+                batch = stamped(batch, base_offset, leader_epoch, append_time)
+                base_offset = batch.next_offset
+            self._append(batch)
+        if self._unflushed_since is None:
+            self._unflushed_since = now_ms
+        if self._end - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def start_epoch(self, epoch: int, offset: int) -> None:
+        """Notes durably that leader epoch ``epoch`` begins at ``offset``."""
+        self.epochs.assign(epoch, offset)
+
+    def read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool = True) -> bytes:
+        """Whole batches, the one that holds ``offset`` first.
+
+        Offsets below ``offset`` may come first, since batches are not split. One call reads from
+        one segment.
+
+        Args:
+            max_bytes: no more than this, except for ``at_least_one``.
+            bound: no batch that holds this offset or a greater one.
+            at_least_one: a first batch above ``max_bytes`` is returned all the same.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is not between the log's start and end.
+        """
+        if not self._start <= offset <= self._end:
+            raise OffsetOutOfRange(
+                f"{self._directory.name}: {offset} is not in {self._start} to {self._end}"
+            )
+        for segment in self._segments[self._number_of(offset) :]:
+            data = segment.read(offset, max_bytes, bound, at_least_one)
+            # Nothing and not the segment's end: a limit was hit. At its end the next one goes on.
+            if data or segment.next_offset > offset:
+                return data
+        return b""
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[Offset, int] | None:
+        """The first record as young as ``timestamp`` (ms): its offset and timestamp, or None.
+
+        As ListOffsets wants it (KIP-79). Bounding it by the high watermark is the caller's part.
+
+        Raises:
+            CorruptBatch: the records found cannot be decoded.
+        """
+        for segment in self._segments:
+            record = segment.offset_for_timestamp(timestamp, self._start)
+            if record is not None:
+                return Offset(record.offset), record.timestamp
+        return None
+
+    def truncate_to(self, offset: int) -> None:
+        """Cuts the log so that it ends at ``offset``; nothing happens if it ends there or below.
+
+        It ends lower if ``offset`` lies inside a batch, since batches are not split. Below the
+        first segment this is ``truncate_fully``.
+        """
+        if offset >= self._end:
+            return
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully(offset)
+            return
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().delete()
+        self._end_at(self._segments[-1].truncate_to(offset))
+        self._start = min(self._start, self._end)
+
+    def truncate_fully(self, offset: int) -> None:
+        """Throws everything away; the log then starts and ends at ``offset``."""
+        while self._segments:
+            self._segments.pop().delete()
+        self._new_segment(offset)
+        self._start = Offset(offset)
+        self.epochs.clear()
+        self._end_at(offset)
+
+    def advance_log_start(self, offset: int) -> None:
+        """Gives up the records below ``offset`` (DeleteRecords). Never moves back.
+
+        Their segments go with the next ``delete_old_segments``.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is above the log's end.
+        """
+        if offset > self._end:
+            raise OffsetOutOfRange(f"{self._directory.name}: {offset} is above {self._end}")
+        if offset > self._start:
+            self._start = Offset(offset)
+            self.epochs.truncate_from_start(offset)
+
+    def delete_old_segments(self, high_watermark: int, now_ms: int) -> None:
+        """Applies ``retention.ms`` and ``retention.bytes``, and moves the log's start.
+
+        Which segments go: :func:`broker.log.retention.count_deletable`. When even the newest does,
+        an empty one takes its place.
+        """
+        count = count_deletable(
+            self._segments,
+            self.config,
+            log_start=self._start,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+        if count == 0:
+            return
+        if count == len(self._segments):
+            self._roll(self._end)
+        self.advance_log_start(self._segments[count].base_offset)
+        old, self._segments = self._segments[:count], self._segments[count:]
+        for segment in old:
+            segment.delete()
+
+    def maybe_roll(self, incoming: RecordBatch) -> None:
+        """Begins a new segment if ``incoming`` must not go into the last one (``segment.bytes``,
+        ``segment.ms``, ``segment.index.bytes``, or offsets too far apart for the index)."""
+        active = self._segments[-1]
+        aged = (
+            active.first_timestamp >= 0
+            and incoming.max_timestamp - active.first_timestamp > self.config.segment_ms
+        )
+        if aged or not active.has_room_for(
+            incoming, self.config.segment_bytes, self.config.segment_index_bytes
+        ):
+            self._roll(incoming.base_offset)
+
+    def flush(self) -> None:
+        """Fsyncs everything; ``recovery_point`` is then the log's end."""
+        for segment in self._segments[self._number_of(self.recovery_point) :]:
+            segment.flush()
+        sync_directory(self._directory)
+        self.recovery_point = self._end
+        self._unflushed_since = None
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Flushes when a record has waited for ``flush.ms``."""
+        since = self._unflushed_since
+        if since is not None and now_ms - since >= self.config.flush_ms:
+            self.flush()
+
+    def close(self, *, flush: bool = True) -> None:
+        """Closes the files; with ``flush`` in such order that the next start may be a clean one."""
+        if flush:
+            self._segments[-1].finish()
+            self.flush()
+        while self._segments:
+            self._segments.pop().close()
+
+    def _append(self, batch: RecordBatch) -> None:
+        if batch.base_offset < self._end:
+            raise OffsetsOutOfOrder(
+                f"{self._directory.name}: batch at {batch.base_offset}, but the log ends at "
+                f"{self._end}"
+            )
+        self.maybe_roll(batch)
+        if batch.leader_epoch >= 0:
+            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        self._segments[-1].append(batch)
+        self._end = Offset(batch.next_offset)
+
+    def _roll(self, base_offset: int) -> None:
+        self._segments[-1].finish()
+        self.flush()
+        if self._segments[-1].base_offset != base_offset:
+            self._new_segment(base_offset)
+
+    def _new_segment(self, base_offset: int) -> None:
+        segment = Segment(self._directory, base_offset, self.config.index_interval_bytes)
+        self._segments.append(segment)
+
+    def _end_at(self, offset: int) -> None:
+        self._end = Offset(offset)
+        self.recovery_point = min(self.recovery_point, self._end)
+        self.epochs.truncate_from_end(offset)
+
+    def _number_of(self, offset: int) -> int:
+        """The number of the last segment that begins at or below ``offset``, else 0."""
+        bases = [segment.base_offset for segment in self._segments]
+        return max(0, bisect_right(bases, offset) - 1)
+
+    def _notice(self, batch: RecordBatch) -> None:
+        if batch.leader_epoch > self.epochs.latest:
+            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+
+    def _begin(self, log_start_offset: int) -> None:
+        if not self._segments:
+            self._new_segment(log_start_offset)
+        first, last = self._segments[0], self._segments[-1]
+        self._end = Offset(last.next_offset)
+        self._start = Offset(max(first.base_offset, log_start_offset))
+        if self._start > self._end:
+            self.truncate_fully(self._start)
+        self.epochs.truncate_from_end(self._end)
+        self.epochs.truncate_from_start(self._start)

@@ -1,0 +1,256 @@
+"""One segment of a log: a file of record batches, and two indexes into it.
+
+The three files are named after the segment's base offset. The log file is the truth; what this
+object knows beside it (end, greatest timestamp, indexes) can always be had from it again, by
+``recover``. It holds three open descriptors until ``close`` or ``delete``.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from broker.log.files import append_whole, open_appending, read_at
+from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
+from broker.wire.batch import (
+    HEADER_BYTES,
+    CorruptBatch,
+    RecordBatch,
+    batch_size,
+    parse_batch,
+    whole_batches_below,
+)
+from broker.wire.records import Record, records
+
+logger = logging.getLogger(__name__)
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+_NO_TIMESTAMP = -1
+_RELATIVE_OFFSET_MAX = 2**31 - 1
+
+Index = TypeVar("Index", OffsetIndex, TimeIndex)
+
+
+class Segment:
+    """Opened and checked by ``open``; see :class:`~broker.log.partition_log.PartitionLog`.
+
+    Attributes:
+        base_offset: no record has a smaller offset.
+        next_offset: the offset after the last record; ``base_offset`` when empty.
+        size: bytes of the log file.
+        first_timestamp: max timestamp in ms of the first batch, -1 when empty.
+        max_timestamp: greatest timestamp in ms of all batches, -1 when empty.
+    """
+
+    def __init__(self, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
+        """Opens the files, made empty where they are absent. Call ``load`` or ``recover`` next."""
+        stem = directory / f"{base_offset:020d}"
+        self.base_offset = base_offset
+        self.path = stem.with_suffix(LOG_SUFFIX)
+        self._index_interval_bytes = index_interval_bytes
+        self._log = open_appending(self.path)
+        self.size = os.fstat(self._log).st_size
+        self._offsets = _open_index(OffsetIndex, stem.with_suffix(OFFSET_INDEX_SUFFIX))
+        self._times = _open_index(TimeIndex, stem.with_suffix(TIME_INDEX_SUFFIX))
+        self._forget()
+
+    def load(self) -> None:
+        """Takes the indexes at their word and reads only what they do not cover.
+
+        Raises:
+            CorruptIndex, CorruptBatch: they do not fit the log file; ``recover`` is needed.
+        """
+        self._forget()
+        indexed = self._offsets.last
+        latest = self._times.last
+        if indexed is not None and (indexed.value >= self.size or latest is None):
+            raise CorruptIndex(f"{self.path}: the indexes do not fit the log")
+        if latest is not None:
+            self.max_timestamp = latest.key
+            self._max_timestamp_offset = self.base_offset + latest.value
+        for position, batch in self._walk(indexed.value if indexed else 0):
+            if indexed and position == indexed.value and self._relative(batch) != indexed.key:
+                raise CorruptIndex(f"{self.path}: no batch ends with {indexed.key} at {position}")
+            self._note(batch, position)
+        if self.size:
+            self.first_timestamp = self._batch_at(0).max_timestamp
+
+    def recover(self, noticed: Callable[[RecordBatch], None]) -> int:
+        """Walks all batches, checks their CRC, and cuts the log at the first that is not intact.
+
+        Both indexes are built anew.
+
+        Args:
+            noticed: called with every intact batch.
+
+        Returns:
+            The number of bytes cut off.
+        """
+        self._forget()
+        self._offsets.clear()
+        self._times.clear()
+        intact = 0
+        try:
+            for position, batch in self._walk(0, verify_crc=True):
+                # The CRC does not cover the base offset.
+                if batch.base_offset < self.next_offset or not self._in_reach(batch):
+                    raise CorruptBatch(f"offset {batch.base_offset} after {self.next_offset - 1}")
+                noticed(batch)
+                self._note(batch, position)
+                intact = position + batch.size
+        except CorruptBatch as error:
+            logger.warning("%s: cut at byte %d: %s", self.path, intact, error)
+        cut = self.size - intact
+        if cut:
+            os.ftruncate(self._log, intact)
+            self.size = intact
+        return cut
+
+    def append(self, batch: RecordBatch) -> None:
+        """Appends a batch whose offsets are above all others and fit (``has_room_for``).
+
+        Raises:
+            OSError: the disk is full or broken; the log file is as it was before.
+        """
+        append_whole(self._log, batch.raw, self.size)
+        self._note(batch, self.size)
+        self.size += batch.size
+
+    def has_room_for(self, batch: RecordBatch, segment_bytes: int, index_bytes: int) -> bool:
+        """Whether ``batch`` may be appended to this segment, whatever its age."""
+        return (
+            self._in_reach(batch)
+            and (self.size == 0 or self.size + batch.size <= segment_bytes)
+            and (self.size == 0 or max(self._offsets.size, self._times.size) < index_bytes)
+        )
+
+    def read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool) -> bytes:
+        """Whole batches from the one that holds ``offset`` on; see ``PartitionLog.read``."""
+        found = self._locate(offset)
+        if found is None:
+            return b""
+        position, first = found
+        if first.next_offset > bound:
+            return b""
+        if first.size > max_bytes:
+            return bytes(first.raw) if at_least_one else b""
+        data = read_at(self._log, min(max_bytes, self.size - position), position)
+        return data[: whole_batches_below(data, bound)]
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> Record | None:
+        """The first record, from ``start_offset`` on, that is as young as ``timestamp``."""
+        if self.max_timestamp < timestamp:
+            return None
+        older = self._times.floor(timestamp)
+        known = self._offsets.floor(older.value) if older else None
+        for _, batch in self._walk(known.value if known else 0):
+            if batch.max_timestamp < timestamp or batch.next_offset <= start_offset:
+                continue
+            for record in records(batch):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return record
+        return None
+
+    def truncate_to(self, offset: int) -> int:
+        """Cuts off every batch that holds ``offset`` or a greater one.
+
+        Returns:
+            Where the log then ends: ``offset``, or less if it lay inside a batch.
+        """
+        found = self._locate(offset)
+        if found is None:
+            return offset
+        position, batch = found
+        end = min(offset, batch.base_offset)
+        os.ftruncate(self._log, position)
+        self.size = position
+        self._offsets.truncate_to(end - self.base_offset)
+        self._times.truncate_to(end - self.base_offset)
+        self.load()
+        return end
+
+    def flush(self) -> None:
+        """Fsyncs the log and its indexes."""
+        os.fsync(self._log)
+        self._offsets.flush()
+        self._times.flush()
+
+    def finish(self) -> None:
+        """Notes the greatest timestamp in the time index; the segment is to be closed or full."""
+        self._index_timestamp()
+
+    def close(self) -> None:
+        """Closes the files, without a flush."""
+        os.close(self._log)
+        self._offsets.close()
+        self._times.close()
+
+    def delete(self) -> None:
+        """Closes and removes the files."""
+        self.close()
+        for path in (self.path, self._offsets.path, self._times.path):
+            path.unlink(missing_ok=True)
+
+    def _forget(self) -> None:
+        self.next_offset = self.base_offset
+        self.first_timestamp = _NO_TIMESTAMP
+        self.max_timestamp = _NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._bytes_since_index = 0
+
+    def _note(self, batch: RecordBatch, position: int) -> None:
+        if position == 0:
+            self.first_timestamp = batch.max_timestamp
+        if batch.max_timestamp > self.max_timestamp:
+            self.max_timestamp = batch.max_timestamp
+            self._max_timestamp_offset = batch.last_offset
+        if self._bytes_since_index > self._index_interval_bytes:
+            self._offsets.append(self._relative(batch), position)
+            self._index_timestamp()
+            self._bytes_since_index = 0
+        self._bytes_since_index += batch.size
+        self.next_offset = batch.next_offset
+
+    def _index_timestamp(self) -> None:
+        latest = self._times.last
+        if self.max_timestamp > (latest.key if latest else _NO_TIMESTAMP):
+            self._times.append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
+
+    def _relative(self, batch: RecordBatch) -> int:
+        return batch.last_offset - self.base_offset
+
+    def _in_reach(self, batch: RecordBatch) -> bool:
+        return self._relative(batch) <= _RELATIVE_OFFSET_MAX
+
+    def _locate(self, offset: int) -> tuple[int, RecordBatch] | None:
+        """The first batch that holds ``offset`` or a greater one, and its position."""
+        indexed = self._offsets.floor(offset - self.base_offset)
+        for position, batch in self._walk(indexed.value if indexed else 0):
+            if batch.next_offset > offset:
+                return position, batch
+        return None
+
+    def _walk(self, position: int, verify_crc: bool = False) -> Iterator[tuple[int, RecordBatch]]:
+        while position < self.size:
+            batch = self._batch_at(position, verify_crc)
+            yield position, batch
+            position += batch.size
+
+    def _batch_at(self, position: int, verify_crc: bool = False) -> RecordBatch:
+        size = batch_size(read_at(self._log, HEADER_BYTES, position))
+        if size is None or position + size > self.size:
+            raise CorruptBatch(f"{self.path}: torn at byte {position}")
+        return parse_batch(read_at(self._log, size, position), verify_crc=verify_crc)
+
+
+def _open_index(kind: type[Index], path: Path) -> Index:
+    try:
+        return kind(path)
+    except CorruptIndex as error:
+        logger.warning("%s: built anew", error)
+        path.unlink()
+        return kind(path)
