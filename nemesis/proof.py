@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from infra.interface import ProcessState, Server, System, Timings, ViewUnavailable
-from infra.waiting import DeadlineExceeded, wait_until
+from infra.waiting import wait_until
 from nemesis.interface import Evidence
 
 
@@ -48,11 +48,14 @@ def wait_for(
 
     def look() -> bool:
         nonlocal seen
-        proven, seen = observe()
+        try:
+            proven, seen = observe()
+        except ViewUnavailable:
+            return False
         return proven
 
     try:
-        wait_until(look, timeout=timeout, why=why, retry_on=ViewUnavailable)
-    except DeadlineExceeded as late:
+        wait_until(look, timeout, why, interval=0.1)
+    except TimeoutError as late:
         return Evidence(proven=False, observations={**seen, "missing": str(late)})
     return Evidence(proven=True, observations=seen)

@@ -29,7 +29,7 @@ from nemesis.interface import Cluster, Target
 _EXPRESSION = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*([A-Za-z0-9._-]+)\s*,\s*(any|\d+)\s*\))?\s*")
 
 
-class TargetUnavailable(LookupError):  # noqa: N818 - a state of affairs, not a defect
+class TargetUnavailable(LookupError):
     """The expression names nobody at this moment (no leader, no controller, ...)."""
 
 
@@ -47,7 +47,7 @@ def parse(text: str) -> TargetExpression:
     """Parse a target expression; ValueError says what would be right."""
     match = _EXPRESSION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a target; known: {', '.join(_known())}")
+        raise ValueError(f"{text!r} is not a target; known: {', '.join(known())}")
     role, topic, partition = match.groups()
     if role in _OF_PARTITION:
         if topic is None:
@@ -55,7 +55,7 @@ def parse(text: str) -> TargetExpression:
         number = None if partition == "any" else int(partition)
         return TargetExpression(text=text, role=role, topic=topic, partition=number)
     if role not in _OF_CLUSTER:
-        raise ValueError(f"{role!r} is not a target; known: {', '.join(_known())}")
+        raise ValueError(f"{role!r} is not a target; known: {', '.join(known())}")
     if topic is not None:
         raise ValueError(f"{role} takes no partition")
     return TargetExpression(text=text, role=role)
@@ -154,5 +154,6 @@ _OF_CLUSTER: dict[str, ClusterRole] = {
 }
 
 
-def _known() -> list[str]:
+def known() -> list[str]:
+    """Every form an expression can take."""
     return [f"{role}(topic, partition)" for role in _OF_PARTITION] + list(_OF_CLUSTER)
