@@ -1,0 +1,5 @@
+"""``python -m harness`` is ``ackproof``."""
+
+from harness.cli import main
+
+main()

@@ -1,0 +1,169 @@
+"""The campaign file as a model: what to deploy, what to send, what to break, what must hold.
+
+Every key is known and every value has one type: an unknown key or a string where a number belongs
+is refused, never guessed at. In a file, Kafka's names stay Kafka's, dots and all. What needs more
+than one field to judge is in :mod:`harness.validation`; the cells are expanded in
+:mod:`harness.cells`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from harness.durations import Duration, DurationRange
+
+TIMING_DEFAULTS_MS = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.max.ms": 30_000}
+"""The settings that waits are derived from, with Apache Kafka's defaults."""
+
+PropertyValue = str | int | float | bool
+"""Value of a Kafka or librdkafka property."""
+
+
+def _dotted(field_name: str) -> str:
+    return field_name.replace("_", ".")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=_dotted)
+
+
+def _acks(value: object) -> object:
+    """YAML reads ``acks: [0, 1, all]`` as two numbers and a word; -1 is Kafka's number of all."""
+    if isinstance(value, bool) or str(value) not in ("0", "1", "all", "-1"):
+        raise ValueError(f"acks is 0, 1 or all (-1), not {value!r}")
+    return "all" if str(value) == "-1" else str(value)
+
+
+def _several(value: object) -> object:
+    """A value alone is a list of one."""
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+Acks = Annotated[str, BeforeValidator(_acks)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Cluster(_Section):
+    """What to deploy and where. ``properties``: of every broker, Kafka's names."""
+
+    backend: str = "local"
+    system: str = "bundled"
+    brokers: Annotated[int, Field(ge=1, le=99)] = 3
+    zookeepers: Annotated[int, Field(ge=1, le=9)] = 1
+    properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
+
+    @field_validator("properties")
+    @classmethod
+    def _timings_are_numbers(
+        cls, value: Mapping[str, PropertyValue]
+    ) -> Mapping[str, PropertyValue]:
+        for name in TIMING_DEFAULTS_MS.keys() & value.keys():
+            if type(value[name]) is not int or int(value[name]) < 1:
+                raise ValueError(f"{name} is a number of milliseconds, not {value[name]!r}")
+        return value
+
+
+class Cells(_Section):
+    """The sweep: the cross product of all lists, those under ``topic`` and ``producer`` too.
+
+    Every combination is a cell and has a topic of its own; all live in the same cluster, through
+    the same faults. ``topic``: further topic properties; ``producer``: librdkafka properties.
+    """
+
+    acks: Annotated[tuple[Acks, ...], BeforeValidator(_several), Field(min_length=1)]
+    min_insync_replicas: Annotated[
+        tuple[Count, ...], BeforeValidator(_several), Field(min_length=1)
+    ] = (1,)
+    replication_factor: Annotated[
+        tuple[Count, ...], BeforeValidator(_several), Field(min_length=1)
+    ] = (3,)
+    partitions: Annotated[tuple[Count, ...], BeforeValidator(_several), Field(min_length=1)] = (1,)
+    unclean_leader_election_enable: Annotated[
+        tuple[bool, ...], BeforeValidator(_several), Field(min_length=1)
+    ] = (False,)
+    topic: Mapping[str, PropertyValue | tuple[PropertyValue, ...]] = Field(default_factory=dict)
+    producer: Mapping[str, PropertyValue | tuple[PropertyValue, ...]] = Field(default_factory=dict)
+
+
+class Workload(_Section):
+    """What the clients of every cell do. ``rate``: records a second and cell; ``record.bytes``:
+    size of a value."""
+
+    kind: str = "produce"
+    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    record_bytes: Annotated[int, Field(ge=1)] = 100
+
+
+class Evidence(_Section):
+    """How much a ``pass`` rests on: fewer acked records in a cell make it inconclusive."""
+
+    acked_min: Annotated[int, Field(ge=1)] = 1
+
+
+class Schedule(_Section):
+    """When things break.
+
+    ``warmup``: traffic before the first fault. ``gap``: from one fault healed to the next.
+    ``settle``: how long a fault waits, at most, for every partition to be led and every ISR to be
+    full again before it strikes. ``tail``: traffic after the cluster has recovered. ``order``:
+    ``shuffled`` by the seed or ``listed`` as in the file. ``rounds``: how often the list of faults
+    is gone through.
+    """
+
+    warmup: Duration = 5_000
+    gap: DurationRange = (5_000, 10_000)
+    tail: Duration = 5_000
+    settle: Duration = 15_000
+    order: Literal["shuffled", "listed"] = "shuffled"
+    rounds: Annotated[int, Field(ge=1)] = 1
+
+
+class Limits(_Section):
+    """How long the steps may take. A step over its limit is a finding that names the step."""
+
+    deploy: Duration = 90_000
+    ready: Duration = 60_000
+    fault: Duration = 30_000
+    """To prove that a fault bit, and again that it is healed."""
+    recover: Duration = 60_000
+    final_read: Duration = 60_000
+    collect: Duration = 60_000
+    teardown: Duration = 30_000
+
+
+class FaultEntry(_Section):
+    """One fault: which, against whom (resolved by role when its moment has come), held for how
+    long. Without ``hold``: the least that gives it its full effect, up to half as much again."""
+
+    fault: str
+    target: str
+    hold: DurationRange | None = None
+
+
+class Campaign(_Section):
+    """A campaign file. ``seed`` is written into the resolved copy that a run leaves behind; in a
+    file it fixes the seed unless the command line gives another."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    seed: Annotated[int, Field(ge=0)] | None = None
+    runs: Annotated[int, Field(ge=1)] = 1
+    cluster: Cluster = Cluster()
+    cells: Cells
+    workload: Workload
+    evidence: Evidence = Evidence()
+    schedule: Schedule = Schedule()
+    faults: tuple[FaultEntry, ...] = ()
+    limits: Limits = Limits()
+
+    def resolved(self, *, seed: int, backend: str | None, system: str | None) -> Self:
+        """This campaign with the seed drawn and the command line's choices in place."""
+        chosen = {"backend": backend, "system": system}
+        cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
+        return self.model_copy(update={"seed": seed, "cluster": cluster})
+
+    def to_yaml(self) -> str:
+        """The campaign as a file that reads back as this very campaign."""
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return yaml.safe_dump(data, sort_keys=False, width=100)

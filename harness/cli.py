@@ -1,0 +1,64 @@
+"""The command line: ``ackproof``.
+
+Exit status: 0 every guarantee held; 1 a guarantee broken; 2 bad usage or campaign file; 3
+inconclusive, or the infrastructure failed.
+"""
+
+import sys
+
+import click
+
+from harness.commands.catalogues import checkers, faults, workloads
+from harness.commands.clean import clean
+from harness.commands.cluster import cluster
+from harness.commands.doctor import doctor
+from harness.commands.results import check, report
+from harness.commands.run import carry_out, run
+from harness.outcome import ExitStatus
+
+_EXAMPLES = """\b
+Examples:
+  ackproof doctor                               what works on this machine
+  ackproof run campaigns/quick.yaml             deploy, break, read back, check: 3 minutes
+  ackproof run campaigns/quick.yaml --seed 7    the same faults in the same order once more
+  ackproof check results/latest                 the checkers again, on the recorded history
+  ackproof cluster up                           a standing cluster, to try by hand
+  ackproof clean                                remove what a killed run left behind
+
+\b
+Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campaign file,
+3 inconclusive or the infrastructure failed.
+"""
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_EXAMPLES,
+)
+@click.version_option(package_name="ackproof")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """Of everything the cluster said it had, what was still there afterwards?
+
+    Ackproof deploys a cluster, breaks it on purpose while clients write and read, records every
+    acknowledgement, and reconciles the acknowledgements with what the logs hold at the end.
+    """
+    context.obj = debug
+
+
+for command in (doctor, run, check, report, cluster, clean, faults, workloads, checkers, carry_out):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """The console script: no traceback for what a user can mend, exit status 3 for our defects."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        sys.exit(cli.main(standalone_mode=True))
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"ackproof: internal error: {type(error).__name__}: {error}", err=True)
+        click.echo("ackproof: run `ackproof --debug ...` to see where", err=True)
+        sys.exit(ExitStatus.INCONCLUSIVE)

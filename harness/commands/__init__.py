@@ -1,0 +1,1 @@
+"""The commands of ``ackproof``, one module each family."""

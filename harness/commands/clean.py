@@ -1,0 +1,28 @@
+"""``ackproof clean``: what a crashed run left on this machine."""
+
+import click
+
+from harness import standing
+from harness.commands.errors import told
+from harness.outcome import ExitStatus
+from infra import cleanup
+from infra.registry import Registry
+
+
+@click.command()
+@click.option(
+    "--all", "everything", is_flag=True, help="End what is still running, and remove that too."
+)
+@click.pass_context
+def clean(context: click.Context, everything: bool) -> None:
+    """Remove what crashed runs left on this machine, and say what was removed.
+
+    Results stay. What is alive is left alone, unless --all is given.
+    """
+    with told():
+        registry = Registry.open()
+        if not registry.run_ids():
+            click.echo("nothing to remove")
+        removed = cleanup.clean(registry, click.echo, everything=everything)
+        standing.remove_log()
+    context.exit(ExitStatus.HELD if removed else ExitStatus.INCONCLUSIVE)

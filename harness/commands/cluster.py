@@ -1,0 +1,105 @@
+"""``ackproof cluster up | status | down``: a standing cluster to try by hand."""
+
+import shlex
+import signal
+from pathlib import Path
+
+import click
+import yaml
+from pydantic import ValidationError
+
+from harness import standing
+from harness.campaign import Cluster, PropertyValue
+from harness.commands.errors import fail, told
+from harness.deadline import Deadline, SystemClock
+from harness.outcome import ExitStatus
+
+_UP_WITHIN_S = 120.0
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  ackproof cluster up --brokers 5
+  ackproof cluster up --property zookeeper.session.timeout.ms=6000
+  ackproof cluster status
+  ackproof cluster down
+""",
+)
+def cluster() -> None:
+    """A standing cluster, to try by hand."""
+
+
+@cluster.command()
+@click.option("--brokers", type=click.IntRange(1, 99), default=3, show_default=True)
+@click.option("--zookeepers", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of brokers.")
+def up(brokers: int, zookeepers: int, properties: tuple[str, ...]) -> None:
+    """Start one in the background; print bootstrap.servers and zookeeper.connect."""
+    try:
+        wanted = Cluster(
+            brokers=brokers, zookeepers=zookeepers, properties=dict(map(_property, properties))
+        )
+    except ValidationError as invalid:
+        fail(f"--property: {invalid.errors()[0]['msg']}", ExitStatus.USAGE)
+    with told():
+        found = standing.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
+        _print(found)
+
+
+@cluster.command()
+@click.pass_context
+def status(context: click.Context) -> None:
+    """Say whether there is one, and where. Exits with 0 when it serves, else with 3."""
+    with told():
+        entry = standing.entry()
+        if entry is None:
+            click.echo("no standing cluster")
+            context.exit(ExitStatus.INCONCLUSIVE)
+        if not entry.alive:
+            click.echo("the standing cluster died; ackproof clean removes what it left")
+            context.exit(ExitStatus.INCONCLUSIVE)
+        click.echo(f"up, process {entry.outer.pid}")
+        _print(standing.addresses())
+
+
+@cluster.command()
+def down() -> None:
+    """End it, and remove everything that it made."""
+    with told():
+        click.echo("down" if standing.stop() else "no standing cluster")
+
+
+@cluster.command(name="daemon", hidden=True)
+@click.argument("specification")
+def daemon(specification: str) -> None:
+    """The standing cluster's process, outside of its namespaces."""
+    with told():
+        standing.enter(specification)
+
+
+@cluster.command(name="inside", hidden=True)
+@click.argument("scratch", type=click.Path(path_type=Path))
+@click.argument("specification")
+def inside(scratch: Path, specification: str) -> None:
+    """The standing cluster's process, inside of its namespaces: serves until SIGTERM."""
+    ends = (signal.SIGTERM, signal.SIGINT)
+    with told(), standing.deployed(scratch, Cluster.model_validate_json(specification)):
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+        signal.sigwait(ends)
+
+
+def _property(text: str) -> tuple[str, PropertyValue]:
+    name, separator, value = text.partition("=")
+    if not (name and separator):
+        raise click.BadParameter(f"NAME=VALUE, not {text!r}", param_hint="--property")
+    parsed = yaml.safe_load(value)
+    return name, parsed if isinstance(parsed, int | float | bool) else value
+
+
+def _print(found: standing.Addresses) -> None:
+    click.echo(f"bootstrap.servers={found.bootstrap_servers}")
+    click.echo(f"zookeeper.connect={found.zookeeper_connect}")
+    entry = standing.entry()
+    if found.subnet is None and entry is not None:
+        click.echo(f"reach it with: {shlex.join(entry.nsenter)} COMMAND")

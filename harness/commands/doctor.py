@@ -1,0 +1,153 @@
+"""``ackproof doctor``: what this machine can do, and what each missing thing costs."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import docker
+import docker.errors
+import psutil
+from rich import box
+from rich.table import Table
+
+from harness.console import console
+from harness.outcome import ExitStatus
+from infra.interface import InfraError
+from infra.java import JAVA_VERSION_MIN, find_java
+from infra.local.enter import can_enter
+
+_GIB = 1024**3
+_MEMORY_MIN_GIB = 3.0
+_DISK_MIN_GIB = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked for.
+
+    Attributes:
+        works: Whether it is there.
+        seen: What was seen.
+        cost: What cannot be done without it.
+        remedy: How to get it.
+        needed: Whether ``ackproof run`` with the backend local needs it.
+    """
+
+    what: str
+    works: bool
+    seen: str
+    cost: str
+    remedy: str
+    needed: bool = True
+
+
+@click.command()
+@click.pass_context
+def doctor(context: click.Context) -> None:
+    """Say what this machine can do, what each missing thing costs, and how to get it.
+
+    Exits with 0 when `ackproof run` works here with the backend local, else with 3.
+    """
+    found = list(findings(Path.cwd()))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("", "what", "seen", "without it", "how to get it"):
+        table.add_column(heading)
+    for finding in found:
+        missing = ("", "") if finding.works else (finding.cost, finding.remedy)
+        mark = "[green]ok[/]" if finding.works else "[red]no[/]" if finding.needed else "-"
+        table.add_row(mark, finding.what, finding.seen, *missing)
+    console().print(table)
+    ready = all(finding.works for finding in found if finding.needed)
+    click.echo("ackproof run works here" if ready else "ackproof run does not work here yet")
+    context.exit(ExitStatus.HELD if ready else ExitStatus.INCONCLUSIVE)
+
+
+def findings(directory: Path) -> Iterator[Finding]:
+    """Look for everything; results are to go below ``directory``."""
+    for look in (_namespaces, _java, _memory, lambda: _disk(directory), _docker, _ssh):
+        yield look()
+
+
+def _namespaces() -> Finding:
+    obstacle = can_enter()
+    way = "as root" if os.geteuid() == 0 else "rootless"
+    return Finding(
+        what="namespaces",
+        works=obstacle is None,
+        seen=way if obstacle is None else "refused",
+        cost="the backend local: no cluster on this machine",
+        remedy=obstacle or "",
+    )
+
+
+def _java() -> Finding:
+    java, obstacle = _tried(find_java)
+    return Finding(
+        what=f"Java {JAVA_VERSION_MIN}+",
+        works=java is not None,
+        seen=str(java or "missing"),
+        cost="ZooKeeper and the checkers (Spark)",
+        remedy=obstacle,
+    )
+
+
+def _tried(find: Callable[[], Path]) -> tuple[Path | None, str]:
+    try:
+        return find(), ""
+    except InfraError as error:
+        return None, str(error)
+
+
+def _memory() -> Finding:
+    available = psutil.virtual_memory().available / _GIB
+    return Finding(
+        what="memory",
+        works=available >= _MEMORY_MIN_GIB,
+        seen=f"{available:.1f} GiB available, {os.cpu_count()} cores",
+        cost="room for three brokers, ZooKeeper, the clients and Spark",
+        remedy=f"{_MEMORY_MIN_GIB:g} GiB or more; fewer brokers and cells need less",
+    )
+
+
+def _disk(directory: Path) -> Finding:
+    free = shutil.disk_usage(directory).free / _GIB
+    return Finding(
+        what="disk",
+        works=free >= _DISK_MIN_GIB,
+        seen=f"{free:.1f} GiB free in {directory}",
+        cost="room for logs and histories",
+        remedy=f"{_DISK_MIN_GIB:g} GiB or more; ackproof run --out elsewhere",
+    )
+
+
+def _docker() -> Finding:
+    try:
+        client = docker.from_env(timeout=5)
+        seen = f"Docker Engine {client.version()['Version']}"
+        client.close()
+        works = True
+    except (docker.errors.DockerException, OSError):
+        seen, works = "no engine answers", False
+    return Finding(
+        what="Docker Engine",
+        works=works,
+        seen=seen,
+        cost="nodes as containers",
+        remedy="install Docker Engine and start it (Debian: apt-get install docker.io)",
+        needed=False,
+    )
+
+
+def _ssh() -> Finding:
+    program = shutil.which("ssh")
+    return Finding(
+        what="ssh",
+        works=program is not None,
+        seen=program or "missing",
+        cost="nodes on other hosts",
+        remedy="install an SSH client (Debian: apt-get install openssh-client)",
+        needed=False,
+    )

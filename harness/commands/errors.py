@@ -1,0 +1,30 @@
+"""How a command fails: one clear message and the exit status that it deserves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import click
+
+from harness.outcome import ExitStatus
+from harness.results import NotResults
+from harness.validation import CampaignRefused
+from history.errors import HistoryError
+from infra.interface import InfraError
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turns the errors that a user can mend into a message and an exit status."""
+    try:
+        yield
+    except (CampaignRefused, NotResults) as usage:
+        fail(str(usage), ExitStatus.USAGE)
+    except (InfraError, HistoryError, OSError) as failure:
+        fail(str(failure), ExitStatus.INCONCLUSIVE)
+
+
+def fail(message: str, status: ExitStatus) -> NoReturn:
+    """Say why on standard error, and exit."""
+    click.echo(f"ackproof: {message}", err=True)
+    raise click.exceptions.Exit(status)

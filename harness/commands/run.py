@@ -1,0 +1,91 @@
+"""``ackproof run``: a campaign, from its file to its report."""
+
+import secrets
+import signal
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from harness import execution, results, validation
+from harness.backends import BACKENDS, go_inside
+from harness.campaign import Campaign
+from harness.commands.errors import fail, told
+from harness.console import console
+from harness.deadline import SystemClock
+from harness.outcome import ExitStatus
+from infra.registry import Kind
+from infra.systems import SYSTEMS
+
+_SEED_BITS = 32
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof run campaigns/quick.yaml
+  ackproof run campaigns/quick.yaml --seed 42         the same schedule once more
+  ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
+""",
+)
+@click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
+@click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where to run it.")
+@click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
+@click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for the results, empty or absent. Without it: results/<campaign>-<UTC time>, "
+    "and results/latest links to it.",
+)
+def run(
+    campaign_file: Path, backend: str | None, system: str | None, seed: int | None, out: Path | None
+) -> None:
+    """Run a campaign: deploy, break, heal, read back, check, report.
+
+    Options win over the file. A wrong file is refused before anything is started, with everything
+    that is wrong with it. The last line is the path of the report.
+    """
+    with told():
+        campaign = _load(campaign_file, backend, system, seed)
+        clock = SystemClock()
+        directory = results.create(campaign, clock.time_ns(), out)
+        click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
+        go_inside(
+            ["carry-out", str(directory)],
+            f"{directory.name}-{secrets.token_hex(4)}",
+            kind=Kind.RUN,
+            scratch=directory / "scratch",
+            results=directory,
+        )
+
+
+@click.command(name="carry-out", hidden=True)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.pass_context
+def carry_out(context: click.Context, directory: Path) -> None:
+    """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
+    with told():
+        campaign = validation.load(directory / results.CAMPAIGN_FILE)
+        try:
+            status = execution.carry_out(campaign, directory, console(), SystemClock())
+        except KeyboardInterrupt:
+            fail(
+                f"interrupted; `ackproof check {directory}` checks what was recorded",
+                ExitStatus.INCONCLUSIVE,
+            )
+    context.exit(status)
+
+
+def _load(path: Path, backend: str | None, system: str | None, seed: int | None) -> Campaign:
+    campaign = validation.load(path)
+    drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
+    resolved = campaign.resolved(seed=drawn, backend=backend, system=system)
+    validation.check(resolved, path)
+    validation.check_capabilities(resolved, path, BACKENDS[resolved.cluster.backend].capabilities)
+    return resolved
+
+
+def _as_ctrl_c(_signal_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,56 @@
+"""Lengths of time as campaign files write them: ``5s``, ``300ms``, ``2m``; in the code, always
+whole milliseconds.
+
+A bare number is refused: whether it meant seconds or milliseconds nobody could tell.
+"""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+
+
+def parse_ms(text: object) -> int:
+    """Milliseconds of ``text``, e.g. 1500 of ``1.5s``.
+
+    Raises ValueError, saying what would be right, for anything else than number and unit.
+    """
+    match = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"a length of time needs a number and a unit, like 5s or 300ms: {text!r}")
+    return round(float(match[1]) * _UNITS_MS[match[2]])
+
+
+def format_ms(duration_ms: int) -> str:
+    """``duration_ms`` as :func:`parse_ms` reads it, in the largest unit that fits exactly."""
+    for unit in ("h", "m", "s"):
+        if duration_ms and duration_ms % _UNITS_MS[unit] == 0:
+            return f"{duration_ms // _UNITS_MS[unit]}{unit}"
+    return f"{duration_ms}ms"
+
+
+def _parse_range(value: object) -> tuple[int, int]:
+    bounds = value if isinstance(value, list) else [value, value]
+    if len(bounds) != 2:
+        raise ValueError("a range of times is [shortest, longest], like [4s, 7s]")
+    shortest, longest = parse_ms(bounds[0]), parse_ms(bounds[1])
+    if shortest > longest:
+        raise ValueError(f"the shortest time comes first, like [{bounds[1]}, {bounds[0]}]")
+    return shortest, longest
+
+
+def _format_range(bounds_ms: tuple[int, int]) -> list[str]:
+    return [format_ms(bound) for bound in bounds_ms]
+
+
+Duration = Annotated[int, BeforeValidator(parse_ms), PlainSerializer(format_ms)]
+"""A pydantic field type: ``5s`` in the file, milliseconds in the model."""
+
+DurationRange = Annotated[
+    tuple[int, int], BeforeValidator(_parse_range), PlainSerializer(_format_range)
+]
+"""A pydantic field type: ``[4s, 7s]``, or ``5s`` for exactly that, in the file; shortest and
+longest in milliseconds in the model."""

@@ -1,0 +1,43 @@
+"""The exit status, from what was found.
+
+A broken guarantee wins over everything: a crash in one run never hides a loss in another.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from checkers.result import CampaignResult, Verdict
+
+
+class ExitStatus(IntEnum):
+    """What scripts depend on."""
+
+    HELD = 0
+    """Every guarantee held."""
+    BROKEN = 1
+    """A guarantee was broken."""
+    USAGE = 2
+    """Bad usage or campaign file."""
+    INCONCLUSIVE = 3
+    """Too little evidence, or the infrastructure failed."""
+
+
+_SEVERITY = (ExitStatus.HELD, ExitStatus.INCONCLUSIVE, ExitStatus.USAGE, ExitStatus.BROKEN)
+
+
+def exit_status(
+    result: CampaignResult | None, *, infrastructure_failed: bool = False
+) -> ExitStatus:
+    """The exit status of a campaign; ``result`` None: it could not be checked."""
+    if result is None:
+        return ExitStatus.INCONCLUSIVE
+    if result.verdict is Verdict.FAIL or any(c.verdict is Verdict.FAIL for c in result.cells):
+        return ExitStatus.BROKEN
+    if infrastructure_failed or not result.cells or result.verdict is Verdict.INCONCLUSIVE:
+        return ExitStatus.INCONCLUSIVE
+    return ExitStatus.HELD
+
+
+def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:
+    """The one that counts of several campaigns; HELD of none."""
+    return max(statuses, key=_SEVERITY.index, default=ExitStatus.HELD)

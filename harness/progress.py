@@ -1,0 +1,145 @@
+"""What one sees of a run while it runs.
+
+On a terminal a live line: phase, elapsed time and what is left of the plan, acks per second, the
+fault that is on. Elsewhere (CI) plain lines: one for every change, and a heartbeat every ten
+seconds, so that nothing looks hung. Time comes in with every call.
+"""
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+HEARTBEAT_S = 10.0
+"""Between two lines of the plain display when nothing changes."""
+
+
+class Progress(Protocol):
+    """Where a run says what it is doing. Called from several threads."""
+
+    def phase(self, name: str) -> None:
+        """A step begins."""
+
+    def fault(self, on: str | None, said: str) -> None:
+        """A fault changed: ``on`` is what is on from now, None for nothing; ``said`` what
+        happened."""
+
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
+        """About once a second: time since the run began, what the plan still takes (None where
+        nobody knows), records acknowledged so far."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line: a finding."""
+
+
+class _State:
+    """What both displays show, and the rate of acks between two ticks."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.phase = "starting"
+        self.fault: str | None = None
+        self.elapsed_s = 0.0
+        self.remaining_s: float | None = None
+        self.acked = 0
+        self.rate = 0.0
+
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
+        passed = elapsed_s - self.elapsed_s
+        if passed > 0:
+            self.rate = max(0.0, (acked - self.acked) / passed)
+        self.elapsed_s, self.remaining_s, self.acked = elapsed_s, remaining_s, acked
+
+    def line(self) -> str:
+        parts = [f"{self.title}  {self.elapsed_s:4.0f} s  {self.phase}"]
+        if self.remaining_s is not None:
+            parts.append(f"about {self.remaining_s:.0f} s left")
+        if self.acked:
+            parts.append(f"{self.acked:,} acked, {self.rate:,.0f}/s")
+        if self.fault:
+            parts.append(self.fault)
+        return "  |  ".join(parts)
+
+
+class PlainProgress:
+    """One line a change, and a heartbeat."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._state = _State(title)
+        self._last_line_s = 0.0
+
+    def phase(self, name: str) -> None:
+        self._state.phase = name
+        self._print()
+
+    def fault(self, on: str | None, said: str) -> None:
+        self._state.fault = on
+        self.note(said)
+
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
+        self._state.tick(elapsed_s, remaining_s, acked)
+        if elapsed_s - self._last_line_s >= HEARTBEAT_S:
+            self._print()
+
+    def note(self, text: str) -> None:
+        self._line(f"{self._state.title}  {self._state.elapsed_s:4.0f} s  {text}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def _print(self) -> None:
+        self._last_line_s = self._state.elapsed_s
+        self._line(self._state.line())
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveProgress:
+    """A line that is redrawn; findings and faults scroll above it."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._state = _State(title)
+        self._live = Live(Text(self._state.line()), console=console, transient=True)
+
+    def phase(self, name: str) -> None:
+        self._state.phase = name
+        self._redraw()
+
+    def fault(self, on: str | None, said: str) -> None:
+        self._state.fault = on
+        self.note(said)
+
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
+        self._state.tick(elapsed_s, remaining_s, acked)
+        self._redraw()
+
+    def note(self, text: str) -> None:
+        self._live.console.print(f"{self._state.elapsed_s:4.0f} s  {text}", markup=False)
+        self._redraw()
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def _redraw(self) -> None:
+        self._live.update(Text(self._state.line(), style="bold"))
+
+
+def progress(console: Console, title: str) -> PlainProgress | LiveProgress:
+    """The display that fits ``console``."""
+    return LiveProgress(console, title) if console.is_terminal else PlainProgress(console, title)

@@ -1,0 +1,104 @@
+"""The harness's own part of the history: cells, faults, cluster changes, phases.
+
+Every row is on disk when the call returns, so that whatever ends the harness, what it had begun is
+readable. Rows come from several threads (steps, the observer of ZooKeeper), one at a time.
+"""
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from harness import producers
+from harness.deadline import Clock
+from history.writer import TableWriter
+from infra.systems.observer import ClusterChange
+from nemesis.interface import Evidence, Target
+from workloads.interface import Cell
+
+_TABLES = ("cells", "faults", "cluster", "phases")
+
+
+class Recorder:
+    """Writes the harness's tables of one run into the directory ``history``."""
+
+    def __init__(self, history: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._writers = {table: TableWriter(history, table, "harness") for table in _TABLES}
+
+    def phase(self, phase: str, event: str, detail: str | None = None) -> None:
+        """A step's ``start``, ``end`` or ``failed``; ``detail`` says why it failed."""
+        self._write("phases", phase=phase, event=event, time=self._clock.time_ns(), detail=detail)
+
+    def cells(self, cells: Sequence[Cell], minimum_acked: int) -> None:
+        """The cells of the run, before the first send."""
+        for cell in cells:
+            self._write("cells", **_cell_row(cell), minimum_acked=minimum_acked)
+
+    def fault(
+        self,
+        fault_id: int,
+        fault: str,
+        event: str,
+        *,
+        target: Target | str,
+        evidence: Evidence | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """One event of a fault (:data:`history.schema.FAULTS`). ``target``: the expression alone
+        where it could not be resolved. ``error``: of a ``failed``, in the place of evidence."""
+        resolved = target if isinstance(target, Target) else None
+        observed = _observed(evidence, error)
+        self._write(
+            "faults",
+            fault_id=fault_id,
+            fault=fault,
+            event=event,
+            time=self._clock.time_ns(),
+            target=target if isinstance(target, str) else target.expression,
+            resolved=None if resolved is None else _resolved(resolved),
+            proven=None if evidence is None else evidence.proven,
+            evidence=None if observed is None else json.dumps(observed, default=str),
+        )
+
+    def cluster(self, change: ClusterChange) -> None:
+        """One change seen in ZooKeeper."""
+        columns = asdict(change)
+        self._write("cluster", time=columns.pop("time_ns"), **columns)
+
+    def close(self) -> None:
+        """Close the tables. Idempotent."""
+        with self._lock:
+            for writer in self._writers.values():
+                writer.close()
+
+    def _write(self, table: str, **columns: object) -> None:
+        with self._lock:
+            self._writers[table].write(**columns)
+
+
+def _resolved(target: Target) -> str:
+    servers = [server.name for server in target.servers]
+    return json.dumps({**target.facts, "servers": servers}, default=str)
+
+
+def _observed(evidence: Evidence | None, error: Exception | None) -> Mapping[str, object] | None:
+    if error is not None:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return None if evidence is None else evidence.observations
+
+
+def _cell_row(cell: Cell) -> Mapping[str, object]:
+    return {
+        "cell": cell.name,
+        "topic": cell.topic,
+        "partitions": cell.partitions,
+        "replication_factor": cell.replication_factor,
+        "acks": cell.acks,
+        "min_insync_replicas": cell.min_insync_replicas,
+        "unclean_leader_election": cell.unclean_leader_election,
+        "enable_idempotence": producers.idempotent(cell),
+        "max_in_flight": producers.max_in_flight(cell),
+    }

@@ -1,0 +1,134 @@
+"""A standing cluster: a daemon in namespaces of its own, known to the registry as ``cluster``.
+
+Its scratch directory, which goes when the daemon does, holds the nodes' files and, once the cluster
+serves, ``cluster.json`` with what clients need.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.backends import go_inside, make
+from harness.campaign import Cluster
+from harness.deadline import Deadline
+from infra import cleanup
+from infra.interface import InfraError
+from infra.local.backend import LocalBackend
+from infra.registry import Entry, Kind, Registry
+
+RUN_ID = "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """What clients of a standing cluster need. ``subnet``: as this machine reaches it, None when
+    it cannot (rootless)."""
+
+    bootstrap_servers: str
+    zookeeper_connect: str
+    subnet: str | None
+
+
+def start(cluster: Cluster, deadline: Deadline) -> Addresses:
+    """Start the daemon and wait until its cluster serves; InfraError with its last words when it
+    does not come up."""
+    registry = Registry.open()
+    if RUN_ID in registry.run_ids():
+        alive = registry.get(RUN_ID).alive
+        remedy = "ackproof cluster down" if alive else "it died; ackproof clean"
+        raise InfraError(f"there is a standing cluster already: {remedy}")
+    daemon = _spawn(registry, cluster)
+    deadline.until(lambda: _file(registry).exists() or daemon.poll() is not None)
+    if not _file(registry).exists():
+        last_words = _log(registry).read_text(errors="replace").strip()
+        stop()
+        raise InfraError(f"the cluster did not come up: {last_words or 'no word in time'}")
+    return addresses()
+
+
+def enter(specification: str) -> None:
+    """The daemon's outer half: into the namespaces. ``specification``: a Cluster as JSON."""
+    scratch = _scratch(Registry.open())
+    arguments = ["cluster", "inside", str(scratch), specification]
+    go_inside(arguments, RUN_ID, kind=Kind.CLUSTER, scratch=scratch, results=None)
+
+
+@contextlib.contextmanager
+def deployed(scratch: Path, cluster: Cluster) -> Iterator[None]:
+    """The daemon's inner half: a cluster that serves, and is torn down at the end."""
+    backend = LocalBackend(scratch / "nodes")
+    system = make(cluster, backend)
+    try:
+        system.deploy()
+        found = Addresses(
+            bootstrap_servers=system.bootstrap_servers,
+            zookeeper_connect=system.zookeeper_connect,
+            subnet=backend.expose(),
+        )
+        aside = scratch / ".cluster.json"
+        aside.write_text(json.dumps(asdict(found)), encoding="utf-8")
+        aside.rename(scratch / "cluster.json")
+        yield
+    finally:
+        system.close()
+        backend.close()
+
+
+def entry() -> Entry | None:
+    """The standing cluster's entry in the registry, None when there is none."""
+    registry = Registry.open()
+    return registry.get(RUN_ID) if RUN_ID in registry.run_ids() else None
+
+
+def addresses() -> Addresses:
+    """Of the standing cluster. Raises InfraError when it does not serve yet."""
+    try:
+        said: Mapping[str, str] = json.loads(_file(Registry.open()).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InfraError("the standing cluster does not serve (yet)") from None
+    return Addresses(**said)
+
+
+def stop() -> bool:
+    """End it, and remove what it left; False when there was none."""
+    registry = Registry.open()
+    found = entry()
+    if found is not None:
+        cleanup.stop(registry, found)
+    remove_log()
+    return found is not None
+
+
+def remove_log() -> None:
+    """Remove the daemon's log, unless there is a standing cluster."""
+    if entry() is None:
+        _log(Registry.open()).unlink(missing_ok=True)
+
+
+def _spawn(registry: Registry, cluster: Cluster) -> "subprocess.Popen[bytes]":
+    specification = cluster.model_dump_json(by_alias=True)
+    command: Sequence[str] = (sys.executable, "-m", "harness", "cluster", "daemon", specification)
+    with _log(registry).open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _scratch(registry: Registry) -> Path:
+    return registry.directory / "standing-cluster"
+
+
+def _file(registry: Registry) -> Path:
+    return _scratch(registry) / "cluster.json"
+
+
+def _log(registry: Registry) -> Path:
+    return registry.directory / "cluster.log"

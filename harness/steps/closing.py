@@ -1,0 +1,80 @@
+"""The steps after the last fault: flush, final read, collect, teardown."""
+
+import logging
+from pathlib import PurePosixPath
+
+from harness import clients
+from harness.deadline import Deadline
+from harness.steps.run import Run
+from infra.interface import InfraError, Node
+
+log = logging.getLogger(__name__)
+
+
+def flush(run: Run, deadline: Deadline) -> None:
+    """Stop sending: every client waits for what is under way, closes its history and ends."""
+    for producer in run.producers:
+        if producer.alive():
+            clients.ask_to_stop(producer)
+    while run.producers:
+        problem = clients.wait(run.producers[-1], deadline)
+        run.producers.pop()
+        if problem:
+            run.finding("flush", problem)
+
+
+def final_read(run: Run, deadline: Deadline) -> None:
+    """Read every partition of every cell from its start to its end."""
+    progress = run.directory / "progress" / "final-read.json"
+    reader = run.workload.final_read(
+        run.cells,
+        bootstrap_servers=run.system.bootstrap_servers,
+        history=str(run.history),
+        progress=str(progress),
+        deadline_s=run.campaign.limits.final_read / 1000,
+    )
+    problem = clients.wait(clients.start(reader, run.client_node, progress), deadline)
+    if problem:
+        run.finding("final-read", problem)
+
+
+def collect(run: Run, deadline: Deadline) -> None:
+    """Fetch every replica's raw log and every process's output."""
+    for broker in run.system.brokers:
+        deadline.check()
+        source = run.system.replica_directories(broker)
+        _fetch(run, broker.node, source, f"replicas/{broker.name}")
+    for node in _nodes(run):
+        deadline.check()
+        _fetch(run, node, node.log_directory, f"logs/{node.name}")
+
+
+def teardown(run: Run, deadline: Deadline) -> None:
+    """Stop everything. One failure does not keep the rest from being tried."""
+    for producer in run.producers:
+        clients.kill(producer)
+    parts = {
+        "observer": run.observer.close,
+        "system": run.system.close,
+        "backend": run.backend.close,
+    }
+    for part, close in parts.items():
+        deadline.check()
+        try:
+            close()
+        except Exception as error:
+            log.exception("closing the %s", part)
+            run.finding("teardown", f"the {part} was not closed: {error}")
+
+
+def _nodes(run: Run) -> list[Node]:
+    servers = (*run.system.brokers, *run.system.zookeepers)
+    return [*(server.node for server in servers), run.client_node]
+
+
+def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
+    """A file that vanishes meanwhile, or was never there, is a finding; the others are fetched."""
+    try:
+        node.fetch(source, run.directory / target)
+    except (InfraError, OSError) as error:
+        run.finding("collect", f"{source} of {node.name} could not be fetched whole: {error}")

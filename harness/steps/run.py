@@ -1,0 +1,71 @@
+"""What the steps of one run share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.campaign import Campaign
+from harness.clients import ClientProcess
+from harness.deadline import Clock
+from harness.progress import Progress
+from harness.recorder import Recorder
+from harness.schedule import PlannedFault
+from infra.interface import Backend, Node, System
+from nemesis.interface import Cluster
+from nemesis.ledger import Ledger
+from workloads.interface import Cell, Workload
+
+
+class Observer(Protocol):
+    """Watches ZooKeeper and records every change, from ``start`` to ``close``."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        """Idempotent; also when it never started. Raises what made it fail, if it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: its parts, and what the steps hand on to each other.
+
+    Attributes:
+        number: From 1.
+        directory: ``runs/<number>`` of the results.
+        producers: Filled by the step ``workload``, emptied by ``flush``.
+        findings: What a reader must know, one sentence each.
+    """
+
+    campaign: Campaign
+    number: int
+    directory: Path
+    backend: Backend
+    system: System
+    observer: Observer
+    workload: Workload
+    client_node: Node
+    cells: Sequence[Cell]
+    plan: Sequence[PlannedFault]
+    recorder: Recorder
+    progress: Progress
+    clock: Clock
+    ledger: Ledger
+    producers: list[ClientProcess] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def history(self) -> Path:
+        """Where all tables of the run go, the clients' and the harness's."""
+        return self.directory / "history"
+
+    @property
+    def cluster(self) -> Cluster:
+        """What faults may touch."""
+        return Cluster(backend=self.backend, system=self.system, clients=[self.client_node])
+
+    def finding(self, phase: str, text: str) -> None:
+        """Record and show what a reader of the results must know."""
+        self.findings.append(f"run {self.number}, {phase}: {text}")
+        self.recorder.phase(phase, "failed", text)
+        self.progress.note(f"{phase}: {text}")

@@ -1,0 +1,209 @@
+"""Reading a campaign file, and refusing a wrong one before anything is started.
+
+A refusal names the file and, for every problem found, the field and the reason. Types and keys are
+judged first (:mod:`harness.campaign`); when those are right, what fields say about each other, and
+what librdkafka says of the producers' properties.
+"""
+
+import json
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from confluent_kafka import KafkaException, Producer
+from pydantic import ValidationError
+
+import workloads
+from harness import producers
+from harness.backends import BACKENDS
+from harness.campaign import Campaign, FaultEntry
+from harness.cells import expand
+from harness.durations import format_ms
+from harness.timings import CampaignTimings
+from infra.interface import Capability
+from infra.systems import SYSTEMS
+from nemesis import FAULTS, targets
+from workloads.interface import Cell
+from workloads.spec import SpecificationError
+
+_SET_FOR_EACH_BROKER = {"broker.id", "listeners", "log.dirs", "zookeeper.connect"}
+_SWEPT_TOPIC_PROPERTIES = {"min.insync.replicas", "unclean.leader.election.enable"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong with a campaign. ``field``: its path in the file, ``faults[1].hold``."""
+
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}"
+
+
+class CampaignRefused(ValueError):
+    """A campaign file that will not be run. Carries the file and every problem found."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+
+
+def load(path: Path) -> Campaign:
+    """The campaign in the file ``path``; CampaignRefused when there is anything wrong with it."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        return Campaign.model_validate_json(json.dumps(content, default=str))
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise CampaignRefused(path, [_whole_file(f"cannot be read: {unreadable}")]) from None
+    except yaml.YAMLError as broken:
+        raise CampaignRefused(path, [_whole_file(f"not YAML: {broken}")]) from None
+    except ValidationError as invalid:
+        raise CampaignRefused(path, list(_of_pydantic(invalid))) from None
+
+
+def check(campaign: Campaign, path: Path) -> None:
+    """Raise CampaignRefused with everything that is wrong between the fields of ``campaign``."""
+    problems = [
+        *_place_problems(campaign),
+        *_cell_problems(campaign),
+        *_fault_problems(campaign),
+    ]
+    if problems:
+        raise CampaignRefused(path, problems)
+
+
+def check_capabilities(campaign: Campaign, path: Path, capabilities: frozenset[Capability]) -> None:
+    """Raise CampaignRefused for every fault that needs what the backend cannot do."""
+    problems = [
+        Problem(
+            field=f"faults[{index}].fault",
+            reason=f"{entry.fault} needs {', '.join(sorted(missing))}, which the backend "
+            f"{campaign.cluster.backend} does not have on this machine",
+        )
+        for index, entry in enumerate(campaign.faults)
+        if (missing := FAULTS[entry.fault].needs - capabilities)
+    ]
+    if problems:
+        raise CampaignRefused(path, problems)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key given twice, of which YAML would silently keep the last."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _whole_file(reason: str) -> Problem:
+    return Problem(field="file", reason=reason)
+
+
+def _of_pydantic(invalid: ValidationError) -> Iterator[Problem]:
+    for error in invalid.errors():
+        field = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]
+        ).removeprefix(".")
+        reason = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            reason = "unknown key"
+        elif error["type"] not in ("missing", "value_error"):
+            reason += f", not {error['input']!r}"
+        yield Problem(field=field or "file", reason=reason)
+
+
+def _known(kind: str, name: str, table: Sequence[str], field: str) -> Iterator[Problem]:
+    if name not in table:
+        yield Problem(field=field, reason=f"unknown {kind} {name!r}; known: {', '.join(table)}")
+
+
+def _place_problems(campaign: Campaign) -> Iterator[Problem]:
+    yield from _known("backend", campaign.cluster.backend, list(BACKENDS), "cluster.backend")
+    yield from _known("system", campaign.cluster.system, list(SYSTEMS), "cluster.system")
+    yield from _known(
+        "workload", campaign.workload.kind, list(workloads.WORKLOADS), "workload.kind"
+    )
+    for name in sorted(_SET_FOR_EACH_BROKER & campaign.cluster.properties.keys()):
+        reason = "is set for each broker by the harness"
+        yield Problem(field=f"cluster.properties.{name}", reason=reason)
+
+
+def _cell_problems(campaign: Campaign) -> Iterator[Problem]:
+    for name in sorted(_SWEPT_TOPIC_PROPERTIES & campaign.cells.topic.keys()):
+        yield Problem(field=f"cells.topic.{name}", reason=f"belongs to cells.{name}")
+    brokers = campaign.cluster.brokers
+    for factor in sorted(set(campaign.cells.replication_factor)):
+        if factor > brokers:
+            reason = f"{factor} replicas need as many brokers; there are {brokers}"
+            yield Problem(field="cells.replication.factor", reason=reason)
+        for floor in sorted(set(campaign.cells.min_insync_replicas)):
+            if floor > factor:
+                reason = (
+                    f"{floor} is above the replication factor {factor}: no acks=all can succeed"
+                )
+                yield Problem(field="cells.min.insync.replicas", reason=reason)
+    yield from _producer_problems(expand(campaign.cells))
+
+
+def _producer_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
+    refused: dict[str, list[str]] = {}
+    for cell in cells:
+        try:
+            Producer(dict(producers.properties(cell)))
+        except (KafkaException, SpecificationError, TypeError) as refusal:
+            reason = refusal.args[0].str() if isinstance(refusal, KafkaException) else str(refusal)
+            refused.setdefault(reason, []).append(cell.name)
+    for reason, names in refused.items():
+        yield Problem(field="cells.producer", reason=f"{reason} (in {', '.join(names)})")
+
+
+def _fault_problems(campaign: Campaign) -> Iterator[Problem]:
+    partitions = {cell.topic: cell.partitions for cell in expand(campaign.cells)}
+    for index, entry in enumerate(campaign.faults):
+        where = f"faults[{index}]"
+        yield from _known("fault", entry.fault, list(FAULTS), f"{where}.fault")
+        yield from _target_problems(entry, partitions, f"{where}.target")
+        yield from _hold_problems(entry, campaign, f"{where}.hold")
+
+
+def _target_problems(
+    entry: FaultEntry, partitions: dict[str, int], field: str
+) -> Iterator[Problem]:
+    try:
+        target = targets.parse(entry.target)
+    except ValueError as unknown:
+        yield Problem(field=field, reason=str(unknown))
+        return
+    if target.topic is None:
+        return
+    if target.topic not in partitions:
+        reason = f"no cell has the topic {target.topic!r}; there are: {', '.join(partitions)}"
+        yield Problem(field=field, reason=reason)
+    elif (target.partition or 0) >= partitions[target.topic]:
+        reason = f"{target.topic} has the partitions 0 to {partitions[target.topic] - 1}"
+        yield Problem(field=field, reason=reason)
+
+
+def _hold_problems(entry: FaultEntry, campaign: Campaign, field: str) -> Iterator[Problem]:
+    if entry.hold is None or entry.fault not in FAULTS:
+        return
+    least_ms = FAULTS[entry.fault].hold_ms_min(CampaignTimings(campaign.cluster))
+    if entry.hold[0] < least_ms:
+        yield Problem(
+            field=field,
+            reason=f"{format_ms(entry.hold[0])} is shorter than the {format_ms(least_ms)} that "
+            f"{entry.fault} needs for its full effect under this cluster's "
+            "zookeeper.session.timeout.ms and replica.lag.time.max.ms",
+        )
