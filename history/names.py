@@ -70,8 +70,9 @@ def parse(name: str) -> tuple[Stem, int | None]:
     *fields, extension = name.split(".")
     expected = 4 if fields and fields[0] in PARTITIONED else 2
     number = None
-    if len(fields) == expected + 1 and (match := _PART.fullmatch(fields.pop())):
+    if len(fields) == expected + 1 and (match := _PART.fullmatch(fields[-1])):
         number = int(match.group(1))
+        fields.pop()
     if extension != "parquet" or len(fields) != expected:
         raise ValueError(f"{name!r} is no name of a history file")
     table, *topic_partition, writer = map(_decode, fields)

@@ -9,7 +9,6 @@ A partition that could not be read to its end by the deadline is recorded as inc
 reason. That is a result, not a failure of the reader: exit status 0.
 """
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from history.writer import PartitionedWriter, TableWriter
 from workloads.bounds import Bounds
 from workloads.partition_read import PartitionRead
 from workloads.payload import decode
-from workloads.process import main
+from workloads.process import main, note_error
 from workloads.progress import Progress
 from workloads.spec import Config, FinalReadSpec, SpecificationError, load
 
@@ -31,8 +30,6 @@ WAIT_SECONDS = 0.1
 
 _PASSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 """Errors that a consumer reports while metadata settles, and gets over by itself."""
-
-_log = logging.getLogger(__name__)
 
 
 class FinalReader:
@@ -160,13 +157,9 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
 
 def _consumer(spec: FinalReadSpec) -> Consumer:
     try:
-        return Consumer({**consumer_properties(spec), "error_cb": _note_error})
+        return Consumer({**consumer_properties(spec), "error_cb": note_error})
     except KafkaException as error:
         raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
-
-
-def _note_error(error: KafkaError) -> None:
-    _log.warning("%s: %s", error.name(), error.str())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from history.errors import HistoryError
 from workloads.spec import SpecificationError
@@ -33,6 +33,11 @@ def stop_signal() -> Callable[[], bool]:
     signal.signal(signal.SIGTERM, note)
     signal.signal(signal.SIGINT, note)
     return lambda: bool(received)
+
+
+def note_error(error: KafkaError) -> None:
+    """For ``error_cb``: what librdkafka says of its connections goes to the log."""
+    _log.warning("%s: %s", error.name(), error.str())
 
 
 def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[str]) -> int:

@@ -14,7 +14,6 @@ rest is purged and becomes ``info``. A fatal client error (idempotence lost its 
 in the same way and with exit status 1.
 """
 
-import logging
 import sys
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from workloads.configuration import producer_properties
 from workloads.outcomes import of_refusal, of_report
 from workloads.pacer import Pacer
 from workloads.payload import Encoder
-from workloads.process import ClientFailed, main
+from workloads.process import ClientFailed, main, note_error
 from workloads.progress import Progress
 from workloads.recorder import Recorder
 from workloads.spec import Config, ProducerSpec, SpecificationError, load
@@ -38,8 +37,6 @@ POLL_SECONDS_MIN = 0.002
 POLL_SECONDS_MAX = 0.1
 PURGE_SECONDS = 2.0
 """How long purged records may take to be reported."""
-
-_log = logging.getLogger(__name__)
 
 
 class CellProducer:
@@ -59,7 +56,7 @@ class CellProducer:
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
         self._turn = 0
         self._fatal: KafkaError | None = None
-        self._client = _client(properties, self._note_error)
+        self._client = _client(properties)
 
     def run(self, rate: float, stopping: Callable[[], bool], keep: Callable[[float], None]) -> None:
         """Send ``rate`` records a second until ``stopping``, then wait for the outcomes.
@@ -74,7 +71,7 @@ class CellProducer:
                 self._send()
             keep(now)
             wait = max(pacer.seconds_to_next(), POLL_SECONDS_MIN)
-            self._client.poll(min(wait, POLL_SECONDS_MAX))
+            self._serve(self._client.poll, min(wait, POLL_SECONDS_MAX))
         self._finish(keep)
         if self._fatal is not None:
             raise ClientFailed(f"the producer failed for good: {self._fatal.str()}")
@@ -108,16 +105,22 @@ class CellProducer:
 
     def _finish(self, keep: Callable[[float], None]) -> None:
         deadline = time.monotonic() + self._flush_seconds
-        while self._client.flush(POLL_SECONDS_MAX) and time.monotonic() < deadline:
+        while len(self._client) and time.monotonic() < deadline:
+            self._serve(self._client.flush, POLL_SECONDS_MAX)
             keep(time.monotonic())
         self._client.purge()
-        self._client.flush(PURGE_SECONDS)
+        self._serve(self._client.flush, PURGE_SECONDS)
         self._recorder.abandon(KafkaError(KafkaError._TIMED_OUT).name())
 
-    def _note_error(self, error: KafkaError) -> None:
-        _log.warning("%s: %s", error.name(), error.str())
-        if error.fatal():
-            self._fatal = error
+    def _serve(self, serve: Callable[[float], int], seconds: float) -> None:
+        """Let the client library call back. A fatal error is raised here, by whichever call comes
+        first, and not handed to ``error_cb``."""
+        try:
+            serve(seconds)
+        except KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            self._fatal = error.args[0]
 
 
 def _encoder(spec: ProducerSpec) -> Encoder:
@@ -127,7 +130,7 @@ def _encoder(spec: ProducerSpec) -> Encoder:
         raise SpecificationError(str(error)) from None
 
 
-def _client(properties: Config, note_error: Callable[[KafkaError], None]) -> Producer:
+def _client(properties: Config) -> Producer:
     try:
         return Producer({**properties, "error_cb": note_error})
     except KafkaException as error:

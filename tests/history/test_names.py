@@ -1,0 +1,62 @@
+"""File names say what is in them, without ambiguity."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history.names import PARTITIONED, Stem, parse
+from history.schema import TABLES
+
+LEGAL = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True)
+STEMS = st.one_of(
+    st.builds(
+        Stem,
+        table=st.sampled_from(sorted(PARTITIONED)),
+        writer=LEGAL,
+        partition=st.tuples(LEGAL, st.integers(0, 10_000)),
+    ),
+    st.builds(Stem, table=st.sampled_from(sorted(TABLES.keys() - PARTITIONED)), writer=LEGAL),
+)
+
+
+@given(STEMS, st.integers(1, 10_000_000))
+def test_names_parse_to_what_they_were_made_of(stem: Stem, number: int) -> None:
+    assert parse(stem.closed) == (stem, None)
+    assert parse(stem.part(number)) == (stem, number)
+
+
+@given(STEMS, STEMS)
+def test_different_stems_have_different_names(one: Stem, other: Stem) -> None:
+    assert (str(one) == str(other)) == (one == other)
+
+
+def test_a_dot_in_a_topic_is_written_as_a_character_no_topic_has() -> None:
+    stem = Stem(table="sends", writer="a.b-0", partition=("orders.eu", 3))
+    assert stem.closed == "sends.orders~eu.3.a~b-0.parquet"
+    assert stem.part(1) == "sends.orders~eu.3.a~b-0.part-000001.parquet"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sends.parquet", "sends.t.x.w.parquet", "sends.t.0.w.part-1.parquet", "nothing.w.parquet",
+     "sends.t.0.w.csv", "phases.w.part-000001.x.parquet", "phases.a b.parquet", "parquet"],
+)  # fmt: skip
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"no name|no table|no legal|invalid literal"):
+        parse(name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"table": "send", "writer": "w"}, "no table"),
+        ({"table": "sends", "writer": "w"}, "takes a topic"),
+        ({"table": "phases", "writer": "w", "partition": ("t", 0)}, "takes no topic"),
+        ({"table": "phases", "writer": "a/b"}, "no legal name"),
+        ({"table": "sends", "writer": "w", "partition": ("../t", 0)}, "no legal name"),
+        ({"table": "phases", "writer": ""}, "no legal name"),
+    ],
+)
+def test_stems_are_checked(fields: dict, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Stem(**fields)

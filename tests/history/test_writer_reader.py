@@ -1,0 +1,315 @@
+"""What was flushed is readable, in order, once, wherever the writer stops."""
+
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import history.writer
+from history.errors import DamagedFiles, HistoryError, WriteFailed
+from history.reader import decoded_schema, files, partitions, read, read_files
+from history.schema import TABLES
+from history.writer import PartitionedWriter, TableWriter
+
+PHASE = ("deploy", "start", 1, None)
+
+
+def send(sequence: int, kind: str = "invoke", topic: str = "t", partition: int = 0) -> tuple:
+    return ("acks-1.minisr-1", topic, partition, 0, sequence, kind, 10 + sequence, None, None)
+
+
+def sequences(directory: Path) -> list[int]:
+    return read(directory, "sends").column("sequence").to_pylist()
+
+
+def test_without_files_a_table_is_empty_and_has_its_schema(tmp_path: Path) -> None:
+    for table in TABLES:
+        assert read(tmp_path, table).schema == decoded_schema(table)
+        assert read(tmp_path, table).num_rows == 0
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
+    rows = [
+        ("a.b", "t", 0, 1, 2, "invoke", 3, None, None),
+        ("a.b", "t", 0, 1, 2, "ok", 4, 7, None),
+        ("a.b", "t", 0, 1, 3, "info", 4, None, "_MSG_TIMED_OUT"),
+    ]
+    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
+    for row in rows:
+        writer.append(row)
+    writer.close()
+    assert [tuple(row.values()) for row in read(tmp_path, "sends").to_pylist()] == rows
+
+
+def test_dictionaries_of_different_parts_and_files_decode_to_the_same_strings(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        writer = TableWriter(tmp_path, "sends", name, partition=("t", 0))
+        for kind in ("invoke", "ok", "info"):
+            writer.append(send(0, kind))
+            writer.flush()
+        if name == "a":
+            writer.close()
+    table = read(tmp_path, "sends", ["type", "sequence"])
+    assert table.column("type").to_pylist() == ["invoke", "ok", "info"] * 2
+    assert table.schema.names == ["type", "sequence"]
+    assert table.schema.field("type").type == pa.string()
+
+
+def test_flush_is_due_once_a_second(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
+    writer.flush_due(100.0)
+    writer.append(send(0))
+    writer.flush_due(100.9)
+    assert sequences(tmp_path) == []
+    writer.flush_due(101.0)
+    assert sequences(tmp_path) == [0]
+
+
+def test_many_rows_are_flushed_without_waiting(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0), rows_max=3)
+    for sequence in range(7):
+        writer.append(send(sequence))
+    assert sequences(tmp_path) == list(range(6))
+
+
+def test_write_flushes_a_single_row_by_names(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "orchestrator")
+    writer.write(phase="deploy", event="start", time=1)
+    assert [tuple(row.values()) for row in read(tmp_path, "phases").to_pylist()] == [PHASE]
+    with pytest.raises(ValueError, match="phases has no when"):
+        writer.write(phase="deploy", when=3)
+
+
+@pytest.mark.parametrize("row", [("deploy", None, 1, None), ("deploy", "start", "one", None), ()])
+def test_a_row_that_does_not_fit_is_refused_by_name(tmp_path: Path, row: tuple) -> None:
+    writer = TableWriter(tmp_path, "phases", "orchestrator")
+    writer.append(row)
+    with pytest.raises(HistoryError, match=r"phases\.orchestrator"):
+        writer.flush()
+
+
+def test_a_writers_name_is_used_once(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "orchestrator")
+    writer.write(phase="deploy", event="start", time=1)
+    with pytest.raises(HistoryError, match="already holds"):
+        TableWriter(tmp_path, "phases", "orchestrator")
+    writer.close()
+    with pytest.raises(HistoryError, match="already holds"):
+        TableWriter(tmp_path, "phases", "orchestrator")
+
+
+def test_closing_twice_is_closing_once_and_no_rows_make_no_file(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "orchestrator")
+    writer.close()
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(HistoryError, match="closed"):
+        writer.write(phase="deploy", event="start", time=1)
+
+
+def test_merged_files_have_row_groups_of_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history.writer, "MERGED_ROW_GROUP", 10)
+    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0), rows_max=4)
+    for sequence in range(30):
+        writer.append(send(sequence))
+    writer.close()
+    (path,) = files(tmp_path, "sends")
+    groups = pq.ParquetFile(path)
+    assert [groups.metadata.row_group(i).num_rows for i in range(groups.num_row_groups)] == [
+        12,
+        12,
+        6,
+    ]
+    assert sequences(tmp_path) == list(range(30))
+
+
+@contextmanager
+def looking(directory: Path, look: Callable[[], None]) -> Iterator[None]:
+    """Have ``look`` called before and after every change of the directory: each is a rename or a
+    removal, and what is there in between is what a kill would leave."""
+    rename, unlink = Path.rename, Path.unlink
+
+    def watched(change: Callable, path: Path, *args: object, **kwargs: object) -> object:
+        if path.parent != directory:
+            return change(path, *args, **kwargs)
+        look()
+        result = change(path, *args, **kwargs)
+        look()
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", lambda *a, **k: watched(rename, *a, **k))
+        patch.setattr(Path, "unlink", lambda *a, **k: watched(unlink, *a, **k))
+        yield
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 5), max_size=8), st.booleans())
+def test_a_kill_between_any_two_steps_leaves_a_prefix(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[int], close: bool
+) -> None:
+    directory = tmp_path_factory.mktemp("history")
+    seen: list[list[int]] = []
+
+    def look() -> None:
+        copy = tmp_path_factory.mktemp("copy") / "history"
+        shutil.copytree(directory, copy)
+        seen.append(sequences(copy))
+
+    numbers = iter(range(sum(batches)))
+    flushed = [0]
+    with looking(directory, look):
+        writer = TableWriter(directory, "sends", "w.1", partition=("a.b", 3))
+        for size in batches:
+            for sequence in islice(numbers, size):
+                writer.append(send(sequence, topic="a.b", partition=3))
+            writer.flush()
+            flushed.append(flushed[-1] + size)
+            assert sequences(directory) == list(range(flushed[-1]))
+        if close:
+            before_closing = len(seen)
+            writer.close()
+            assert all(len(found) == flushed[-1] for found in seen[before_closing:])
+    assert all(found == list(range(len(found))) for found in seen)
+    assert {len(found) for found in seen} <= set(flushed)
+    assert sequences(directory) == list(range(sum(batches)))
+
+
+WRITE_FOR_EVER = """
+import itertools, sys
+from pathlib import Path
+from history.writer import TableWriter
+writer = TableWriter(Path(sys.argv[1]), "sends", "w", partition=("t", 0), rows_max=500)
+for sequence in itertools.count():
+    writer.append(("c", "t", 0, 0, sequence, "invoke", sequence, None, None))
+    if sequence % 500 == 499:
+        print(sequence + 1, flush=True)
+"""
+
+
+def test_a_real_kill_leaves_at_least_what_was_flushed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        told = 0
+        while told < 10_000:
+            told = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        told = max([told, *map(int, process.stdout.read().split())])
+    found = sequences(tmp_path)
+    assert found == list(range(len(found)))
+    assert told <= len(found) <= told + 500
+
+
+@pytest.fixture
+def small_files() -> None:
+    """Let this process write files of at most 64 KiB, as a full disk would (Python ignores
+    SIGXFSZ, so that writing more is an OSError)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_write_that_fails_is_told_and_costs_nothing_written_before(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
+    writer.append(send(0))
+    writer.flush()
+    for sequence in range(1, 90_000):
+        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None))
+    with pytest.raises(WriteFailed, match=r"part-000002"):
+        writer.flush()
+    assert sequences(tmp_path) == [0]
+    assert [path.name for path in tmp_path.iterdir()] == ["sends.t.0.w.part-000001.parquet"]
+
+
+def test_what_could_not_be_written_is_written_at_the_next_flush(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path / "history", "sends", "w", partition=("t", 0))
+    writer.append(send(0))
+    (tmp_path / "history").rename(tmp_path / "gone")
+    with pytest.raises(WriteFailed):
+        writer.flush()
+    (tmp_path / "gone").rename(tmp_path / "history")
+    writer.close()
+    assert sequences(tmp_path / "history") == [0]
+
+
+def test_damaged_files_are_named_all_of_them(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        writer = TableWriter(tmp_path, "phases", name)
+        writer.write(phase="deploy", event="start", time=1)
+        writer.close()
+    whole = (tmp_path / "phases.b.parquet").read_bytes()
+    (tmp_path / "phases.b.parquet").write_bytes(whole[:-10])
+    (tmp_path / "phases.c.parquet").write_bytes(b"")
+    with pytest.raises(DamagedFiles) as caught:
+        read(tmp_path, "phases")
+    assert {path.name for path in caught.value.reasons} == {"phases.b.parquet", "phases.c.parquet"}
+
+
+def test_a_file_of_another_table_under_the_name_is_damage(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "a")
+    writer.write(phase="deploy", event="start", time=1)
+    writer.close()
+    (tmp_path / "phases.a.parquet").rename(tmp_path / "reads.a.parquet")
+    with pytest.raises(DamagedFiles, match=r"reads\.a\.parquet"):
+        read(tmp_path, "reads")
+
+
+def test_a_name_that_does_not_parse_is_damage_not_silence(tmp_path: Path) -> None:
+    (tmp_path / "sends.t.w.parquet").touch()
+    with pytest.raises(DamagedFiles, match=r"sends\.t\.w\.parquet"):
+        files(tmp_path, "sends")
+
+
+def test_unfinished_files_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / ".sends.t.0.w.part-000001.parquet").write_bytes(b"half")
+    assert files(tmp_path, "sends") == ()
+
+
+def test_partitions_put_the_tables_side_by_side(tmp_path: Path) -> None:
+    sends = PartitionedWriter(tmp_path, "sends", "cell.a-0")
+    sends.partition("a.b", 1).append(send(0, topic="a.b", partition=1))
+    sends.partition("a-b", 10).append(send(1, topic="a-b", partition=10))
+    sends.close()
+    log = TableWriter(tmp_path, "log", "final-read", partition=("a.b", 1))
+    log.append(("a.b", 1, 0, None, 5, None, None, None))
+    log.flush()
+    found = partitions(tmp_path)
+    assert list(found) == [("a-b", 10), ("a.b", 1)]
+    assert found["a-b", 10]["log"] == ()
+    assert read_files("sends", found["a.b", 1]["sends"]).column("sequence").to_pylist() == [0]
+    assert read_files("log", found["a.b", 1]["log"]).num_rows == 1
+
+
+def test_partitions_are_of_partitioned_tables(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "a")
+    writer.write(phase="deploy", event="start", time=1)
+    with pytest.raises(ValueError, match="not written per partition"):
+        partitions(tmp_path, ["phases"])
+
+
+def test_one_partition_that_cannot_close_does_not_keep_the_others_open(tmp_path: Path) -> None:
+    writer = PartitionedWriter(tmp_path, "sends", "w")
+    writer.partition("t", 0).append(("too", "short"))
+    writer.partition("t", 1).append(send(1, partition=1))
+    with pytest.raises(HistoryError):
+        writer.close()
+    assert sequences(tmp_path) == [1]

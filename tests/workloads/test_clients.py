@@ -1,0 +1,287 @@
+"""The client processes against librdkafka's own cluster: what they record is what happened."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from history.reader import files, read
+from workloads.payload import Identity
+
+pytestmark = pytest.mark.integration
+
+PRODUCE, LIST_OFFSETS, FIND_COORDINATOR = 0, 2, 10
+"""API keys."""
+TOPIC = "cell.one"
+PARTITIONS = 3
+KEY = ("cell", "producer", "sequence")
+
+
+@pytest.fixture
+def produce(mock_cluster, client) -> Callable:
+    def start(create: int = PARTITIONS, **changed):
+        mock_cluster.create(TOPIC, create)
+        return client(
+            "workloads.producer",
+            {
+                "cell": "cell.one",
+                "topic": TOPIC,
+                "partitions": PARTITIONS,
+                "acks": "all",
+                "producer": 0,
+                "rate": 2000,
+                "record_bytes": 100,
+                "bootstrap_servers": mock_cluster.bootstrap_servers,
+                **changed,
+            },
+        )
+
+    return start
+
+
+@pytest.fixture
+def final_read(mock_cluster, client) -> Callable:
+    def start(partitions: int = PARTITIONS, deadline_s: float = 30):
+        return client(
+            "workloads.final_read",
+            {
+                "topics": [{"topic": TOPIC, "partitions": partitions}],
+                "bootstrap_servers": mock_cluster.bootstrap_servers,
+                "deadline_s": deadline_s,
+            },
+        )
+
+    return start
+
+
+def wait_until(condition: Callable[[], bool], process, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.process.poll() is None, process.log()
+        assert time.monotonic() < deadline, f"{process.figures()} {process.log()}"
+        time.sleep(0.02)
+
+
+def sends(directory: Path) -> dict[tuple, list[dict]]:
+    """The rows of each send, in order; each send an invoke and at most one outcome."""
+    rows = defaultdict(list)
+    for row in read(directory, "sends").to_pylist():
+        rows[tuple(row[name] for name in KEY)].append(row)
+    for events in rows.values():
+        assert events[0]["type"] == "invoke"
+        assert len(events) <= 2
+        assert events[0]["time"] <= events[-1]["time"]
+    return rows
+
+
+def outcomes(directory: Path) -> Counter:
+    return Counter(
+        (rows[1]["type"], rows[1]["error"]) if len(rows) > 1 else None
+        for rows in sends(directory).values()
+    )
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_every_send_is_resolved_and_every_ack_is_read_back(produce, final_read, acks) -> None:
+    producer = produce(acks=acks)
+    wait_until(lambda: producer.figures()["acked"] >= 1000, producer)
+    assert producer.terminate() == 0, producer.log()
+
+    recorded = sends(producer.history)
+    assert outcomes(producer.history) == {("ok", None): len(recorded)}
+    assert {key[2] for key in recorded} == set(range(len(recorded)))
+    assert producer.figures()["acked"] == producer.figures()["sent"] == len(recorded)
+    assert len(files(producer.history, "sends")) == PARTITIONS
+
+    reader = final_read()
+    assert reader.process.wait(30) == 0, reader.log()
+    acked = {(r[1]["partition"], r[1]["offset"]): key for key, r in recorded.items()}
+    log = read(reader.history, "log").to_pylist()
+    assert {(r["partition"], r["offset"]): tuple(r[n] for n in KEY) for r in log} == acked
+    assert all(row["leader_epoch"] is not None for row in log)
+    assert all(abs(row["timestamp"] - time.time() * 1000) < 600_000 for row in log)
+    reads = read(reader.history, "reads").to_pylist()
+    assert [row["partition"] for row in reads] == list(range(PARTITIONS))
+    assert all(row["complete"] and row["error"] is None for row in reads)
+    assert reader.figures()["records"] == reader.figures()["records_total"] == len(log)
+
+
+def test_without_acks_the_clients_word_has_no_offset(produce) -> None:
+    producer = produce(acks="0")
+    wait_until(lambda: producer.figures()["acked"] >= 100, producer)
+    assert producer.terminate() == 0, producer.log()
+    ok = [rows[1] for rows in sends(producer.history).values()]
+    assert {(row["type"], row["offset"]) for row in ok} == {("ok", None)}
+
+
+def test_a_partition_that_nobody_leads_does_not_stop_the_others(produce, mock_cluster) -> None:
+    share = 50
+    config = {"queue.buffering.max.messages": share * PARTITIONS, "message.timeout.ms": 3000}
+    producer = produce(rate=500, producer_config=config)
+    mock_cluster.lead(TOPIC, 1, -1)
+    wait_until(lambda: producer.figures()["indeterminate"] > 0, producer)
+    assert producer.terminate() == 0, producer.log()
+    by_partition = defaultdict(Counter)
+    for rows in sends(producer.history).values():
+        by_partition[rows[1]["partition"]][rows[1]["type"], rows[1]["error"]] += 1
+    assert by_partition[0]["ok", None] > 4 * share
+    assert by_partition[2]["ok", None] > 4 * share
+    stuck = by_partition[1]
+    assert stuck["info", "_MSG_TIMED_OUT"] >= share
+    assert not any(kind == "fail" for kind, _ in stuck)
+    assert sum(stuck.values()) <= 6 * share
+
+
+def test_what_is_unresolved_at_the_end_is_unknown(produce, mock_cluster) -> None:
+    producer = produce(rate=100, producer_config={"message.timeout.ms": 2000})
+    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    for broker in (1, 2, 3):
+        mock_cluster.down(broker)
+    sent = producer.figures()["sent"]
+    wait_until(lambda: producer.figures()["sent"] > sent, producer)
+    started = time.monotonic()
+    assert producer.terminate() == 0, producer.log()
+    assert time.monotonic() - started < 2 + 2 + 3
+    kinds = {outcome and outcome[0] for outcome in outcomes(producer.history)}
+    assert kinds == {"ok", "info"}
+
+
+def test_retries_hide_broker_errors_and_lose_nothing(produce, mock_cluster) -> None:
+    producer = produce(rate=300)
+    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    mock_cluster.fail(PRODUCE, KafkaError.NOT_ENOUGH_REPLICAS, 3)
+    mock_cluster.fail(PRODUCE, KafkaError.REQUEST_TIMED_OUT, 3)
+    acked = producer.figures()["acked"]
+    wait_until(lambda: producer.figures()["acked"] > acked + 300, producer)
+    assert producer.terminate() == 0, producer.log()
+    assert {outcome[0] for outcome in outcomes(producer.history)} == {"ok"}
+
+
+def test_a_broker_error_on_the_last_attempt_is_unknown(produce, mock_cluster) -> None:
+    config = {"retries": 0}
+    producer = produce(rate=300, producer_config=config)
+    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    mock_cluster.fail(PRODUCE, KafkaError.NOT_ENOUGH_REPLICAS, 3)
+    wait_until(lambda: producer.figures()["indeterminate"] > 0, producer)
+    assert producer.terminate() == 0, producer.log()
+    assert outcomes(producer.history)["info", "NOT_ENOUGH_REPLICAS"] > 0
+
+
+def test_a_record_that_the_client_refuses_has_certainly_failed(produce, final_read) -> None:
+    producer = produce(rate=200, record_bytes=2000, producer_config={"message.max.bytes": 1000})
+    wait_until(lambda: producer.figures()["failed"] >= 20, producer)
+    assert producer.terminate() == 0, producer.log()
+    assert set(outcomes(producer.history)) == {("fail", "MSG_SIZE_TOO_LARGE")}
+    reader = final_read()
+    assert reader.process.wait(30) == 0, reader.log()
+    assert read(reader.history, "log").num_rows == 0
+    assert all(row["complete"] for row in read(reader.history, "reads").to_pylist())
+
+
+def test_a_full_queue_is_a_certain_failure(produce, mock_cluster) -> None:
+    config = {"queue.buffering.max.kbytes": 1, "message.timeout.ms": 2000}
+    producer = produce(rate=200, record_bytes=500, producer_config=config)
+    for partition in range(PARTITIONS):
+        mock_cluster.lead(TOPIC, partition, -1)
+    wait_until(lambda: producer.figures()["failed"] > 0, producer)
+    assert producer.terminate() == 0, producer.log()
+    assert outcomes(producer.history)["fail", "_QUEUE_FULL"] > 0
+
+
+def test_a_fatal_error_ends_the_producer_with_its_history_closed(produce, mock_cluster) -> None:
+    config = {"enable.idempotence": True, "enable.gapless.guarantee": True}
+    producer = produce(producer_config={**config, "message.timeout.ms": 1000}, rate=200)
+    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    mock_cluster.fail(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING, 100)
+    assert producer.process.wait(30) == 1, producer.log()
+    assert "failed for good" in producer.log()
+    assert None not in outcomes(producer.history)
+    assert not list(producer.history.glob("*.part-*"))
+
+
+def test_a_killed_producer_leaves_its_history_readable(produce) -> None:
+    producer = produce()
+    wait_until(lambda: producer.figures()["acked"] >= 2000, producer)
+    figures = producer.figures()
+    producer.process.kill()
+    producer.process.wait(10)
+    recorded = sends(producer.history)
+    assert len(recorded) >= figures["sent"] * 0.5
+    assert {outcome and outcome[0] for outcome in outcomes(producer.history)} <= {"ok", None}
+
+
+def test_the_final_read_needs_no_coordinator(produce, final_read, mock_cluster) -> None:
+    producer = produce(rate=100)
+    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    assert producer.terminate() == 0
+    mock_cluster.fail(FIND_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, 10_000)
+    reader = final_read(deadline_s=15)
+    assert reader.process.wait(30) == 0, reader.log()
+    assert all(row["complete"] for row in read(reader.history, "reads").to_pylist())
+
+
+def test_a_partition_that_cannot_be_read_is_incomplete_and_the_others_are_not(
+    produce, final_read, mock_cluster
+) -> None:
+    producer = produce(rate=300)
+    wait_until(lambda: producer.figures()["acked"] > 100, producer)
+    assert producer.terminate() == 0
+    mock_cluster.lead(TOPIC, 1, -1)
+    reader = final_read(deadline_s=6)
+    assert reader.process.wait(30) == 0, reader.log()
+    reads = {row["partition"]: row for row in read(reader.history, "reads").to_pylist()}
+    assert [reads[p]["complete"] for p in range(PARTITIONS)] == [True, False, True]
+    assert "6 s had passed" in reads[1]["error"]
+    assert reads[1]["log_end_offset"] is None
+    assert reads[0]["records"] > 0
+
+
+def test_bounds_are_asked_again_until_they_come(produce, final_read, mock_cluster) -> None:
+    producer = produce(rate=300)
+    wait_until(lambda: producer.figures()["acked"] > 100, producer)
+    assert producer.terminate() == 0
+    mock_cluster.fail(LIST_OFFSETS, KafkaError.UNKNOWN, 6)
+    reader = final_read()
+    assert reader.process.wait(40) == 0, reader.log()
+    assert all(row["complete"] for row in read(reader.history, "reads").to_pylist())
+
+
+def test_records_of_others_have_no_identity(mock_cluster, final_read) -> None:
+    mock_cluster.create(TOPIC, PARTITIONS)
+    other = Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    other.produce(TOPIC, b"none of yours", partition=0)
+    assert other.flush(10) == 0
+    reader = final_read()
+    assert reader.process.wait(30) == 0, reader.log()
+    (row,) = read(reader.history, "log").to_pylist()
+    assert tuple(row[name] for name in Identity._fields) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"acks": "3"}, "acks"),
+        ({"record_bytes": 3}, "needs"),
+        ({"producer_config": {"no.such.property": "hunter2"}}, "no.such.property"),
+        ({"producer_config": {"sasl.password": "hunter2", "batch.size": "x"}}, "batch.size"),
+    ],
+)
+def test_a_wrong_specification_ends_it_at_once(produce, changed, problem) -> None:
+    producer = produce(**changed)
+    assert producer.process.wait(30) == 2
+    assert problem in producer.log()
+    assert "hunter2" not in producer.log()
+    assert "Traceback" not in producer.log()
+
+
+def test_passwords_are_nowhere_but_in_the_specification(produce) -> None:
+    config = {"sasl.username": "u", "sasl.password": "hunter2", "sasl.mechanisms": "PLAIN"}
+    producer = produce(producer_config=config)
+    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    assert producer.terminate() == 0
+    directory = producer.history.parent
+    holding = [p.name for p in directory.rglob("*") if p.is_file() and b"hunter2" in p.read_bytes()]
+    assert holding == ["producer.json"]

@@ -1,0 +1,53 @@
+"""A value says whose it is, and a damaged value says nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.payload import Encoder, Identity, bytes_min, decode
+
+CELLS = st.text(min_size=1, max_size=30)
+SEQUENCES = st.integers(0, 2**63 - 1)
+PRODUCERS = st.integers(0, 2**31 - 1)
+
+
+@given(CELLS, PRODUCERS, SEQUENCES, st.integers(0, 2000))
+def test_a_value_gives_back_what_it_was_made_of(
+    cell: str, producer: int, sequence: int, extra: int
+) -> None:
+    size = bytes_min(cell) + extra
+    value = Encoder(cell, producer, size).encode(sequence)
+    assert len(value) == size
+    assert decode(value) == Identity(cell, producer, sequence)
+
+
+@given(CELLS, SEQUENCES, st.integers(0, 300), st.data())
+def test_any_flipped_bits_within_four_bytes_are_seen(
+    cell: str, sequence: int, extra: int, data: st.DataObject
+) -> None:
+    value = bytearray(Encoder(cell, 0, bytes_min(cell) + extra).encode(sequence))
+    position = data.draw(st.integers(0, len(value) - 1))
+    damage = data.draw(st.binary(min_size=1, max_size=4).filter(any))
+    for index, byte in enumerate(damage[: len(value) - position]):
+        value[position + index] ^= byte
+    before = Encoder(cell, 0, bytes_min(cell) + extra).encode(sequence)
+    assert (decode(bytes(value)) is None) == (bytes(value) != before)
+
+
+@given(CELLS, st.data())
+def test_a_value_cut_short_or_zeroed_at_its_end_is_damaged(cell: str, data: st.DataObject) -> None:
+    value = Encoder(cell, 0, bytes_min(cell) + 100).encode(7)
+    kept = data.draw(st.integers(0, len(value) - 1))
+    assert decode(value[:kept]) is None
+    assert decode(value[:kept].ljust(len(value), b"\0")) is None
+
+
+@given(st.one_of(st.none(), st.binary(max_size=200)))
+def test_what_is_none_of_ours_is_none(value: bytes | None) -> None:
+    assert decode(value) is None
+
+
+def test_too_small_a_record_is_refused_with_the_size_needed() -> None:
+    with pytest.raises(ValueError, match="needs 26 or more"):
+        Encoder("cell", 0, 25)
+    Encoder("cell", 0, 26)
