@@ -145,21 +145,23 @@ class LogManager:
             clean: flush, checkpoint, and leave the marker that makes the next start a quick one.
                 Without, the files are left as they are, as after a kill.
         """
-        for log in self._logs.values():
-            log.close(flush=clean)
-        if clean:
-            for directory in self._directories:
-                self._checkpoint_all(directory)
-                mark_clean_shutdown(directory)
-        self._logs.clear()
-        while self._locks:
-            os.close(self._locks.pop())
+        try:
+            for log in self._logs.values():
+                log.close(flush=clean)
+            if clean:
+                for directory in self._directories:
+                    self._checkpoint_all(directory)
+                    mark_clean_shutdown(directory)
+        finally:
+            self._logs.clear()
+            while self._locks:
+                os.close(self._locks.pop())
 
     def _load(self, directory: Path) -> None:
         clean = take_clean_shutdown(directory)
         recovery_points = read_offsets(directory / RECOVERY_POINTS)
         log_starts = read_offsets(directory / LOG_STARTS)
-        self._high_watermarks.update(read_offsets(directory / HIGH_WATERMARKS))
+        high_watermarks = read_offsets(directory / HIGH_WATERMARKS)
         for tp, path in _partition_directories(directory):
             self._logs[tp] = PartitionLog.open(
                 path,
@@ -168,6 +170,7 @@ class LogManager:
                 recovery_point=recovery_points.get(tp, 0),
                 log_start_offset=log_starts.get(tp, 0),
             )
+            self._high_watermarks[tp] = high_watermarks.get(tp, 0)
 
     def _checkpoint_all(self, directory: Path) -> None:
         self._write(directory, RECOVERY_POINTS, lambda tp: self._logs[tp].recovery_point)

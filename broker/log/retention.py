@@ -28,8 +28,8 @@ def count_deletable(
         excess -= segment.size
         too_much = config.retention_bytes >= 0 and excess >= 0
         given_up = end <= log_start and not is_last
-        wanted = not (too_much or given_up or _too_old(segment, config, now_ms))
-        if wanted or end > high_watermark or (is_last and segment.size == 0):
+        unwanted = too_much or given_up or _too_old(segment, config, now_ms)
+        if not unwanted or end > high_watermark or (is_last and segment.size == 0):
             return count
     return len(segments)
 

@@ -1,0 +1,75 @@
+"""Record batches for tests, written by kio's record writers and not by the code under test."""
+
+import datetime
+import io
+import struct
+from collections.abc import Sequence
+
+from crc32c import crc32c
+from kio.records.schema import NewRecordBatch, Record
+from kio.records.writers import write_batch
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
+
+from broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
+
+NOW_MS = 1_700_000_000_000
+
+
+def at(ms: int) -> TZAwareMicros:
+    return TZAwareMicros.parse(datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC))
+
+
+def encoded(
+    values: Sequence[bytes],
+    *,
+    timestamps: Sequence[int] = (),
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    attributes: int = 0,
+) -> bytes:
+    """One uncompressed batch. Timestamps in ms (multiples of 125, which floats hold exactly)."""
+    records = tuple(
+        Record(
+            attributes=i8(0),
+            timestamp=at(timestamps[number] if timestamps else NOW_MS),
+            offset=i64(base_offset + number),
+            key=b"k%d" % number if number % 2 else None,
+            value=value,
+            headers=(),
+        )
+        for number, value in enumerate(values)
+    )
+    with io.BytesIO() as buffer:
+        write_batch(
+            buffer,
+            NewRecordBatch(
+                producer_id=i64(-1),
+                producer_epoch=i16(-1),
+                partition_leader_epoch=i32(leader_epoch),
+                base_sequence=i32(-1),
+                records=records,
+                attributes=i16(attributes),
+            ),
+        )
+        return buffer.getvalue()
+
+
+def batch(
+    values: Sequence[bytes] = (b"v",),
+    *,
+    timestamps: Sequence[int] = (),
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> RecordBatch:
+    return parse_batch(
+        encoded(values, timestamps=timestamps, base_offset=base_offset, leader_epoch=leader_epoch)
+    )
+
+
+def with_payload(raw: bytes, payload: bytes, attributes: int) -> bytes:
+    """``raw`` with other record bytes and attributes, its length and CRC made right again."""
+    whole = bytearray(raw[:HEADER_BYTES] + payload)
+    struct.pack_into(">i", whole, 8, len(whole) - 12)
+    struct.pack_into(">h", whole, 21, attributes)
+    struct.pack_into(">I", whole, 17, crc32c(bytes(whole[21:])))
+    return bytes(whole)

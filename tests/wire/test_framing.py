@@ -1,0 +1,34 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.wire.framing import MalformedFrame, frame, read_frame
+
+
+async def read_all(data: bytes, max_bytes: int) -> list[bytes]:
+    reader = asyncio.StreamReader()
+    reader.feed_data(data)
+    reader.feed_eof()
+    frames = []
+    while (payload := await read_frame(reader, max_bytes)) is not None:
+        frames.append(payload)
+    return frames
+
+
+@given(payloads=st.lists(st.binary(max_size=50), max_size=5))
+def test_frames_come_out_as_they_went_in(payloads: list[bytes]) -> None:
+    assert asyncio.run(read_all(b"".join(map(frame, payloads)), 50)) == payloads
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 51, 2**31 - 1])
+def test_sizes_out_of_bounds_are_refused_before_reading(size: int) -> None:
+    with pytest.raises(MalformedFrame, match=f"{size} bytes, expected 0 to 50"):
+        asyncio.run(read_all(size.to_bytes(4, "big", signed=True), 50))
+
+
+@pytest.mark.parametrize("cut", range(1, 7))
+def test_an_end_inside_a_frame_is_an_error(cut: int) -> None:
+    with pytest.raises(asyncio.IncompleteReadError):
+        asyncio.run(read_all(frame(b"abc")[:cut], 50))
