@@ -1,0 +1,45 @@
+"""All checkers there are, in one explicit table. A new one is a function and a line here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from checkers.indexes import PartitionHistory
+from checkers.rules.content import failed_but_present, offset_gap, phantom
+from checkers.rules.loss import lost, offset_mismatch
+from checkers.rules.order import duplicated, reordered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checker:
+    """A rule and one line on what it finds."""
+
+    rule: Callable[[PartitionHistory], pa.Table]
+    summary: str
+
+
+CHECKERS: Mapping[str, Checker] = {
+    "lost": Checker(rule=lost, summary="acked, and absent from the partition's final log"),
+    "offset-mismatch": Checker(
+        rule=offset_mismatch, summary="acked at one offset, and present only at others"
+    ),
+    "duplicated": Checker(
+        rule=duplicated, summary="one sent record at two or more offsets of the final log"
+    ),
+    "reordered": Checker(
+        rule=reordered, summary="stands behind a record that its producer sent later"
+    ),
+    "phantom": Checker(
+        rule=phantom, summary="in the final log, and never sent there; or an undecodable payload"
+    ),
+    "failed-but-present": Checker(
+        rule=failed_but_present, summary="failed for certain, and yet in the final log"
+    ),
+    "offset-gap": Checker(
+        rule=offset_gap, summary="offsets between start and end of the final log without a record"
+    ),
+}
+
+CATALOGUE: Mapping[str, str] = {name: checker.summary for name, checker in CHECKERS.items()}
+"""Name to summary."""

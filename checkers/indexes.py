@@ -1,0 +1,231 @@
+"""What became of every record of one partition: built once, shared by all rules.
+
+The tables of a partition (``sends``, ``log``) become arrays. Every record that either of them
+names, (cell, producer, sequence), gets a dense number, so that reconciling is indexing of arrays:
+linear in time, and memory grows with this partition alone. Nothing here judges.
+
+A record that was invoked and has no completion, or ``info``, is INDETERMINATE. Where a damaged
+history holds two completions of one record, ``ok`` beats ``fail`` beats ``info`` and the record
+is counted as contradictory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.faults import NO_FAULTS, FaultWindows
+from history.schema import SendType
+
+Array = npt.NDArray[Any]
+
+SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset")
+LOG_COLUMNS = ("offset", "cell", "producer", "sequence")
+NONE = -1
+"""Stands for "there is none" in arrays of offsets, times and record numbers."""
+
+
+class Outcome(IntEnum):
+    """What the client knows of a record in the end."""
+
+    NEVER_SENT = 0
+    INDETERMINATE = 1
+    FAILED = 2
+    ACKED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalRead:
+    """The final read of a partition: did it get from ``start`` to ``end`` (exclusive)?"""
+
+    complete: bool
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHistory:
+    """One partition of one run.
+
+    Attributes:
+        cell: The cell whose topic this is.
+        read: The final read.
+        sends_whole: Whether every send to this partition is known to be recorded.
+        faults: The faults of the run, to label anomalies with.
+        cell_names: Name by cell number.
+        cell_of, producer, sequence: Identity by record number.
+        outcome: :class:`Outcome` by record number.
+        acked_offset: By record number, NONE where the ack told none or there is no ack.
+        time: By record number: of the ack, else of the invoke, else NONE; nanoseconds.
+        contradictory: Records invoked or completed twice, or completed and never invoked.
+        log_offset: The final log, in offset order.
+        log_record: Record number at each of these, NONE where the payload is none of ours.
+        first: By record number: position in the log arrays of its first copy, or NONE.
+    """
+
+    cell: str
+    topic: str
+    partition: int
+    read: FinalRead
+    sends_whole: bool
+    faults: FaultWindows
+    cell_names: tuple[str, ...]
+    cell_of: Array
+    producer: Array
+    sequence: Array
+    outcome: Array
+    acked_offset: Array
+    time: Array
+    contradictory: int
+    log_offset: Array
+    log_record: Array
+    first: Array
+
+    def name(self, record: int) -> str:
+        """A record in words, e.g. ``producer 3 sequence 17``."""
+        words = f"producer {self.producer[record]} sequence {self.sequence[record]}"
+        cell = self.cell_names[self.cell_of[record]]
+        return words if cell == self.cell else f"cell {cell} {words}"
+
+    def standing_at(self, offset: int) -> str:
+        """What the final log holds at an offset, in words."""
+        position = int(np.searchsorted(self.log_offset, offset))
+        if position == len(self.log_offset) or self.log_offset[position] != offset:
+            return "no record"
+        record = self.log_record[position]
+        return "a payload of no client" if record == NONE else self.name(record)
+
+    def first_offset(self, records: Array) -> Array:
+        """Offset of the first copy of records that stand in the log."""
+        return self.log_offset[self.first[records]]
+
+
+def index(
+    *,
+    cell: str,
+    topic: str,
+    partition: int,
+    sends: pa.Table,
+    log: pa.Table,
+    read: FinalRead,
+    sends_whole: bool = True,
+    faults: FaultWindows = NO_FAULTS,
+) -> PartitionHistory:
+    """Index one partition's ``sends`` and ``log`` rows (SEND_COLUMNS and LOG_COLUMNS of them)."""
+    log = _in_offset_order(log)
+    ours = pc.and_(
+        pc.and_(log["cell"].is_valid(), log["producer"].is_valid()), log["sequence"].is_valid()
+    ).to_numpy()
+    named = log.filter(pa.array(ours))
+    cell_names: dict[str, int] = {}
+    cells = np.concatenate([_codes(table["cell"], cell_names) for table in (sends, named)])
+    producers, sequences = (
+        np.concatenate([_numbers(table[column]) for table in (sends, named)])
+        for column in ("producer", "sequence")
+    )
+    numbers, count = _record_numbers(cells, producers, sequences)
+    sent, logged = numbers[: len(sends)], numbers[len(sends) :]
+    log_record = np.full(len(log), NONE, dtype=np.int64)
+    log_record[ours] = logged
+    offsets, log_record = _without_repeats(_numbers(log["offset"]), log_record)
+    representative = _first_position(numbers, count)
+    return PartitionHistory(
+        cell=cell,
+        topic=topic,
+        partition=partition,
+        read=read,
+        sends_whole=sends_whole,
+        faults=faults,
+        cell_names=tuple(cell_names),
+        cell_of=cells[representative],
+        producer=producers[representative],
+        sequence=sequences[representative],
+        **_outcomes(sends, sent, count),
+        log_offset=offsets,
+        log_record=log_record,
+        first=_first_position(log_record, count),
+    )
+
+
+def _record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, int]:
+    """A dense number for each distinct (cell, producer, sequence); and how many there are.
+
+    Two numbers below 2**31 fit one int64: exact whatever the values are, and nothing is sorted.
+    """
+    stream, _ = _dense(cell_of << 32 | (producer & 0xFFFFFFFF))
+    place, _ = _dense(sequence)
+    return _dense(stream << 32 | place)
+
+
+def _dense(values: Array) -> tuple[Array, int]:
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _outcomes(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
+    types: dict[str, int] = {}
+    codes = _codes(sends["type"], types)
+    of_type = {kind: codes == types.get(kind, NONE) for kind in SendType}
+    acks = of_type[SendType.OK]
+    outcome = np.full(count, Outcome.NEVER_SENT, dtype=np.int8)
+    outcome[sent] = Outcome.INDETERMINATE
+    outcome[sent[of_type[SendType.FAIL]]] = Outcome.FAILED
+    outcome[sent[acks]] = Outcome.ACKED
+    acked_offset = np.full(count, NONE, dtype=np.int64)
+    acked_offset[sent[acks]] = _numbers(sends["offset"])[acks]
+    invoked = of_type[SendType.INVOKE]
+    time = np.full(count, NONE, dtype=np.int64)
+    times = _numbers(sends["time"])
+    for rows in (~invoked, invoked, acks):
+        time[sent[rows]] = times[rows]
+    invokes = np.bincount(sent[invoked], minlength=count)
+    completions = np.bincount(sent[~invoked], minlength=count)
+    contradictory = (invokes > 1) | (completions > 1) | (completions > invokes)
+    return {
+        "outcome": outcome,
+        "acked_offset": acked_offset,
+        "time": time,
+        "contradictory": int(np.count_nonzero(contradictory)),
+    }
+
+
+def _first_position(numbers: Array, count: int) -> Array:
+    """Position of the first occurrence of each number; NONE of those that do not occur."""
+    first = np.full(count + 1, NONE, dtype=np.int64)  # the last place takes the NONEs
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return first[:count]
+
+
+def _in_offset_order(log: pa.Table) -> pa.Table:
+    offsets = _numbers(log["offset"])
+    if np.all(offsets[1:] >= offsets[:-1]):
+        return log
+    return log.take(pa.array(np.argsort(offsets, kind="stable")))
+
+
+def _without_repeats(offsets: Array, records: Array) -> tuple[Array, Array]:
+    """A final read that was taken up again may tell the same record at the same offset twice."""
+    new = np.ones(len(offsets), dtype=bool)
+    new[1:] = (offsets[1:] != offsets[:-1]) | (records[1:] != records[:-1])
+    return offsets[new], records[new]
+
+
+def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
+    """Numbers for strings, the same string the same number; new ones are added to ``known``."""
+    codes = [np.empty(0, dtype=np.int64)]
+    for chunk in column.dictionary_encode().chunks:
+        names = chunk.dictionary.to_pylist()
+        known_codes = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+        codes.append(known_codes[chunk.indices.to_numpy()])
+    return np.concatenate(codes)
+
+
+def _numbers(column: pa.ChunkedArray) -> Array:
+    """int64, NONE for null."""
+    numbers: Array = pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy()
+    return numbers

@@ -1,0 +1,70 @@
+"""What stands in the final log and should not, and what is missing between its ends."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.indexes import NONE, Outcome, PartitionHistory
+from checkers.rules.rows import rows
+
+
+def phantom(partition: PartitionHistory) -> pa.Table:
+    """Records in the log that no client sent to this partition, undecodable payloads among them.
+
+    One row an offset. Needs every send to be recorded, and says nothing where that is not known:
+    the sends of a killed client's last moments are not in the history.
+    """
+    if not partition.sends_whole:
+        return rows(partition, "phantom", offsets=[], details=[])
+    alien = partition.log_record == NONE
+    sent = partition.outcome != Outcome.NEVER_SENT
+    positions = np.flatnonzero(alien | ~np.append(sent, True)[partition.log_record])
+    records = partition.log_record[positions]
+    details = (
+        "the payload is none of a client's, or damaged"
+        if record == NONE
+        else f"{partition.name(record)} was never sent to this partition"
+        for record in records
+    )
+    offsets = partition.log_offset[positions]
+    return rows(partition, "phantom", records=records, offsets=offsets, details=details)
+
+
+def failed_but_present(partition: PartitionHistory) -> pa.Table:
+    """Records that certainly failed, and yet stand in the log: one row a record."""
+    failed = partition.outcome == Outcome.FAILED
+    present = np.flatnonzero(failed & (partition.first != NONE))
+    details = ["failed for certain, and stands in the log"] * len(present)
+    offsets = partition.first_offset(present)
+    return rows(partition, "failed-but-present", records=present, offsets=offsets, details=details)
+
+
+def offset_gap(partition: PartitionHistory) -> pa.Table:
+    """Holes in the final log: one row a hole, at its first offset.
+
+    Sound because a log without transactions and compaction has a record at every offset from its
+    start to its end; topics with ``cleanup.policy=compact`` are not handled. Needs a complete read.
+    """
+    holes = list(_holes(partition)) if partition.read.complete else []
+    return rows(
+        partition,
+        "offset-gap",
+        offsets=[first for first, _ in holes],
+        details=[
+            f"no record at offsets {first} to {last}"
+            if last > first
+            else f"no record at offset {first}"
+            for first, last in holes
+        ],
+    )
+
+
+def _holes(partition: PartitionHistory) -> Iterator[tuple[int, int]]:
+    """First and last missing offset of each hole."""
+    offsets = partition.log_offset
+    start = partition.read.start if partition.read.start is not None else offsets[:1]
+    end = partition.read.end if partition.read.end is not None else offsets[-1:] + 1
+    edges = np.concatenate([np.atleast_1d(start) - 1, offsets, np.atleast_1d(end)])
+    for left in np.flatnonzero(np.diff(edges) > 1):
+        yield int(edges[left]) + 1, int(edges[left + 1]) - 1

@@ -1,0 +1,62 @@
+"""What was acknowledged and is not there, or not where it was said to be."""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.indexes import NONE, Array, Outcome, PartitionHistory
+from checkers.rules.rows import rows
+
+
+def lost(partition: PartitionHistory) -> pa.Table:
+    """Acked records that are absent from the final log.
+
+    Matched by record, not by offset: after a truncation another record may stand there. Needs the
+    whole log, and says nothing where the final read is incomplete.
+    """
+    acked = partition.outcome == Outcome.ACKED
+    gone = np.flatnonzero(acked & (partition.first == NONE) & partition.read.complete)
+    offsets = partition.acked_offset[gone]
+    fates = (_fate(partition, int(offset)) for offset in offsets)
+    return rows(partition, "lost", records=gone, offsets=offsets, details=fates)
+
+
+def offset_mismatch(partition: PartitionHistory) -> pa.Table:
+    """Records acked at one offset that stand in the log, but only at others.
+
+    E.g. one acked copy was truncated away and an earlier attempt's copy stayed.
+    """
+    named = np.flatnonzero(
+        (partition.outcome == Outcome.ACKED)
+        & (partition.acked_offset != NONE)
+        & (partition.first != NONE)
+    )
+    elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
+    moved = elsewhere[~_has_copy_at_acked_offset(partition)[elsewhere]]
+    details = (
+        f"acked at offset {acked}, stands at {stands}; "
+        f"offset {acked} now holds {partition.standing_at(int(acked))}"
+        for acked, stands in zip(
+            partition.acked_offset[moved], partition.first_offset(moved), strict=True
+        )
+    )
+    offsets = partition.acked_offset[moved]
+    return rows(partition, "offset-mismatch", records=moved, offsets=offsets, details=details)
+
+
+def _has_copy_at_acked_offset(partition: PartitionHistory) -> Array:
+    found = np.zeros(len(partition.outcome), dtype=bool)
+    ours = partition.log_record != NONE
+    records = partition.log_record[ours]
+    found[records[partition.log_offset[ours] == partition.acked_offset[records]]] = True
+    return found
+
+
+def _fate(partition: PartitionHistory, offset: int) -> str:
+    start, end = partition.read.start, partition.read.end
+    if offset == NONE:
+        return "acked without an offset"
+    if end is not None and offset >= end:
+        return f"acked at offset {offset}; truncated: the log ends at {end}"
+    if start is not None and offset < start:
+        return f"acked at offset {offset}; the log starts at {start}"
+    return f"acked at offset {offset}; rewritten: it now holds {partition.standing_at(offset)}"

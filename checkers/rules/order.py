@@ -1,0 +1,65 @@
+"""Records that stand in the log more than once, or in another order than they were sent in."""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.indexes import NONE, Array, Outcome, PartitionHistory
+from checkers.rules.rows import rows
+
+
+def duplicated(partition: PartitionHistory) -> pa.Table:
+    """Sent records that stand at two or more offsets: one row a record, at its first offset."""
+    ours = partition.log_record[partition.log_record != NONE]
+    copies = np.bincount(ours, minlength=len(partition.outcome))
+    repeated = (copies > 1) & (partition.outcome != Outcome.NEVER_SENT)
+    positions = np.flatnonzero(np.append(repeated, False)[partition.log_record])
+    offsets_by_record: dict[int, list[int]] = {}
+    for position in positions:
+        offsets = offsets_by_record.setdefault(int(partition.log_record[position]), [])
+        offsets.append(int(partition.log_offset[position]))
+    return rows(
+        partition,
+        "duplicated",
+        records=np.array(list(offsets_by_record), dtype=np.int64),
+        offsets=[offsets[0] for offsets in offsets_by_record.values()],
+        details=(
+            f"stands at offsets {', '.join(map(str, offsets))}"
+            for offsets in offsets_by_record.values()
+        ),
+    )
+
+
+def reordered(partition: PartitionHistory) -> pa.Table:
+    """Records that stand behind one that their producer sent later. First copies count."""
+    behind, ahead = out_of_order(partition)
+    details = (
+        f"stands behind {partition.name(record)} at offset {offset}"
+        for record, offset in zip(ahead, partition.first_offset(ahead), strict=True)
+    )
+    offsets = partition.first_offset(behind)
+    return rows(partition, "reordered", records=behind, offsets=offsets, details=details)
+
+
+def out_of_order(partition: PartitionHistory) -> tuple[Array, Array]:
+    """Numbers of the reordered records in log order, and for each of the latest-sent one of its
+    producer that stands before it."""
+    first = partition.first[(partition.first != NONE) & (partition.outcome != Outcome.NEVER_SENT)]
+    records = partition.log_record[np.sort(first)]
+    stream = partition.cell_of[records] << 32 | (partition.producer[records] & 0xFFFFFFFF)
+    by_stream = np.argsort(stream, kind="stable")
+    ends = np.flatnonzero(np.diff(stream[by_stream])) + 1
+    pairs = [_overtaken(partition, group) for group in np.split(records[by_stream], ends)]
+    behind = np.concatenate([pair[0] for pair in pairs])
+    ahead = np.concatenate([pair[1] for pair in pairs])
+    in_log_order = np.argsort(partition.first[behind])
+    return behind[in_log_order], ahead[in_log_order]
+
+
+def _overtaken(partition: PartitionHistory, records: Array) -> tuple[Array, Array]:
+    """Of one producer's records in log order: the overtaken ones, and who overtook them most."""
+    sequence = partition.sequence[records]
+    highest = np.maximum.accumulate(sequence) if len(sequence) else sequence
+    positions = np.arange(len(records))
+    latest = np.maximum.accumulate(np.where(sequence == highest, positions, 0))
+    late = sequence < highest
+    return records[late], records[latest[late]]
