@@ -23,6 +23,8 @@ from pydantic import (
     model_validator,
 )
 
+from broker.log.config import LogConfig
+from broker.replication.config import Truncation
 from broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,16 @@ def _paths(value: object) -> tuple[Path, ...]:
     return paths
 
 
+def _version(value: object) -> tuple[int, ...]:
+    if isinstance(value, tuple):
+        return value
+    numbers = str(value).split("-")[0].split(".")
+    if not all(number.isdigit() for number in numbers) or len(numbers) < 2:
+        raise ValueError("Input should be a version such as 3.4 or 0.10.2")
+    return tuple(map(int, numbers))
+
+
+Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
 Bool = Annotated[bool, BeforeValidator(_boolean)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
 OneListener = Annotated[Listener, BeforeValidator(_listener)]
@@ -115,6 +127,19 @@ class TopicConfig(_Properties):
     flush_messages: Positive = _MAX_LONG
     flush_ms: NotNegative = _MAX_LONG
 
+    def log_config(self) -> LogConfig:
+        """The part of it that the logs need."""
+        return LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            segment_index_bytes=self.segment_index_bytes,
+            index_interval_bytes=self.index_interval_bytes,
+            retention_ms=self.retention_ms,
+            retention_bytes=self.retention_bytes,
+            flush_messages=self.flush_messages,
+            flush_ms=self.flush_ms,
+        )
+
     def overridden(self, overrides: Mapping[str, str]) -> "TopicConfig":
         """This configuration with a topic's own settings on top.
 
@@ -140,6 +165,9 @@ class BrokerConfig(_Properties):
     zookeeper_session_timeout_ms: Positive = 18_000
     zookeeper_connection_timeout_ms: Positive | None = None
 
+    inter_broker_protocol_version: Version = (3, 4)
+    """Before 0.11 followers truncate to their high watermark, since then by leader epochs
+    (KIP-101). Nothing else depends on it here."""
     socket_request_max_bytes: Positive = 100 * 2**20
     request_timeout_ms: Positive = 30_000
     message_max_bytes: NotNegative = 1_048_588
@@ -159,6 +187,8 @@ class BrokerConfig(_Properties):
     controlled_shutdown_retry_backoff_ms: NotNegative = 5_000
 
     replica_lag_time_max_ms: Positive = 30_000
+    replica_lag_max_messages: Positive | None = None
+    """Gone from Kafka since 0.9; here for studying why (seed 002, 1.1). None: no such rule."""
     replica_fetch_wait_max_ms: NotNegative = 500
     replica_fetch_min_bytes: NotNegative = 1
     replica_fetch_max_bytes: NotNegative = 2**20
@@ -179,7 +209,6 @@ class BrokerConfig(_Properties):
     log_retention_check_interval_ms: Positive = 300_000
     log_flush_interval_messages: Positive = _MAX_LONG
     log_flush_interval_ms: NotNegative | None = None
-    log_flush_scheduler_interval_ms: Positive = _MAX_LONG
     log_flush_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_flush_start_offset_checkpoint_interval_ms: NotNegative = 60_000
 
@@ -214,6 +243,12 @@ class BrokerConfig(_Properties):
         if self.log_retention_minutes is not None:
             return max(-1, self.log_retention_minutes * 60_000)
         return max(-1, self.log_retention_hours * _HOUR_MS)
+
+    @property
+    def truncation(self) -> Truncation:
+        """How followers truncate, by ``inter.broker.protocol.version``."""
+        old = self.inter_broker_protocol_version < (0, 11)
+        return Truncation.HIGH_WATERMARK if old else Truncation.LEADER_EPOCH
 
     def topic_defaults(self) -> TopicConfig:
         """What a topic without settings of its own gets."""

@@ -1,0 +1,67 @@
+"""``python -m broker --config server.properties``: one broker, until SIGTERM or SIGINT.
+
+Exit status: 0 after a clean shutdown, 1 when the broker failed, 2 when it cannot start with its
+configuration.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import click
+import uvloop
+
+from broker.config import BrokerConfig, ConfigError, load
+from broker.server.app import App
+
+logger = logging.getLogger("broker")
+
+FAILED = 1
+BAD_CONFIG = 2
+
+
+async def serve(config: BrokerConfig) -> None:
+    """Runs a broker until a signal asks it to stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await App(config).run(stop)
+
+
+@click.command()
+@click.option(
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Kafka's server.properties.",
+)
+def main(path: Path) -> None:
+    """Runs one broker of a ZooKeeper-mode Kafka cluster.
+
+    Properties have Apache Kafka's names and defaults. SIGTERM hands leaderships over and closes
+    the logs cleanly. Logs go to stderr.
+    """
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)",
+    )
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    try:
+        config = load(path)
+    except ConfigError as error:
+        click.echo(error, err=True)
+        sys.exit(BAD_CONFIG)
+    try:
+        uvloop.run(serve(config))
+    except Exception:
+        logger.exception("Broker %d failed", config.id)
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""The whole broker: its parts, the order in which they start, and who ends them.
+
+Start: ZooKeeper is asked for the cluster's id and the topics' settings, logs are recovered, the
+socket listens, ZooKeeper learns of the broker, and only then may it become controller. Stop:
+leaderships are handed over (controlled shutdown), clients are let go, logs are closed cleanly.
+All tasks belong to one group: when one of them fails, which should not happen, the broker stops
+with an error rather than live on with a part missing.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Iterator
+
+from broker.config import BrokerConfig, Listener
+from broker.log.manager import LogManager
+from broker.server.clock import Clock
+from broker.server.connections import Connections
+from broker.server.control_fence import ControlFence
+from broker.server.controlled_shutdown import hand_over
+from broker.server.controller import ControllerRuntime
+from broker.server.fetchers import Fetchers
+from broker.server.isr_changes import IsrChanges
+from broker.server.metadata_cache import MetadataCache
+from broker.server.partition import Surroundings
+from broker.server.purgatory import Purgatory
+from broker.server.registration import Registration
+from broker.server.replica_manager import ReplicaManager
+from broker.server.requests.context import Context
+from broker.server.requests.dispatch import Dispatcher
+from broker.server.requests.table import SERVED
+from broker.server.schedule import every
+from broker.server.topic_configs import TopicConfigs
+from broker.server.topics import Topics
+from broker.server.zk import KafkaZk
+from broker.types import BrokerId
+
+logger = logging.getLogger(__name__)
+
+TICK_MS = 100
+"""How exactly produce timeouts and ISR checks are kept."""
+
+FLUSH_CHECK_MS = 1_000
+"""How exactly ``flush.ms`` is kept."""
+
+
+class App:
+    """One broker; ``run`` is its life."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._clock = Clock()
+        self._zk = KafkaZk(
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+        )
+        self._topic_configs = TopicConfigs(config, self._zk)
+        self._fence = ControlFence()
+        self._metadata = MetadataCache()
+        self._purgatory = Purgatory()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until ``stop`` is set, then hands over and closes.
+
+        Raises:
+            OSError: the address is taken, or a log directory cannot be used.
+            ZkError: ZooKeeper cannot be reached, or another broker has our id.
+            ExceptionGroup: a part of the broker failed.
+        """
+        async with contextlib.AsyncExitStack() as closing:
+            await self._zk.start()
+            closing.push_async_callback(self._zk.close)
+            await self._topic_configs.load_all()
+            logs = closing.enter_context(self._open_logs())
+            await self._serve(logs, stop)
+        logger.info("Broker %d has stopped", self._config.id)
+
+    @contextlib.contextmanager
+    def _open_logs(self) -> Iterator[LogManager]:
+        """Recovered logs; closed cleanly unless something failed."""
+        logs = LogManager(self._config.log_dirs, self._topic_configs.log_config)
+        try:
+            yield logs
+        except BaseException:
+            logs.close(clean=False)
+            raise
+        logs.close(clean=True)
+
+    async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            replicas = self._replicas(logs, group)
+            controller = ControllerRuntime(self._config, self._zk, self._clock)
+            connections = await self._listen(replicas, controller)
+            registration = Registration(self._config, self._zk, self._fence)
+            await registration.register()
+            self._spawn(group, registration.renew_forever())
+            self._spawn(group, controller.run())
+            self._schedule(group, replicas, logs)
+            logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
+            await stop.wait()
+            if self._config.controlled_shutdown_enable:
+                await hand_over(self._config, self._fence.broker_epoch, self._metadata)
+            await connections.close()
+            for task in self._tasks:
+                task.cancel()
+        replicas.checkpoint_high_watermarks()
+
+    def _replicas(self, logs: LogManager, group: asyncio.TaskGroup) -> ReplicaManager:
+        def spawn(work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+            return self._spawn(group, work)
+
+        isr_changes = IsrChanges(self._config.id, self._zk, self._clock, spawn)
+        spawn(isr_changes.propagate_forever())
+        return ReplicaManager(
+            self._config,
+            logs,
+            self._topic_configs,
+            self._metadata,
+            Fetchers(self._config, self._clock, self._locate, spawn),
+            Surroundings(self._clock, self._purgatory, isr_changes.write),
+        )
+
+    async def _listen(self, replicas: ReplicaManager, controller: ControllerRuntime) -> Connections:
+        context = Context(
+            config=self._config,
+            cluster_id=await self._zk.cluster_id(),
+            clock=self._clock,
+            fence=self._fence,
+            replicas=replicas,
+            metadata=self._metadata,
+            purgatory=self._purgatory,
+            topics=Topics(self._config, self._zk, self._metadata),
+            controller=controller,
+            served=SERVED,
+        )
+        connections = Connections(Dispatcher(context), self._config.socket_request_max_bytes)
+        await connections.start(self._config.listeners)
+        return connections
+
+    def _schedule(
+        self, group: asyncio.TaskGroup, replicas: ReplicaManager, logs: LogManager
+    ) -> None:
+        config = self._config
+        checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
+        for interval_ms, action in (
+            (TICK_MS, replicas.tick),
+            (checkpoint_ms, replicas.checkpoint_high_watermarks),
+            (config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint_recovery_points),
+            (config.log_flush_start_offset_checkpoint_interval_ms, logs.checkpoint_log_starts),
+            (config.log_retention_check_interval_ms, replicas.delete_old_segments),
+            (FLUSH_CHECK_MS, lambda: logs.flush_if_due(self._clock.wall_ms())),
+        ):
+            self._spawn(group, every(interval_ms, action))
+
+    def _spawn(
+        self, group: asyncio.TaskGroup, work: Coroutine[None, None, None]
+    ) -> asyncio.Task[None]:
+        task = group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _locate(self, broker: BrokerId) -> Listener | None:
+        known = self._metadata.brokers.get(broker)
+        return known.listener if known else None

@@ -1,0 +1,114 @@
+"""The requests a follower sends to its leader, from what its replicas want to know.
+
+Versions are fixed: every broker of a cluster is of one make.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from kio.schema.fetch.v11.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.list_offsets.v6.request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kio.schema.types import BrokerId as KioBrokerId
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i32, i32Timedelta, i64
+
+from broker.config import BrokerConfig
+from broker.replication.events import AskEpoch, FetchFrom
+from broker.types import BrokerId, TopicPartition
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+T = TypeVar("T")
+
+
+def ask_epochs(
+    broker: BrokerId, wanted: Mapping[TopicPartition, AskEpoch]
+) -> OffsetForLeaderEpochRequest:
+    """Where did these epochs end in the leader's log?"""
+    return OffsetForLeaderEpochRequest(
+        replica_id=KioBrokerId(broker),
+        topics=tuple(
+            OffsetForLeaderTopic(
+                topic=TopicName(topic),
+                partitions=tuple(
+                    OffsetForLeaderPartition(
+                        partition=i32(partition),
+                        current_leader_epoch=i32(todo.leader_epoch),
+                        leader_epoch=i32(todo.epoch),
+                    )
+                    for partition, todo in partitions
+                ),
+            )
+            for topic, partitions in _by_topic(wanted)
+        ),
+    )
+
+
+def fetch(config: BrokerConfig, wanted: Mapping[TopicPartition, FetchFrom]) -> FetchRequest:
+    """What came after these offsets?"""
+    wait = timedelta(milliseconds=config.replica_fetch_wait_max_ms)
+    return FetchRequest(
+        replica_id=KioBrokerId(config.id),
+        max_wait=i32Timedelta.parse(wait),
+        min_bytes=i32(config.replica_fetch_min_bytes),
+        max_bytes=i32(config.replica_fetch_response_max_bytes),
+        topics=tuple(
+            FetchTopic(
+                topic=TopicName(topic),
+                partitions=tuple(
+                    FetchPartition(
+                        partition=i32(partition),
+                        current_leader_epoch=i32(todo.leader_epoch),
+                        fetch_offset=i64(todo.offset),
+                        log_start_offset=i64(todo.log_start_offset),
+                        partition_max_bytes=i32(config.replica_fetch_max_bytes),
+                    )
+                    for partition, todo in partitions
+                ),
+            )
+            for topic, partitions in _by_topic(wanted)
+        ),
+        forgotten_topics_data=(),
+    )
+
+
+def list_offsets(
+    broker: BrokerId, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
+) -> ListOffsetsRequest:
+    """Where does the leader's log begin (EARLIEST) or end (LATEST)?"""
+    return ListOffsetsRequest(
+        replica_id=KioBrokerId(broker),
+        isolation_level=i8(0),
+        topics=tuple(
+            ListOffsetsTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    ListOffsetsPartition(
+                        partition_index=i32(partition),
+                        current_leader_epoch=i32(todo.leader_epoch),
+                        timestamp=i64(timestamp),
+                    )
+                    for partition, todo in partitions
+                ),
+            )
+            for topic, partitions in _by_topic(wanted)
+        ),
+    )
+
+
+def _by_topic(wanted: Mapping[TopicPartition, T]) -> Iterable[tuple[str, list[tuple[int, T]]]]:
+    topics: dict[str, list[tuple[int, T]]] = {}
+    for tp, todo in wanted.items():
+        topics.setdefault(tp.topic, []).append((tp.partition, todo))
+    return topics.items()

@@ -1,0 +1,224 @@
+"""A follower's side of replication: one task per leader broker, for all partitions it leads.
+
+Like Kafka's AbstractFetcherThread, each round first asks where epochs ended (for partitions whose
+logs may have diverged), then fetches from the others; the leader keeps an empty fetch waiting for
+``replica.fetch.wait.max.ms``. What to ask is the replicas' decision (``fetching``), what to do
+with the answers too. A partition that the leader refuses, and a leader that cannot be reached, is
+left alone for ``replica.fetch.backoff.ms``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import RequestPayload
+
+from broker.config import BrokerConfig, Listener
+from broker.replication.events import (
+    AskEpoch,
+    EpochEndOffset,
+    Fetched,
+    FetchFrom,
+    FetchOutOfRange,
+)
+from broker.server import fetch_requests
+from broker.server.clock import Clock
+from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.partition import Partition
+from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
+from broker.wire.batch import CorruptBatch, parse_batches
+
+logger = logging.getLogger(__name__)
+
+Asked = Mapping[TopicPartition, tuple[Partition, Any]]
+Locate = Callable[[BrokerId], Listener | None]
+
+
+class Fetcher:
+    """Follows the partitions led by ``leader``. ``locate`` says where a broker is reached."""
+
+    def __init__(
+        self, leader: BrokerId, config: BrokerConfig, clock: Clock, locate: Locate
+    ) -> None:
+        self._leader = leader
+        self._config = config
+        self._clock = clock
+        self._locate = locate
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._delayed: dict[TopicPartition, Millis] = {}
+        self._added = asyncio.Event()
+        self._connection: BrokerConnection | None = None
+        self._address: Listener | None = None
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """What is followed."""
+        return self._partitions
+
+    def add(self, partition: Partition) -> None:
+        """Begins to follow ``partition``, or looks at it again at once."""
+        self._partitions[partition.tp] = partition
+        self._delayed.pop(partition.tp, None)
+        self._added.set()
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Stops following ``tp``; answers that are under way are ignored."""
+        self._partitions.pop(tp, None)
+        self._delayed.pop(tp, None)
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        try:
+            while True:
+                await self._round()
+        finally:
+            await self._disconnect()
+
+    async def _round(self) -> None:
+        self._added.clear()
+        try:
+            if epochs := self._due(AskEpoch):
+                await self._ask_epochs(epochs)
+            if fetches := self._due(FetchFrom):
+                await self._fetch(fetches)
+            elif not epochs:
+                await self._idle()
+        except Disconnected as error:
+            logger.warning("Fetching from broker %d: %s", self._leader, error)
+            await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
+
+    def _due(self, kind: type[AskEpoch] | type[FetchFrom]) -> Asked:
+        now = self._clock.now()
+        due = {}
+        for tp, partition in self._partitions.items():
+            todo = partition.replica.fetching()
+            if isinstance(todo, kind) and self._delayed.get(tp, now) <= now:
+                due[tp] = (partition, todo)
+        return due
+
+    async def _idle(self) -> None:
+        """Nothing to ask: until a partition is added, or those refused may be tried again."""
+        try:
+            async with asyncio.timeout(self._config.replica_fetch_backoff_ms / 1000):
+                await self._added.wait()
+        except TimeoutError:
+            pass
+
+    # --- asking -----------------------------------------------------------------------------
+
+    async def _ask_epochs(self, asked: Asked) -> None:
+        wanted = {tp: todo for tp, (_, todo) in asked.items()}
+        response = await self._call(fetch_requests.ask_epochs(self._config.id, wanted))
+        for topic in response.topics:
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.topic, answer.partition)
+                if self._accepted(tp, asked, answer.error_code):
+                    self._step(
+                        tp,
+                        EpochEndOffset(
+                            current_leader_epoch=wanted[tp].leader_epoch,
+                            leader_epoch=LeaderEpoch(answer.leader_epoch),
+                            end_offset=Offset(answer.end_offset),
+                        ),
+                    )
+
+    async def _fetch(self, asked: Asked) -> None:
+        wanted = {tp: todo for tp, (_, todo) in asked.items()}
+        response = await self._call(fetch_requests.fetch(self._config, wanted))
+        if response.error_code is not ErrorCode.none:
+            raise Disconnected(f"fetch refused: {response.error_code.name}")
+        out_of_range = {}
+        for topic in response.responses:
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.topic, answer.partition_index)
+                if answer.error_code is ErrorCode.offset_out_of_range:
+                    out_of_range[tp] = wanted[tp]
+                elif self._accepted(tp, asked, answer.error_code):
+                    self._take(tp, wanted[tp], answer)
+        if out_of_range:
+            await self._ask_range(out_of_range)
+
+    def _take(self, tp: TopicPartition, todo: FetchFrom, answer: Any) -> None:
+        try:
+            batches = parse_batches(answer.records or b"")
+        except CorruptBatch as error:
+            logger.error("Broker %d sent a corrupt batch of %s: %s", self._leader, tp, error)
+            self._delay(tp)
+            return
+        self._step(
+            tp,
+            Fetched(
+                leader_epoch=todo.leader_epoch,
+                fetch_offset=todo.offset,
+                batches=batches,
+                high_watermark=Offset(answer.high_watermark),
+                log_start_offset=Offset(answer.log_start_offset),
+            ),
+        )
+
+    async def _ask_range(self, wanted: Mapping[TopicPartition, FetchFrom]) -> None:
+        earliest = await self._offsets(wanted, fetch_requests.EARLIEST)
+        latest = await self._offsets(wanted, fetch_requests.LATEST)
+        for tp, todo in wanted.items():
+            if tp in earliest and tp in latest:
+                self._step(
+                    tp,
+                    FetchOutOfRange(
+                        leader_epoch=todo.leader_epoch,
+                        log_start_offset=earliest[tp],
+                        log_end_offset=latest[tp],
+                    ),
+                )
+            else:
+                self._delay(tp)
+
+    async def _offsets(
+        self, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
+    ) -> dict[TopicPartition, Offset]:
+        request = fetch_requests.list_offsets(self._config.id, wanted, timestamp)
+        response = await self._call(request)
+        return {
+            TopicPartition(topic.name, answer.partition_index): Offset(answer.offset)
+            for topic in response.topics
+            for answer in topic.partitions
+            if answer.error_code is ErrorCode.none
+        }
+
+    # --- what came of it --------------------------------------------------------------------
+
+    def _accepted(self, tp: TopicPartition, asked: Asked, error: ErrorCode) -> bool:
+        if tp not in asked:
+            raise Disconnected(f"an answer for {tp}, which nobody asked for")
+        if error is ErrorCode.none:
+            return True
+        logger.info("Broker %d refuses to be fetched %s from: %s", self._leader, tp, error.name)
+        self._delay(tp)
+        return False
+
+    def _step(self, tp: TopicPartition, event: Fetched | EpochEndOffset | FetchOutOfRange) -> None:
+        partition = self._partitions.get(tp)
+        if partition is not None:
+            partition.step(event)
+
+    def _delay(self, tp: TopicPartition) -> None:
+        self._delayed[tp] = Millis(self._clock.now() + self._config.replica_fetch_backoff_ms)
+
+    # --- the connection ---------------------------------------------------------------------
+
+    async def _call(self, request: RequestPayload) -> Any:
+        address = self._locate(self._leader)
+        if address is None:
+            raise Disconnected("its address is not known yet")
+        if self._connection is None or address != self._address:
+            await self._disconnect()
+            client_id = f"broker-{self._config.id}-fetcher-{self._leader}"
+            self._connection = BrokerConnection(address.host, address.port, client_id)
+            self._address = address
+        return await self._connection.call(request, self._config.replica_socket_timeout_ms / 1000)
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None

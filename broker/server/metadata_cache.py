@@ -1,0 +1,114 @@
+"""What this broker believes about the cluster: brokers, topics, who leads what.
+
+Fed by the controller's UpdateMetadata alone, as in Kafka: it may be behind the truth, and it is
+what Metadata requests are answered from. Replication does not read it, except to find out where
+a leader is reached. Topic ids and several listeners are not handled.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from broker.config import Listener
+from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from broker.wire.interbroker import UpdateMetadataPartitionState, UpdateMetadataRequest
+
+LEADER_DURING_DELETE = -2
+"""In place of a leader: the topic is being deleted, forget the partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBroker:
+    """A registered broker."""
+
+    id: BrokerId
+    listener: Listener
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    """A partition as clients are shown it; ``leader`` is -1 when it has none."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    offline_replicas: tuple[BrokerId, ...]
+
+
+class MetadataCache:
+    """The latest word of the controller, and a way to wait for it to change."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[BrokerId, LiveBroker] = {}
+        self._topics: dict[str, dict[int, PartitionMetadata]] = {}
+        self._controller = NO_LEADER
+        self._changed = asyncio.Event()
+
+    @property
+    def controller(self) -> BrokerId:
+        """The controller's broker id; -1 before the first UpdateMetadata."""
+        return self._controller
+
+    @property
+    def brokers(self) -> Mapping[BrokerId, LiveBroker]:
+        """The registered brokers by id."""
+        return MappingProxyType(self._brokers)
+
+    @property
+    def topics(self) -> Mapping[str, Mapping[int, PartitionMetadata]]:
+        """Partitions by number, by topic."""
+        return MappingProxyType(self._topics)
+
+    def __contains__(self, tp: TopicPartition) -> bool:
+        return tp.partition in self._topics.get(tp.topic, {})
+
+    def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
+        """Takes the controller's word; returns the partitions that were deleted by it."""
+        self._controller = request.controller_id
+        self._brokers = {
+            broker.id: LiveBroker(
+                id=broker.id,
+                listener=Listener(broker.endpoints[0].host, broker.endpoints[0].port),
+                rack=broker.rack,
+            )
+            for broker in request.live_brokers
+        }
+        deleted = [
+            TopicPartition(topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+            if not self._update_partition(topic.topic_name, state)
+        ]
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return tuple(deleted)
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until ``condition`` holds; looks after each update. False: time ran out."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    await self._changed.wait()
+        except TimeoutError:
+            return condition()
+        return True
+
+    def _update_partition(self, topic: str, state: UpdateMetadataPartitionState) -> bool:
+        """False if the update says that the partition is deleted."""
+        if state.leader == LEADER_DURING_DELETE:
+            partitions = self._topics.get(topic, {})
+            partitions.pop(state.partition_index, None)
+            if not partitions:
+                self._topics.pop(topic, None)
+            return False
+        self._topics.setdefault(topic, {})[state.partition_index] = PartitionMetadata(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+            offline_replicas=state.offline_replicas,
+        )
+        return True

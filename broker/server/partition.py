@@ -1,0 +1,157 @@
+"""A partition on this broker: its replica's state machine, its log, and who waits for answers.
+
+The replica decides, this class carries out: effects are executed in the order given, before the
+next event is fed (the durability rule of :mod:`broker.replication.events`). Everything here runs
+on the event loop; nothing awaits between an event and its effects.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import TopicConfig
+from broker.log.partition_log import PartitionLog
+from broker.replication.events import (
+    AdvanceLogStart,
+    Append,
+    Effect,
+    Event,
+    HighWatermark,
+    LeaderAndIsr,
+    LogStartMoved,
+    Produce,
+    Respond,
+    StartEpoch,
+    Truncate,
+    TruncateFully,
+    WriteIsr,
+)
+from broker.replication.replica import Replica
+from broker.server.clock import Clock
+from broker.server.purgatory import Purgatory
+from broker.types import ControllerEpoch, Millis, Offset, TopicPartition
+from broker.wire.batch import RecordBatch
+
+
+class Produced(NamedTuple):
+    """The outcome of a produce request on one partition; ``base_offset`` is -1 with an error."""
+
+    error: ErrorCode
+    base_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a partition needs of its broker."""
+
+    clock: Clock
+    purgatory: Purgatory
+    write_isr: Callable[["Partition", WriteIsr], None]
+
+
+class Partition:
+    """One replica, fed and obeyed.
+
+    Args:
+        config: the topic's settings, as they were when the broker began to host the partition.
+    """
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        replica: Replica,
+        log: PartitionLog,
+        config: TopicConfig,
+        surroundings: Surroundings,
+    ) -> None:
+        self.tp = tp
+        self.replica = replica
+        self.log = log
+        self.config = config
+        self.controller_epoch = ControllerEpoch(-1)
+        """Of the controller that wrote the partition state as we know it."""
+        self._surroundings = surroundings
+        self._tokens = itertools.count()
+        self._producers: dict[int, asyncio.Future[Produced]] = {}
+
+    def step(self, event: Event) -> None:
+        """Feeds one event and carries out what follows from it.
+
+        Raises:
+            OSError: the disk failed. The replica is then ahead of its log and must not go on.
+        """
+        for effect in self.replica.step(event):
+            self._carry_out(effect)
+        if type(event) is LeaderAndIsr:
+            self.controller_epoch = event.controller_epoch
+
+    def produce(
+        self, batches: Sequence[RecordBatch], acks: int, timeout_ms: int
+    ) -> asyncio.Future[Produced]:
+        """Appends validated batches; the future is done at once unless acks=-1 has to wait."""
+        token = next(self._tokens)
+        future: asyncio.Future[Produced] = asyncio.get_running_loop().create_future()
+        self._producers[token] = future
+        now = self._surroundings.clock.now()
+        self.step(
+            Produce(
+                request=token,
+                batches=tuple(batches),
+                acks=acks,
+                deadline=Millis(now + timeout_ms),
+                now=now,
+            )
+        )
+        return future
+
+    def delete_old_segments(self) -> None:
+        """Applies ``retention.ms`` and ``retention.bytes``."""
+        start = self.log.log_start_offset
+        self.log.delete_old_segments(
+            self.replica.high_watermark, self._surroundings.clock.wall_ms()
+        )
+        if self.log.log_start_offset != start:
+            self.step(LogStartMoved(offset=self.log.log_start_offset))
+
+    def refuse_all(self, error: ErrorCode) -> None:
+        """Answers everyone who still waits: the partition goes away."""
+        for future in self._producers.values():
+            if not future.done():
+                future.set_result(Produced(error, Offset(-1)))
+        self._producers.clear()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Append():
+                now_ms = self._surroundings.clock.wall_ms()
+                batches = cast(tuple[RecordBatch, ...], effect.batches)
+                self.log.append(batches, effect.base_offset, effect.leader_epoch, now_ms)
+                self._surroundings.purgatory.wake(self.tp)
+            case HighWatermark():
+                self._surroundings.purgatory.wake(self.tp)
+            case Respond():
+                self._respond(effect)
+            case WriteIsr():
+                self._surroundings.write_isr(self, effect)
+            case StartEpoch():
+                self.log.start_epoch(effect.leader_epoch, effect.offset)
+            case Truncate():
+                self._truncate(effect.offset)
+            case TruncateFully():
+                self.log.truncate_fully(effect.offset)
+            case AdvanceLogStart():
+                self.log.advance_log_start(effect.offset)
+
+    def _truncate(self, offset: Offset) -> None:
+        self.log.truncate_to(offset)
+        if self.log.log_end_offset != offset:
+            raise RuntimeError(f"{self.tp} was to end at {offset}, inside a batch: a hole follows")
+
+    def _respond(self, effect: Respond) -> None:
+        future = self._producers.pop(effect.request)
+        if not future.done():  # done already: the client went away
+            future.set_result(Produced(effect.error, effect.base_offset))

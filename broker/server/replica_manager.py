@@ -1,0 +1,216 @@
+"""All replicas of this broker: gives them their roles and keeps time for them.
+
+A partition is hosted from its first LeaderAndIsr on, until StopReplica deletes it. The controller
+is obeyed whether ZooKeeper can be reached or not; a leader that nobody has told otherwise goes on
+leading (as in Kafka: it is the leader epoch that makes a zombie harmless to acks=all).
+Not handled: several log directories failing one by one; moving replicas between directories.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig
+from broker.log.manager import LogManager
+from broker.replication.config import ReplicaConfig
+from broker.replication.events import LeaderAndIsr, Tick
+from broker.replication.replica import LogState, Replica, Role, StaleEpoch
+from broker.server.fetchers import Fetchers
+from broker.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
+from broker.server.partition import Partition, Surroundings
+from broker.server.state_change_log import StateChangeLog
+from broker.server.topic_configs import TopicConfigs
+from broker.types import Offset, TopicPartition
+from broker.wire.interbroker import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+)
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class ReplicaManager:
+    """The map from partitions to replicas, and the only one who changes it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: LogManager,
+        topics: TopicConfigs,
+        metadata: MetadataCache,
+        fetchers: Fetchers,
+        surroundings: Surroundings,
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._topics = topics
+        self._metadata = metadata
+        self._fetchers = fetchers
+        self._surroundings = surroundings
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._state_changes = StateChangeLog(config.id)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(tuple(self._partitions.values()))
+
+    def hosted(self, tp: TopicPartition) -> Partition | ErrorCode:
+        """The partition, or what to tell a client that believed it to be here."""
+        partition = self._partitions.get(tp)
+        if partition is not None:
+            return partition
+        if tp in self._metadata:
+            return ErrorCode.not_leader_or_follower
+        return ErrorCode.unknown_topic_or_partition
+
+    # --- time -------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Lets every leader look at the clock: waiting producers, followers that lag."""
+        event = Tick(now=self._surroundings.clock.now())
+        for partition in self:
+            if partition.replica.role is Role.LEADER:
+                partition.step(event)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes ``replication-offset-checkpoint``."""
+        self._logs.checkpoint_high_watermarks(
+            {tp: partition.replica.high_watermark for tp, partition in self._partitions.items()}
+        )
+
+    def delete_old_segments(self) -> None:
+        """Applies retention, on every replica by itself as in Kafka."""
+        for partition in self:
+            partition.delete_old_segments()
+
+    # --- LeaderAndIsr -----------------------------------------------------------------------
+
+    async def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Errors:
+        """Each partition takes the role it is told; an error code for each."""
+        async with self._one_at_a_time:
+            errors: Errors = {}
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    tp = TopicPartition(topic.topic_name, state.partition_index)
+                    errors[tp] = await self._assume(tp, state, request)
+            return errors
+
+    async def _assume(
+        self, tp: TopicPartition, state: LeaderAndIsrPartitionState, request: LeaderAndIsrRequest
+    ) -> ErrorCode:
+        self._record("received", tp, state, request)
+        if self._config.id not in state.replicas:
+            self._record("rejected", tp, state, request, error="not a replica of this partition")
+            return ErrorCode.unknown_topic_or_partition
+        partition = self._partitions.get(tp) or await self._host(tp)
+        try:
+            self._take_role(partition, state)
+        except (StaleEpoch, ValueError) as error:
+            self._record("rejected", tp, state, request, error=str(error))
+            return ErrorCode.stale_controller_epoch
+        self._record("completed", tp, state, request)
+        return ErrorCode.none
+
+    def _take_role(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
+        epoch_before = partition.replica.leader_epoch
+        partition.step(
+            LeaderAndIsr(
+                controller_epoch=state.controller_epoch,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=state.isr,
+                replicas=state.replicas,
+                zk_version=state.zk_version,
+                now=self._surroundings.clock.now(),
+            )
+        )
+        if partition.replica.leader_epoch == epoch_before:
+            return
+        if partition.replica.role is Role.FOLLOWER:
+            self._fetchers.follow(partition)
+        else:
+            self._fetchers.unfollow(partition.tp)
+        self._surroundings.purgatory.wake(partition.tp)
+
+    async def _host(self, tp: TopicPartition) -> Partition:
+        config = await self._topics.load(tp.topic)
+        log = self._logs.create(tp)
+        replica = Replica(
+            self._config.id,
+            ReplicaConfig(
+                min_insync_replicas=config.min_insync_replicas,
+                replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+                replica_lag_max_messages=self._config.replica_lag_max_messages,
+                truncation=self._config.truncation,
+            ),
+            LogState(
+                log_start_offset=Offset(log.log_start_offset),
+                log_end_offset=Offset(log.log_end_offset),
+                high_watermark=Offset(self._logs.high_watermark(tp)),
+                epochs=log.epochs.entries,
+            ),
+        )
+        partition = Partition(tp, replica, log, config, self._surroundings)
+        self._partitions[tp] = partition
+        return partition
+
+    def _record(
+        self,
+        event: str,
+        tp: TopicPartition,
+        state: LeaderAndIsrPartitionState,
+        request: LeaderAndIsrRequest,
+        error: str | None = None,
+    ) -> None:
+        self._state_changes.record(
+            event,
+            "LeaderAndIsr",
+            tp,
+            controller=request.controller_id,
+            controller_epoch=request.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            error=error,
+        )
+
+    # --- StopReplica ------------------------------------------------------------------------
+
+    async def stop(self, request: StopReplicaRequest) -> Errors:
+        """Stops following, and deletes where told so; an error code for each partition."""
+        async with self._one_at_a_time:
+            return {
+                tp: self._stop(tp, state, request)
+                for topic in request.topic_states
+                for state in topic.partition_states
+                for tp in [TopicPartition(topic.topic_name, state.partition_index)]
+            }
+
+    def _stop(
+        self, tp: TopicPartition, state: StopReplicaPartitionState, request: StopReplicaRequest
+    ) -> ErrorCode:
+        partition = self._partitions.get(tp)
+        current = partition.replica.leader_epoch if partition else -1
+        stale = LEADER_DURING_DELETE != state.leader_epoch < current and state.leader_epoch != -1
+        if not stale:
+            self._fetchers.unfollow(tp)
+            if state.delete_partition:
+                self._delete(tp)
+        self._state_changes.record(
+            "rejected" if stale else "completed",
+            "StopReplica",
+            tp,
+            controller=request.controller_id,
+            controller_epoch=request.controller_epoch,
+            leader_epoch=state.leader_epoch,
+        )
+        return ErrorCode.fenced_leader_epoch if stale else ErrorCode.none
+
+    def _delete(self, tp: TopicPartition) -> None:
+        partition = self._partitions.pop(tp, None)
+        if partition is not None:
+            partition.refuse_all(ErrorCode.unknown_topic_or_partition)
+            self._surroundings.purgatory.wake(tp)
+        self._logs.delete(tp)

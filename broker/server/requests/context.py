@@ -1,0 +1,32 @@
+"""What request handlers work with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.config import BrokerConfig
+from broker.server.clock import Clock
+from broker.server.control_fence import ControlFence
+from broker.server.controller import ControllerRuntime
+from broker.server.metadata_cache import MetadataCache
+from broker.server.purgatory import Purgatory
+from broker.server.replica_manager import ReplicaManager
+from broker.server.topics import Topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The parts of the broker, each of which owns its own state.
+
+    ``served`` is the table of APIs as ApiVersions shows it: versions by API key.
+    """
+
+    config: BrokerConfig
+    cluster_id: str
+    clock: Clock
+    fence: ControlFence
+    replicas: ReplicaManager
+    metadata: MetadataCache
+    purgatory: Purgatory
+    topics: Topics
+    controller: ControllerRuntime
+    served: Mapping[int, range]

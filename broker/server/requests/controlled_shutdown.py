@@ -1,0 +1,21 @@
+"""ControlledShutdown (api 7), version 3, from a broker that wants to stop.
+
+Behaviour: the controller moves the broker's leaderships to other replicas and answers with the
+partitions that stay; elsewhere NOT_CONTROLLER.
+"""
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.context import Context
+from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+
+
+async def handle(
+    request: ControlledShutdownRequest, context: Context
+) -> ControlledShutdownResponse:
+    """Answers when the new leaders are chosen."""
+    if not context.controller.active:
+        return ControlledShutdownResponse(
+            error_code=ErrorCode.not_controller, remaining_partitions=()
+        )
+    return await context.controller.controlled_shutdown(request)

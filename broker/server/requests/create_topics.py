@@ -1,0 +1,77 @@
+"""CreateTopics (api 19), versions 2 to 4.
+
+Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. Names, counts,
+assignments and settings are validated; then the topic is written to ZooKeeper and the answer
+waits, up to ``timeout``, until this broker sees a leader of every partition.
+Not modelled: policies, quotas.
+
+v4 default counts (-1).
+"""
+
+import asyncio
+from typing import Any
+
+from kio.schema.create_topics.v4.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.server.topics import Refused, TopicSpec
+from broker.types import BrokerId
+
+
+async def handle(request: CreateTopicsRequest, context: Context) -> Any:
+    """Answers when the topics are led, or with REQUEST_TIMED_OUT."""
+    answer = Answer.to(request)
+    names = [topic.name for topic in request.topics]
+    results = await asyncio.gather(
+        *(_create(topic, names, request, context) for topic in request.topics)
+    )
+    return answer(
+        "CreateTopicsResponse",
+        throttle_time=NO_THROTTLE,
+        topics=tuple(
+            answer(
+                "CreatableTopicResult",
+                name=topic.name,
+                error_code=result.error,
+                error_message=str(result) or None,
+            )
+            for topic, result in zip(request.topics, results, strict=True)
+        ),
+    )
+
+
+async def _create(
+    topic: CreatableTopic, names: list[Any], request: CreateTopicsRequest, context: Context
+) -> Refused:
+    try:
+        if not context.controller.active:
+            raise Refused(ErrorCode.not_controller, "This is not the controller.")
+        if names.count(topic.name) > 1:
+            raise Refused(ErrorCode.invalid_request, f"{topic.name} is named more than once.")
+        spec = _spec(topic)
+        if request.validate_only:
+            context.topics.validate(spec)
+        else:
+            partitions = await context.topics.create(spec)
+            timeout_s = request.timeout.total_seconds()
+            await context.topics.wait_until_led(spec.name, partitions, timeout_s)
+    except Refused as refused:
+        return refused
+    return Refused(ErrorCode.none, "")
+
+
+def _spec(topic: CreatableTopic) -> TopicSpec:
+    return TopicSpec(
+        name=topic.name,
+        partitions=None if topic.num_partitions == -1 else int(topic.num_partitions),
+        replication_factor=None
+        if topic.replication_factor == -1
+        else int(topic.replication_factor),
+        assignment={
+            int(entry.partition_index): tuple(BrokerId(broker) for broker in entry.broker_ids)
+            for entry in topic.assignments
+        },
+        config={entry.name: entry.value or "" for entry in topic.configs},
+    )

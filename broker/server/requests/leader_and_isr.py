@@ -1,0 +1,41 @@
+"""LeaderAndIsr (api 4), version 5, from the controller.
+
+Behaviour: refused from a stale controller and for a previous registration of this broker; else
+each partition becomes leader or follower, see :class:`broker.server.replica_manager`.
+Not modelled: finding stray partitions in a full request (KIP-516).
+"""
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.context import Context
+from broker.types import TopicPartition
+from broker.wire.interbroker import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+
+
+async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse:
+    """Answers when every partition has taken its role."""
+    error = context.fence.admit(request)
+    if error is not ErrorCode.none:
+        return LeaderAndIsrResponse(error_code=error, topics=())
+    errors = await context.replicas.become_leader_or_follower(request)
+    return LeaderAndIsrResponse(
+        error_code=ErrorCode.none,
+        topics=tuple(
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=tuple(
+                    LeaderAndIsrPartitionError(
+                        partition_index=state.partition_index,
+                        error_code=errors[TopicPartition(topic.topic_name, state.partition_index)],
+                    )
+                    for state in topic.partition_states
+                ),
+            )
+            for topic in request.topic_states
+        ),
+    )

@@ -1,0 +1,126 @@
+"""Produce (api 0), versions 3 to 9.
+
+Behaviour: one record batch of magic 2 per partition; its CRC is checked, its records are not
+looked at. acks=0 gets no response, and an error with acks=0 closes the connection, so that the
+client notices. acks=-1 waits in the replica until the ISR has the batch or ``timeout`` is over.
+Not modelled: transactions, the check of sequence numbers, LogAppendTime, quotas.
+
+v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
+
+from broker.server.connections import CloseConnection
+from broker.server.partition import Partition, Produced
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.types import Offset, TopicPartition
+from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
+
+MILLISECOND = timedelta(milliseconds=1)
+NO_OFFSET = Offset(-1)
+
+Outcome = Produced | asyncio.Future[Produced]
+
+
+def handle(request: ProduceRequest, context: Context) -> Any | Awaitable[Any]:
+    """Appends; answers at once, or later when acks=-1 has to wait."""
+    outcomes = [
+        _produce(TopicPartition(topic.name, partition.index), partition, request, context)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    ]
+    if all(isinstance(outcome, Produced) for outcome in outcomes):
+        return _respond(request, [o for o in outcomes if isinstance(o, Produced)], context)
+    return _respond_later(request, outcomes, context)
+
+
+def _produce(
+    tp: TopicPartition, data: PartitionProduceData, request: ProduceRequest, context: Context
+) -> Outcome:
+    partition = context.replicas.hosted(tp)
+    if not isinstance(partition, Partition):
+        return _failed(partition)
+    if request.acks not in (-1, 0, 1):
+        return _failed(ErrorCode.invalid_required_acks)
+    batches = _validated(data.records, partition.config.max_message_bytes)
+    if isinstance(batches, ErrorCode):
+        return _failed(batches)
+    timeout_ms = request.timeout // MILLISECOND
+    future = partition.produce(batches, request.acks, timeout_ms)
+    return future.result() if future.done() else future
+
+
+def _validated(
+    records: bytes | None, max_message_bytes: int
+) -> tuple[RecordBatch, ...] | ErrorCode:
+    try:
+        batches = parse_batches(records or b"")
+    except CorruptBatch:
+        return ErrorCode.corrupt_message
+    if len(batches) != 1:
+        return ErrorCode.invalid_record
+    if batches[0].size > max_message_bytes:
+        return ErrorCode.message_too_large
+    return batches
+
+
+def _failed(error: ErrorCode) -> Produced:
+    return Produced(error, NO_OFFSET)
+
+
+async def _respond_later(
+    request: ProduceRequest, outcomes: Sequence[Outcome], context: Context
+) -> Any:
+    produced = [o if isinstance(o, Produced) else await o for o in outcomes]
+    return _respond(request, produced, context)
+
+
+def _respond(request: ProduceRequest, outcomes: Sequence[Produced], context: Context) -> Any:
+    if request.acks == 0:
+        return _respond_to_acks_0(outcomes)
+    answer = Answer.to(request)
+    remaining = iter(outcomes)
+    return answer(
+        "ProduceResponse",
+        responses=tuple(
+            answer(
+                "TopicProduceResponse",
+                name=topic.name,
+                partition_responses=tuple(
+                    _partition_response(answer, topic.name, data.index, next(remaining), context)
+                    for data in topic.partition_data
+                ),
+            )
+            for topic in request.topic_data
+        ),
+        throttle_time=NO_THROTTLE,
+    )
+
+
+def _respond_to_acks_0(outcomes: Sequence[Produced]) -> None:
+    errors = {outcome.error for outcome in outcomes} - {ErrorCode.none}
+    if errors:
+        names = ", ".join(sorted(error.name for error in errors))
+        raise CloseConnection(f"produce request with acks=0 failed: {names}")
+
+
+def _partition_response(
+    answer: Answer, topic: str, index: int, outcome: Produced, context: Context
+) -> Any:
+    partition = context.replicas.hosted(TopicPartition(topic, index))
+    return answer(
+        "PartitionProduceResponse",
+        index=index,
+        error_code=outcome.error,
+        base_offset=outcome.base_offset,
+        log_append_time=None,
+        log_start_offset=partition.log.log_start_offset if isinstance(partition, Partition) else -1,
+        record_errors=(),
+    )

@@ -1,0 +1,31 @@
+"""StopReplica (api 5), version 3, from the controller.
+
+Behaviour: refused from a stale controller and for a previous registration of this broker; else
+the replicas stop fetching and serving, and their logs go where ``delete_partition`` says so.
+"""
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.context import Context
+from broker.wire.interbroker import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+
+
+async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
+    """Answers when the replicas are stopped."""
+    error = context.fence.admit(request)
+    if error is not ErrorCode.none:
+        return StopReplicaResponse(error_code=error, partition_errors=())
+    errors = await context.replicas.stop(request)
+    return StopReplicaResponse(
+        error_code=ErrorCode.none,
+        partition_errors=tuple(
+            StopReplicaPartitionError(
+                topic_name=tp.topic, partition_index=tp.partition, error_code=code
+            )
+            for tp, code in errors.items()
+        ),
+    )

@@ -1,0 +1,18 @@
+"""UpdateMetadata (api 6), version 7, from the controller.
+
+Behaviour: refused from a stale controller and for a previous registration of this broker; else it
+becomes what Metadata requests are answered from.
+"""
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.context import Context
+from broker.wire.interbroker import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+def handle(request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
+    """Answers at once."""
+    error = context.fence.admit(request)
+    if error is ErrorCode.none:
+        context.metadata.update(request)
+    return UpdateMetadataResponse(error_code=error)

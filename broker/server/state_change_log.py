@@ -1,0 +1,45 @@
+"""Kafka's ``state.change.logger``, one JSON object per line.
+
+The whole life of a state change can be followed in it: who asked whom, in which epochs, when it
+was received and when it was completed (the lifecycle of the replication design V2, seed 001).
+"""
+
+import json
+import logging
+
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+
+logger = logging.getLogger("state.change.logger")
+
+
+class StateChangeLog:
+    """Writes what happens to replicas of one broker."""
+
+    def __init__(self, broker: BrokerId) -> None:
+        self._broker = broker
+
+    def record(
+        self,
+        event: str,
+        change: str,
+        partition: TopicPartition,
+        *,
+        controller: BrokerId,
+        controller_epoch: ControllerEpoch,
+        leader: BrokerId | None = None,
+        leader_epoch: LeaderEpoch | None = None,
+        error: str | None = None,
+    ) -> None:
+        """One line: ``event`` is received, completed or rejected; ``change`` says of what."""
+        line = {
+            "event": event,
+            "change": change,
+            "broker": self._broker,
+            "partition": str(partition),
+            "controller": controller,
+            "controller_epoch": controller_epoch,
+            "leader": leader,
+            "leader_epoch": leader_epoch,
+            "error": error,
+        }
+        logger.info(json.dumps({key: value for key, value in line.items() if value is not None}))
