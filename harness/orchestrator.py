@@ -35,20 +35,22 @@ class Outcome(Enum):
 
 def carry_out(run: Run, steps: Sequence[Step] = STEPS) -> bool:
     """Carry out ``steps`` one after the other and close the history; False after Ctrl-C."""
-    done: set[str] = set()
     began = run.clock.monotonic()
     interrupted = False
     try:
         for step in steps:
-            if (step.needs and step.needs not in done) or (interrupted and not step.cleans_up):
+            if _senseless(run, step) or (interrupted and not step.cleans_up):
                 continue
             outcome = _Attempt(run, step, began).outcome()
-            if outcome is Outcome.ENDED:
-                done.add(step.name)
+            run.ended_well[step.name] = outcome is Outcome.ENDED
             interrupted |= outcome is Outcome.INTERRUPTED
     finally:
         run.recorder.close()
     return not interrupted
+
+
+def _senseless(run: Run, step: Step) -> bool:
+    return step.needs is not None and not run.ended_well.get(step.needs)
 
 
 class _Attempt:
@@ -65,6 +67,7 @@ class _Attempt:
     def outcome(self) -> Outcome:
         """Carry the step out, and record how it began and ended."""
         self._run.recorder.phase(self._step.name, "start")
+        self._tick()
         self._run.progress.phase(self._step.name)
         try:
             self._watch()
@@ -107,13 +110,17 @@ class _Attempt:
 
     def _tick(self) -> None:
         elapsed_s = self._run.clock.monotonic() - self._began
-        planned_s = duration_ms(self._run.campaign, tuple(self._run.plan)) / 1000
-        left_s = max(0.0, planned_s + _AROUND_THE_SCHEDULE_S - elapsed_s)
         counts = [producer.counts() for producer in tuple(self._run.producers)]
         acked = sum(count.get("acked", 0) for count in counts)
-        self._run.progress.tick(elapsed_s, left_s, acked)
+        self._run.progress.tick(elapsed_s, self._left_s(elapsed_s), acked)
         if self._step.sending:
             self._report_dead_producers()
+
+    def _left_s(self, elapsed_s: float) -> float | None:
+        if not all(self._run.ended_well.values()):
+            return None
+        planned_s = duration_ms(self._run.campaign, tuple(self._run.plan)) / 1000
+        return max(0.0, planned_s + _AROUND_THE_SCHEDULE_S - elapsed_s)
 
     def _report_dead_producers(self) -> None:
         for producer in [one for one in self._run.producers if not one.alive()]:
@@ -125,6 +132,9 @@ class _Attempt:
 
 
 def _in_words(error: Exception) -> str:
+    """One line; ``logs/harness.log`` has everything."""
     if isinstance(error, Cancelled):
         return "cancelled"
-    return str(error) if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    words = " ... ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
+    return words if isinstance(error, TimeoutError) else f"{type(error).__name__}: {words}"

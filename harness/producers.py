@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 
+from confluent_kafka import KafkaException, Producer
+
 from workloads.configuration import producer_properties
 from workloads.interface import Cell
-from workloads.spec import ProducerSpec
+from workloads.payload import Encoder
+from workloads.spec import ProducerSpec, SpecificationError
 
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _IN_FLIGHT_ALIAS = "max.in.flight"
@@ -35,6 +38,22 @@ def properties(cell: Cell) -> Properties:
         }
     )
     return producer_properties(specification)
+
+
+def try_out(cell: Cell, record_bytes: int) -> None:
+    """Make the cell's producer, connected to nowhere, and the smallest of its records.
+
+    Raises workloads.spec.SpecificationError with librdkafka's reason, or ours.
+    """
+    config = {**properties(cell), "log_level": 0}
+    del config["bootstrap.servers"]
+    try:
+        Producer(config)
+        Encoder(cell.name, 0, record_bytes)
+    except KafkaException as refusal:
+        raise SpecificationError(refusal.args[0].str()) from None
+    except (TypeError, ValueError) as refusal:
+        raise SpecificationError(str(refusal)) from None
 
 
 def message_timeout_ms(cell: Cell) -> int:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from confluent_kafka import KafkaException, Producer
 from pydantic import ValidationError
 
 import workloads
@@ -154,19 +153,18 @@ def _cell_problems(campaign: Campaign) -> Iterator[Problem]:
                     f"{floor} is above the replication factor {factor}: no acks=all can succeed"
                 )
                 yield Problem(field="cells.min.insync.replicas", reason=reason)
-    yield from _producer_problems(expand(campaign.cells))
+    yield from _producer_problems(expand(campaign.cells), campaign.workload.record_bytes)
 
 
-def _producer_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
+def _producer_problems(cells: Sequence[Cell], record_bytes: int) -> Iterator[Problem]:
     refused: dict[str, list[str]] = {}
     for cell in cells:
         try:
-            Producer(dict(producers.properties(cell)))
-        except (KafkaException, SpecificationError, TypeError) as refusal:
-            reason = refusal.args[0].str() if isinstance(refusal, KafkaException) else str(refusal)
-            refused.setdefault(reason, []).append(cell.name)
+            producers.try_out(cell, record_bytes)
+        except SpecificationError as refusal:
+            refused.setdefault(str(refusal), []).append(cell.name)
     for reason, names in refused.items():
-        yield Problem(field="cells.producer", reason=f"{reason} (in {', '.join(names)})")
+        yield Problem(field="cells", reason=f"{reason} (in {', '.join(names)})")
 
 
 def _fault_problems(campaign: Campaign) -> Iterator[Problem]:

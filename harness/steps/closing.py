@@ -39,8 +39,8 @@ def final_read(run: Run, deadline: Deadline) -> None:
 
 
 def collect(run: Run, deadline: Deadline) -> None:
-    """Fetch every replica's raw log and every process's output."""
-    for broker in run.system.brokers:
+    """Fetch every replica's raw log, if there ever was one, and every process's output."""
+    for broker in run.system.brokers if run.ended_well.get("deploy") else ():
         deadline.check()
         source = run.system.replica_directories(broker)
         _fetch(run, broker.node, source, f"replicas/{broker.name}")

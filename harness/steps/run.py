@@ -35,6 +35,7 @@ class Run:
         directory: ``runs/<number>`` of the results.
         producers: Filled by the step ``workload``, emptied by ``flush``.
         findings: What a reader must know, one sentence each.
+        ended_well: By name, of every step that was tried, whether it ended well.
     """
 
     campaign: Campaign
@@ -53,6 +54,7 @@ class Run:
     ledger: Ledger
     producers: list[ClientProcess] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
+    ended_well: dict[str, bool] = field(default_factory=dict)
 
     @property
     def history(self) -> Path:

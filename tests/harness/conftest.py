@@ -1,0 +1,143 @@
+"""What the harness's tests share: a campaign to vary, a run over a cluster in memory."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from memory_cluster import Memory, memory_cluster
+
+from harness.campaign import Campaign
+from harness.cells import expand
+from harness.recorder import Recorder
+from harness.schedule import plan
+from harness.steps.run import Run
+from harness.timings import CampaignTimings
+from harness.validation import load
+from nemesis import FAULTS
+from nemesis.ledger import Ledger
+from workloads import WORKLOADS
+
+CAMPAIGN = """
+name: small
+cluster:
+  brokers: 3
+  properties: {zookeeper.session.timeout.ms: 2000}
+cells:
+  acks: [0, 1, all]
+  min.insync.replicas: [1, 2]
+  replication.factor: 3
+  partitions: 3
+workload: {rate: 100, record.bytes: 100}
+faults:
+  - {fault: kill, target: "leader(acks-1-minisr-1, any)", hold: 3s}
+  - {fault: pause, target: zookeeper, hold: [3s, 5s]}
+"""
+
+Vary = Callable[[Mapping[str, object]], Path]
+
+
+@pytest.fixture
+def campaign_file(tmp_path: Path) -> Vary:
+    """Writes the campaign with some fields replaced: ``{"cluster.brokers": 2}``; a path's dots
+    that belong to a key are written as ``~``."""
+
+    def write(changes: Mapping[str, object]) -> Path:
+        document = yaml.safe_load(CAMPAIGN)
+        for path, value in changes.items():
+            *parents, last = [_key(part) for part in path.split(".")]
+            section = document
+            for parent in parents:
+                section = section[parent]
+            section[last] = value
+        file = tmp_path / "campaign.yaml"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return file
+
+    return write
+
+
+def _key(part: str) -> str | int:
+    return int(part) if part.isdigit() else part.replace("~", ".")
+
+
+@pytest.fixture
+def campaign(campaign_file: Vary) -> Campaign:
+    return load(campaign_file({}))
+
+
+class SteppingClock:
+    """Time passes when one waits, and not otherwise."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def time_ns(self) -> int:
+        return int(self.now * 1e9)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.now += seconds
+        return event.is_set()
+
+
+@dataclass
+class Told:
+    """A display that remembers."""
+
+    phases: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def phase(self, name: str) -> None:
+        self.phases.append(name)
+
+    def fault(self, on: str | None, said: str) -> None:  # noqa: ARG002
+        self.said.append(said)
+
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+class NobodyWatching:
+    """An observer that sees nothing change."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return memory_cluster()
+
+
+@pytest.fixture
+def run(campaign: Campaign, memory: Memory, tmp_path: Path) -> Run:
+    """A run over the cluster in memory, whose clock steps."""
+    cells = expand(campaign.cells)
+    memory.system.topics = {cell.topic: cell.partitions for cell in cells}
+    clock = SteppingClock()
+    timings = CampaignTimings(campaign.cluster)
+    holds = {name: fault.hold_ms_min(timings) for name, fault in FAULTS.items()}
+    return Run(
+        campaign=campaign,
+        number=1,
+        directory=tmp_path,
+        backend=memory.backend,
+        system=memory.system,
+        observer=NobodyWatching(),
+        workload=WORKLOADS["produce"],
+        client_node=memory.cluster.clients[0],
+        cells=cells,
+        plan=plan(campaign, 7, holds),
+        recorder=Recorder(tmp_path / "history", clock),
+        progress=Told(),
+        clock=clock,
+        ledger=Ledger(tmp_path / "ledger.jsonl"),
+    )

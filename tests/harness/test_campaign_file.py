@@ -1,0 +1,140 @@
+"""Every way to write a campaign wrong is refused, with file, field and reason, before anything
+is started."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.campaign import Campaign
+from harness.cli import cli
+from harness.validation import CampaignRefused, check, check_capabilities, load
+from infra.interface import Capability
+
+ROOT = Path(__file__).parent.parent.parent
+
+REFUSALS = [
+    ({"runz": 2}, "runz", "unknown key"),
+    ({"cluster.broker": 3}, "cluster.broker", "unknown key"),
+    ({"name": "Not Nice"}, "name", "pattern"),
+    ({"runs": "two"}, "runs", "valid integer, not 'two'"),
+    ({"runs": True}, "runs", "valid integer"),
+    ({"runs": 0}, "runs", "greater than or equal to 1"),
+    ({"cluster.brokers": 2}, "cells.replication.factor", "3 replicas need as many brokers"),
+    (
+        {"cells.min~insync~replicas": 4},
+        "cells.min.insync.replicas",
+        "4 is above the replication factor 3",
+    ),
+    ({"cells.acks": [2]}, "cells.acks", "0, 1 or all"),
+    ({"cells.acks": True}, "cells.acks", "0, 1 or all"),
+    ({"cells.acks": []}, "cells.acks", "at least 1 item"),
+    ({"cells.topic": {"min.insync.replicas": 1}}, "cells.topic.min.insync.replicas", "belongs to"),
+    ({"cells.producer": {"linger.mss": 1}}, "cells", "linger.mss"),
+    ({"cells.producer": {"acks": 1}}, "cells", "may not set acks"),
+    ({"cells.producer": {"enable.idempotence": True}}, "cells", "acks-0.minisr-1"),
+    ({"workload.kind": "consume"}, "workload.kind", "unknown workload 'consume'; known: produce"),
+    ({"workload.rate": 0}, "workload.rate", "greater than 0"),
+    ({"workload.record~bytes": 10}, "cells", "record_bytes is 10"),
+    ({"cluster.backend": "moon"}, "cluster.backend", "unknown backend 'moon'; known: local"),
+    ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
+    ({"cluster.properties": {"broker.id": 7}}, "cluster.properties.broker.id", "by the harness"),
+    (
+        {"cluster.properties": {"zookeeper.session.timeout.ms": "soon"}},
+        "cluster.properties",
+        "number of milliseconds, not 'soon'",
+    ),
+    ({"faults.0.fault": "meteor"}, "faults[0].fault", "unknown fault 'meteor'; known: kill"),
+    ({"faults.1.target": "everyone"}, "faults[1].target", "'everyone' is not a target"),
+    ({"faults.0.target": "leader"}, "faults[0].target", "leader needs a partition"),
+    ({"faults.0.target": "leader(orders, 0)"}, "faults[0].target", "no cell has the topic"),
+    (
+        {"faults.0.target": "leader(acks-1-minisr-1, 3)"},
+        "faults[0].target",
+        "has the partitions 0 to 2",
+    ),
+    ({"faults.0.hold": "2s"}, "faults[0].hold", "2s is shorter than the 3s that kill needs"),
+    ({"faults.0.hold": 5}, "faults[0].hold", "needs a number and a unit"),
+    ({"faults.0.hold": ["5s", "4s"]}, "faults[0].hold", "the shortest time comes first"),
+    ({"schedule": {"order": "random"}}, "schedule.order", "'shuffled' or 'listed'"),
+    ({"schedule": {"gap": ["1s", "2s", "3s"]}}, "schedule.gap", "[shortest, longest]"),
+    ({"evidence": {"acked.min": -1}}, "evidence.acked.min", "greater than or equal to 1"),
+]
+
+
+def run(arguments: list[str], directory: Path) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--out", str(directory / "out")])
+
+
+@pytest.mark.parametrize(("changes", "field", "reason"), REFUSALS)
+def test_refused(
+    campaign_file, tmp_path: Path, changes: Mapping[str, object], field: str, reason: str
+) -> None:
+    file = campaign_file(changes)
+    result = run(["run", str(file)], tmp_path)
+    assert result.exit_code == 2, result.output
+    assert f"{file}: {field}" in result.stderr
+    assert reason in result.stderr
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_problems_are_told_at_once(campaign_file, tmp_path: Path) -> None:
+    wrong = {"cluster.brokers": 2, "workload.kind": "x", "faults.0.fault": "y"}
+    stderr = run(["run", str(campaign_file(wrong))], tmp_path).stderr
+    assert len(re.findall(r"campaign\.yaml: (cells|workload|faults)", stderr)) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("name: [", "not YAML"),
+        ("name: a\nname: b\n", "the key 'name' is given twice"),
+        ("- 1\n", "file:"),
+        ("", "file:"),
+        ("name: a\n", "cells: Field required"),
+    ],
+)
+def test_what_is_no_campaign_at_all(tmp_path: Path, content: str, reason: str) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(content)
+    result = run(["run", str(file)], tmp_path)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    result = run(["run", str(tmp_path / "none.yaml")], tmp_path)
+    assert result.exit_code == 2
+    assert "cannot be read" in result.stderr
+
+
+def test_a_results_directory_in_use(campaign_file, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    result = run(["run", str(campaign_file({}))], tmp_path)
+    assert result.exit_code == 2
+    assert "not an empty directory" in result.stderr
+
+
+def test_a_fault_beyond_the_backends_powers_is_named(campaign: Campaign) -> None:
+    with pytest.raises(CampaignRefused) as refused:
+        check_capabilities(campaign, Path("c.yaml"), frozenset({Capability.CUT_LINKS}))
+    message = str(refused.value)
+    assert "faults[0].fault: kill needs signals, which the backend local" in message
+    assert "faults[1].fault: pause needs signals" in message
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "campaigns").glob("*.yaml")), ids=lambda p: p.name)
+def test_the_campaigns_that_ship_are_right(path: Path) -> None:
+    check(load(path), path)
+
+
+def test_the_resolved_file_reads_back(campaign: Campaign, tmp_path: Path) -> None:
+    resolved = campaign.resolved(seed=42, backend=None, system=None)
+    file = tmp_path / "resolved.yaml"
+    file.write_text(resolved.to_yaml())
+    assert load(file) == resolved
+    assert load(file).seed == 42

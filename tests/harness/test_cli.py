@@ -1,0 +1,119 @@
+"""The command line teaches, and fails without a traceback."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from harness.campaign import Campaign
+from harness.cli import cli
+from harness.progress import HEARTBEAT_S, PlainProgress, progress
+from harness.results import create, existing, infrastructure_failed
+from history.writer import TableWriter
+
+COMMANDS = ("doctor", "run", "check", "report", "cluster", "clean", "faults", "workloads")
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_help_lists_every_command_with_examples() -> None:
+    told = invoke("--help").output
+    for command in (*COMMANDS, "checkers"):
+        assert f"  {command}" in told
+    assert "ackproof run campaigns/quick.yaml" in told
+    assert "Exit status: 0" in told
+    assert "carry-out" not in told
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert result.output.startswith("Usage:")
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status"])
+def test_cluster_commands(command: str) -> None:
+    assert invoke("cluster", command, "--help").exit_code == 0
+
+
+def test_catalogues() -> None:
+    faults = invoke("faults").output
+    for word in ("kill", "isolate", "pause", "cut-links", "leader(topic, partition)", "zookeeper"):
+        assert word in faults
+    assert "produce" in invoke("workloads").output
+    assert "duplicated" in invoke("checkers").output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runn",),
+        ("run",),
+        ("run", "x.yaml", "--seed", "-1"),
+        ("run", "x.yaml", "--backend", "moon"),
+        ("cluster", "up", "--brokers", "0"),
+        ("cluster", "up", "--property", "nothing"),
+        ("cluster", "up", "--property", "zookeeper.session.timeout.ms=soon"),
+    ],
+)
+def test_bad_usage(arguments: tuple[str, ...]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", ["check", "report"])
+def test_no_results_there(command: str, tmp_path: Path) -> None:
+    result = invoke(command, str(tmp_path))
+    assert result.exit_code == 2
+    assert "holds no results of a campaign" in result.stderr
+
+
+def test_report_before_check(campaign: Campaign, tmp_path: Path) -> None:
+    directory = create(campaign, 0, tmp_path / "out")
+    result = invoke("report", str(directory))
+    assert result.exit_code == 2
+    assert "is not checked yet" in result.stderr
+
+
+def test_results_are_named_after_campaign_and_time(
+    campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = create(campaign, 1_900_000_000 * 10**9, None)
+    second = create(campaign, 1_900_000_000 * 10**9, None)
+    assert first.name == "small-20300317T174640Z"
+    assert second.name == "small-20300317T174640Z-2"
+    assert existing(tmp_path / "results" / "latest") == second
+
+
+def test_a_run_without_its_end_is_a_failure_of_the_infrastructure(tmp_path: Path) -> None:
+    assert infrastructure_failed(tmp_path)
+    writer = TableWriter(tmp_path / "runs" / "1" / "history", "phases", "harness")
+    writer.write(phase="deploy", event="start", time=1)
+    assert infrastructure_failed(tmp_path)
+    writer.write(phase="recover", event="failed", time=2, detail="did not recover")
+    writer.write(phase="teardown", event="end", time=2)
+    assert not infrastructure_failed(tmp_path)
+    writer.write(phase="collect", event="failed", time=3)
+    assert infrastructure_failed(tmp_path)
+
+
+def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture[str]) -> None:
+    display = progress(Console(width=120), "quick")
+    assert isinstance(display, PlainProgress)
+    with display:
+        display.phase("faults")
+        for second in range(1, 2 * int(HEARTBEAT_S) + 1):
+            display.tick(float(second), 90.0 - second, 1000 * second)
+        display.fault("kill#1 injected", "kill#1 injected")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert "faults" in lines[0]
+    assert "10,000 acked, 1,000/s" in lines[1]
+    assert "about 70 s left" in lines[2]
+    assert "kill#1 injected" in lines[3]
