@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from broker.log.index import CorruptIndex
@@ -28,7 +29,7 @@ def load_segments(
     bases = sorted(int(path.stem) for path in directory.glob(f"*{LOG_SUFFIX}"))
     segments: list[Segment] = []
     try:
-        for base_offset, next_base in zip(bases, [*bases[1:], None], strict=True):
+        for base_offset, next_base in zip_longest(bases, bases[1:]):
             segment = Segment(directory, base_offset, index_interval_bytes)
             segments.append(segment)
             reaches_above = next_base is None or next_base > (recover_from or 0)
