@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import history.writer
 from history.errors import DamagedFiles, HistoryError, WriteFailed
 from history.reader import decoded_schema, files, partitions, read, read_files
 from history.schema import TABLES
-from history.writer import PartitionedWriter, TableWriter
+from history.writer import MERGED_ROW_GROUP, PartitionedWriter, TableWriter
 
 PHASE = ("deploy", "start", 1, None)
 
@@ -120,22 +119,18 @@ def test_closing_twice_is_closing_once_and_no_rows_make_no_file(tmp_path: Path) 
         writer.write(phase="deploy", event="start", time=1)
 
 
-def test_merged_files_have_row_groups_of_a_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history.writer, "MERGED_ROW_GROUP", 10)
-    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0), rows_max=4)
-    for sequence in range(30):
-        writer.append(send(sequence))
+def test_small_parts_become_large_row_groups(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "w", rows_max=200_000)
+    for number in range(2 * MERGED_ROW_GROUP):
+        writer.append(("deploy", "start", number, None))
     writer.close()
-    (path,) = files(tmp_path, "sends")
-    groups = pq.ParquetFile(path)
-    assert [groups.metadata.row_group(i).num_rows for i in range(groups.num_row_groups)] == [
-        12,
-        12,
-        6,
+    (path,) = files(tmp_path, "phases")
+    metadata = pq.ParquetFile(path).metadata
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
+        600_000,
+        400_000,
     ]
-    assert sequences(tmp_path) == list(range(30))
+    assert read(tmp_path, "phases").column("time").to_pylist() == list(range(1_000_000))
 
 
 @contextmanager

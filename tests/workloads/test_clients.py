@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from history.reader import files, read
+from infra.waiting import wait_until
 from workloads.payload import Identity
 
 pytestmark = pytest.mark.integration
@@ -57,12 +58,14 @@ def final_read(mock_cluster, client) -> Callable:
     return start
 
 
-def wait_until(condition: Callable[[], bool], process, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
+def wait_for(process, condition: Callable[[], bool]) -> None:
+    """Wait for ``condition`` while the process lives."""
+
+    def holds() -> bool:
         assert process.process.poll() is None, process.log()
-        assert time.monotonic() < deadline, f"{process.figures()} {process.log()}"
-        time.sleep(0.02)
+        return condition()
+
+    wait_until(holds, 30, f"a condition of {process.figures()}")
 
 
 def sends(directory: Path) -> dict[tuple, list[dict]]:
@@ -87,7 +90,7 @@ def outcomes(directory: Path) -> Counter:
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_every_send_is_resolved_and_every_ack_is_read_back(produce, final_read, acks) -> None:
     producer = produce(acks=acks)
-    wait_until(lambda: producer.figures()["acked"] >= 1000, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
     assert producer.terminate() == 0, producer.log()
 
     recorded = sends(producer.history)
@@ -111,7 +114,7 @@ def test_every_send_is_resolved_and_every_ack_is_read_back(produce, final_read, 
 
 def test_without_acks_the_clients_word_has_no_offset(produce) -> None:
     producer = produce(acks="0")
-    wait_until(lambda: producer.figures()["acked"] >= 100, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 100)
     assert producer.terminate() == 0, producer.log()
     ok = [rows[1] for rows in sends(producer.history).values()]
     assert {(row["type"], row["offset"]) for row in ok} == {("ok", None)}
@@ -122,7 +125,7 @@ def test_a_partition_that_nobody_leads_does_not_stop_the_others(produce, mock_cl
     config = {"queue.buffering.max.messages": share * PARTITIONS, "message.timeout.ms": 3000}
     producer = produce(rate=500, producer_config=config)
     mock_cluster.lead(TOPIC, 1, -1)
-    wait_until(lambda: producer.figures()["indeterminate"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["indeterminate"] > 0)
     assert producer.terminate() == 0, producer.log()
     by_partition = defaultdict(Counter)
     for rows in sends(producer.history).values():
@@ -137,11 +140,11 @@ def test_a_partition_that_nobody_leads_does_not_stop_the_others(produce, mock_cl
 
 def test_what_is_unresolved_at_the_end_is_unknown(produce, mock_cluster) -> None:
     producer = produce(rate=100, producer_config={"message.timeout.ms": 2000})
-    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
     for broker in (1, 2, 3):
         mock_cluster.down(broker)
     sent = producer.figures()["sent"]
-    wait_until(lambda: producer.figures()["sent"] > sent, producer)
+    wait_for(producer, lambda: producer.figures()["sent"] > sent)
     started = time.monotonic()
     assert producer.terminate() == 0, producer.log()
     assert time.monotonic() - started < 2 + 2 + 3
@@ -151,11 +154,11 @@ def test_what_is_unresolved_at_the_end_is_unknown(produce, mock_cluster) -> None
 
 def test_retries_hide_broker_errors_and_lose_nothing(produce, mock_cluster) -> None:
     producer = produce(rate=300)
-    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
     mock_cluster.fail(PRODUCE, KafkaError.NOT_ENOUGH_REPLICAS, 3)
     mock_cluster.fail(PRODUCE, KafkaError.REQUEST_TIMED_OUT, 3)
     acked = producer.figures()["acked"]
-    wait_until(lambda: producer.figures()["acked"] > acked + 300, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > acked + 300)
     assert producer.terminate() == 0, producer.log()
     assert {outcome[0] for outcome in outcomes(producer.history)} == {"ok"}
 
@@ -163,16 +166,16 @@ def test_retries_hide_broker_errors_and_lose_nothing(produce, mock_cluster) -> N
 def test_a_broker_error_on_the_last_attempt_is_unknown(produce, mock_cluster) -> None:
     config = {"retries": 0}
     producer = produce(rate=300, producer_config=config)
-    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
     mock_cluster.fail(PRODUCE, KafkaError.NOT_ENOUGH_REPLICAS, 3)
-    wait_until(lambda: producer.figures()["indeterminate"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["indeterminate"] > 0)
     assert producer.terminate() == 0, producer.log()
     assert outcomes(producer.history)["info", "NOT_ENOUGH_REPLICAS"] > 0
 
 
 def test_a_record_that_the_client_refuses_has_certainly_failed(produce, final_read) -> None:
     producer = produce(rate=200, record_bytes=2000, producer_config={"message.max.bytes": 1000})
-    wait_until(lambda: producer.figures()["failed"] >= 20, producer)
+    wait_for(producer, lambda: producer.figures()["failed"] >= 20)
     assert producer.terminate() == 0, producer.log()
     assert set(outcomes(producer.history)) == {("fail", "MSG_SIZE_TOO_LARGE")}
     reader = final_read()
@@ -186,7 +189,7 @@ def test_a_full_queue_is_a_certain_failure(produce, mock_cluster) -> None:
     producer = produce(rate=200, record_bytes=500, producer_config=config)
     for partition in range(PARTITIONS):
         mock_cluster.lead(TOPIC, partition, -1)
-    wait_until(lambda: producer.figures()["failed"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["failed"] > 0)
     assert producer.terminate() == 0, producer.log()
     assert outcomes(producer.history)["fail", "_QUEUE_FULL"] > 0
 
@@ -194,7 +197,7 @@ def test_a_full_queue_is_a_certain_failure(produce, mock_cluster) -> None:
 def test_a_fatal_error_ends_the_producer_with_its_history_closed(produce, mock_cluster) -> None:
     config = {"enable.idempotence": True, "enable.gapless.guarantee": True}
     producer = produce(producer_config={**config, "message.timeout.ms": 1000}, rate=200)
-    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
     mock_cluster.fail(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING, 100)
     assert producer.process.wait(30) == 1, producer.log()
     assert "failed for good" in producer.log()
@@ -204,7 +207,7 @@ def test_a_fatal_error_ends_the_producer_with_its_history_closed(produce, mock_c
 
 def test_a_killed_producer_leaves_its_history_readable(produce) -> None:
     producer = produce()
-    wait_until(lambda: producer.figures()["acked"] >= 2000, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 2000)
     figures = producer.figures()
     producer.process.kill()
     producer.process.wait(10)
@@ -215,7 +218,7 @@ def test_a_killed_producer_leaves_its_history_readable(produce) -> None:
 
 def test_the_final_read_needs_no_coordinator(produce, final_read, mock_cluster) -> None:
     producer = produce(rate=100)
-    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
     assert producer.terminate() == 0
     mock_cluster.fail(FIND_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, 10_000)
     reader = final_read(deadline_s=15)
@@ -227,7 +230,7 @@ def test_a_partition_that_cannot_be_read_is_incomplete_and_the_others_are_not(
     produce, final_read, mock_cluster
 ) -> None:
     producer = produce(rate=300)
-    wait_until(lambda: producer.figures()["acked"] > 100, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 100)
     assert producer.terminate() == 0
     mock_cluster.lead(TOPIC, 1, -1)
     reader = final_read(deadline_s=6)
@@ -241,7 +244,7 @@ def test_a_partition_that_cannot_be_read_is_incomplete_and_the_others_are_not(
 
 def test_bounds_are_asked_again_until_they_come(produce, final_read, mock_cluster) -> None:
     producer = produce(rate=300)
-    wait_until(lambda: producer.figures()["acked"] > 100, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 100)
     assert producer.terminate() == 0
     mock_cluster.fail(LIST_OFFSETS, KafkaError.UNKNOWN, 6)
     reader = final_read()
@@ -280,7 +283,7 @@ def test_a_wrong_specification_ends_it_at_once(produce, changed, problem) -> Non
 def test_passwords_are_nowhere_but_in_the_specification(produce) -> None:
     config = {"sasl.username": "u", "sasl.password": "hunter2", "sasl.mechanisms": "PLAIN"}
     producer = produce(producer_config=config)
-    wait_until(lambda: producer.figures()["acked"] > 0, producer)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
     assert producer.terminate() == 0
     directory = producer.history.parent
     holding = [p.name for p in directory.rglob("*") if p.is_file() and b"hunter2" in p.read_bytes()]
