@@ -90,9 +90,10 @@ class LocalBackend:
             if self._closed:
                 return
             self._closed = True
+            # Links first: those of a namespace that nobody holds go by themselves, meanwhile.
+            self._router.close()
             for node in self._nodes.values():
                 node.close()
-            self._router.close()
 
     def _make(self, name: str) -> LocalNode:
         namespace = NetworkNamespace.create()

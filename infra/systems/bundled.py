@@ -1,0 +1,192 @@
+"""The bundled broker and its ZooKeeper, each server on a node of its own.
+
+Deployed like any other program, by command line and ``server.properties``. The broker's node
+holds ``server.properties`` and ``data`` (``log.dirs``).
+"""
+
+import io
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from jproperties import Properties
+from kazoo.client import KazooClient
+
+from infra.interface import Backend, ClusterView, Command, DeploymentError, Server, ViewUnavailable
+from infra.systems.server import NodeServer, stop_all
+from infra.systems.view import ViewReader, connect, disconnect
+from infra.systems.zookeeper import serves, zookeeper_server
+from infra.waiting import wait_until
+
+BROKER_PORT = 9092
+_DEFAULTS = {"zookeeper.session.timeout.ms": "18000", "replica.lag.time.max.ms": "30000"}
+"""Kafka's, for what is derived from them here."""
+_OURS = frozenset({"broker.id", "listeners", "log.dirs", "zookeeper.connect"})
+_VIEW_TIMEOUT_S = 2.0
+_ZOOKEEPER_UP_S = 60.0
+_BROKERS_UP_S = 60.0
+_STOP_GRACE_S = 15.0
+
+BrokerCommand = Callable[[PurePosixPath], Sequence[str]]
+
+
+def bundled_broker(config: PurePosixPath) -> Sequence[str]:
+    """The bundled broker's command line, given its ``server.properties``."""
+    return [sys.executable, "-P", "-m", "broker", "--config", str(config)]
+
+
+class BundledSystem:
+    """Implements ``infra.interface.System``.
+
+    Args:
+        brokers: How many; ids from 1.
+        zookeepers: How many; 1, or 3 and more for an ensemble.
+        properties: Kafka's broker properties, the same for every broker. Those that say who and
+            where a broker is (broker.id, listeners, log.dirs, zookeeper.connect) are not the
+            caller's: ValueError.
+        broker_command: Given the path of ``server.properties`` on the node, the command line.
+    """
+
+    name = "bundled"
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        brokers: int,
+        zookeepers: int = 1,
+        properties: Mapping[str, str],
+        broker_command: BrokerCommand = bundled_broker,
+    ) -> None:
+        _check(brokers, zookeepers, properties)
+        self._properties = dict(properties)
+        self._broker_command = broker_command
+        self._client: KazooClient | None = None
+        ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
+        self._zookeepers = tuple(
+            zookeeper_server(node, n, ensemble, self.zookeeper_session_timeout_ms)
+            for n, node in ensemble.items()
+        )
+        self._brokers = tuple(self._broker(backend, n) for n in range(1, brokers + 1))
+
+    @property
+    def brokers(self) -> Sequence[Server]:
+        return self._brokers
+
+    @property
+    def zookeepers(self) -> Sequence[Server]:
+        return self._zookeepers
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self._brokers)
+
+    @property
+    def zookeeper_connect(self) -> str:
+        return ",".join(zookeeper.address for zookeeper in self._zookeepers)
+
+    @property
+    def zookeeper_session_timeout_ms(self) -> int:
+        return self._number("zookeeper.session.timeout.ms")
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        return self._number("replica.lag.time.max.ms")
+
+    def deploy(self) -> None:
+        for zookeeper in self._zookeepers:
+            zookeeper.start()
+        _await_all(self._zookeepers, serves, _ZOOKEEPER_UP_S, "serves")
+        for broker in self._brokers:
+            broker.start()
+        _await_all(self._brokers, self._registered, _BROKERS_UP_S, "is in /brokers/ids")
+        _await_all(self._brokers, _listens, _BROKERS_UP_S, "accepts connections")
+
+    def view(self) -> ClusterView:
+        if self._client is None:
+            self._client = connect(self.zookeeper_connect)
+        return ViewReader(self._client, _VIEW_TIMEOUT_S).read()
+
+    def replica_directories(self, broker: Server) -> PurePosixPath:
+        return broker.node.directory / "data"
+
+    def close(self) -> None:
+        if self._client is not None:
+            disconnect(self._client)
+            self._client = None
+        stop_all(self._brokers, _STOP_GRACE_S)
+        stop_all(self._zookeepers, _STOP_GRACE_S)
+
+    def _number(self, name: str) -> int:
+        return int(self._properties.get(name, _DEFAULTS[name]))
+
+    def _broker(self, backend: Backend, broker_id: int) -> NodeServer:
+        node = backend.node(f"broker-{broker_id}")
+        config = node.directory / "server.properties"
+        own = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
+            "log.dirs": str(node.directory / "data"),
+            "zookeeper.connect": self.zookeeper_connect,
+        }
+        node.write(config, _server_properties(own | self._properties))
+        command = Command(name=node.name, argv=self._broker_command(config))
+        return NodeServer(node, broker_id, BROKER_PORT, command)
+
+    def _registered(self, broker: NodeServer) -> bool:
+        try:
+            return broker.id in self.view().brokers
+        except ViewUnavailable:
+            return False
+
+
+def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None:
+    if brokers < 0 or zookeepers < 1:
+        raise ValueError(f"{brokers} brokers and {zookeepers} ZooKeeper servers: 0, 1 or more")
+    if taken := sorted(_OURS & properties.keys()):
+        raise ValueError(f"broker properties {', '.join(taken)}: set for each broker, not by you")
+    for name in _DEFAULTS.keys() & properties.keys():
+        if not properties[name].isdecimal():
+            raise ValueError(f"broker property {name}={properties[name]!r}: not a number")
+
+
+def _server_properties(settings: Mapping[str, str]) -> bytes:
+    properties = Properties()
+    for name, value in settings.items():
+        properties[name] = value
+    buffer = io.BytesIO()
+    properties.store(buffer, encoding="utf-8", timestamp=False)
+    return buffer.getvalue()
+
+
+def _listens(server: NodeServer) -> bool:
+    try:
+        socket.create_connection((server.node.address, server.port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _await_all(
+    servers: Sequence[NodeServer],
+    ready: Callable[[NodeServer], bool],
+    timeout: float,
+    what: str,
+) -> None:
+    """Wait until all are ready. Raises DeploymentError for the first that is not, at once when
+    its process has ended."""
+    for server in servers:
+        try:
+            wait_until(
+                lambda server=server: server.exited() or ready(server),  # type: ignore[misc]
+                timeout,
+                f"{server.name} {what}",
+            )
+        except TimeoutError as error:
+            raise DeploymentError(f"{error}\n{server.log_tail()}") from error
+        if server.exited():
+            raise DeploymentError(
+                f"{server.name} ended with status {server.process.exit_code()} before it {what}\n"
+                f"{server.log_tail()}"
+            )

@@ -1,0 +1,210 @@
+"""Watches the cluster in ZooKeeper and reports what changes.
+
+Whenever a watch fires, and whenever the connection is back, the whole view is read again (setting
+the watches anew) and compared with the one before. So nothing is missed for good, whatever
+happened to the session meanwhile; but ZooKeeper's watches tell that something changed, not how
+often: of two changes in quick succession the first may go unseen.
+
+Not reported: topics that are deleted.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState, WatchedEvent
+
+from infra.interface import ClusterView, PartitionView, ViewUnavailable
+from infra.systems.view import ViewReader, connect, disconnect
+
+_READ_TIMEOUT_S = 2.0
+_RETRY_S = 0.2
+_EMPTY = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
+
+
+class ChangeKind(StrEnum):
+    """What changed; the words of the history's table ``cluster``."""
+
+    PARTITION = "partition"
+    CONTROLLER = "controller"
+    BROKER_UP = "broker-up"
+    BROKER_DOWN = "broker-down"
+    ZOOKEEPER_LOST = "zookeeper-lost"
+    """The observer's own connection to ZooKeeper broke."""
+    ZOOKEEPER_BACK = "zookeeper-back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChange:
+    """A change, when it was seen (nanoseconds of the Unix epoch), and what holds since.
+
+    ``topic``, ``partition``, ``leader``, ``leader_epoch`` and ``isr`` are of a partition;
+    ``controller_epoch`` is of a partition or a controller; ``broker`` is the broker that went up
+    or down, or the controller, None while there is none.
+    """
+
+    time_ns: int
+    kind: ChangeKind
+    topic: str | None = None
+    partition: int | None = None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+    controller_epoch: int | None = None
+    broker: int | None = None
+
+
+def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[ClusterChange]:
+    """What is different, seen at ``time_ns``. A broker that registered again in between went
+    down and came up."""
+    gone = before.brokers.items() - after.brokers.items()
+    come = after.brokers.items() - before.brokers.items()
+    for broker, _ in sorted(gone):
+        yield ClusterChange(time_ns=time_ns, kind=ChangeKind.BROKER_DOWN, broker=broker)
+    for broker, _ in sorted(come):
+        yield ClusterChange(time_ns=time_ns, kind=ChangeKind.BROKER_UP, broker=broker)
+    if (before.controller, before.controller_epoch) != (after.controller, after.controller_epoch):
+        yield ClusterChange(
+            time_ns=time_ns,
+            kind=ChangeKind.CONTROLLER,
+            controller_epoch=after.controller_epoch,
+            broker=after.controller,
+        )
+    for key, partition in after.partitions.items():
+        if partition != before.partitions.get(key):
+            yield _partition_change(partition, time_ns)
+
+
+class _News(NamedTuple):
+    """For the observer's thread. ``kind``: None for "something changed"."""
+
+    time_ns: int
+    kind: ChangeKind | None = None
+    closing: bool = False
+
+
+class ClusterObserver:
+    """Observes from :meth:`start` to :meth:`close`; a context manager of the two.
+
+    The state found at first is reported as changes from an empty cluster.
+
+    Args:
+        zookeeper_connect: Kafka's ``zookeeper.connect``.
+        on_change: Called with each change, from one thread of the observer's own. What it raises
+            ends the observation and is raised by :meth:`close`.
+        clock: Nanoseconds of the Unix epoch.
+    """
+
+    def __init__(
+        self,
+        zookeeper_connect: str,
+        on_change: Callable[[ClusterChange], None],
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._zookeeper_connect = zookeeper_connect
+        self._on_change = on_change
+        self._clock = clock
+        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._seen = _EMPTY
+        self._lost = False
+        self._client: KazooClient | None = None
+        self._thread = threading.Thread(target=self._run, name="cluster-observer")
+        self._failure: BaseException | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it observes: begun, and neither closed nor failed."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin. ZooKeeper need not be there yet."""
+        self._client = connect(self._zookeeper_connect)
+        self._client.add_listener(self._on_state)
+        self._news.put(_News(self._clock()))
+        self._thread.start()
+
+    def close(self) -> None:
+        """End. Idempotent. Raises what made the observation fail, if it did."""
+        if self._client is None:
+            return
+        self._news.put(_News(self._clock(), closing=True))
+        self._thread.join()
+        client, self._client = self._client, None
+        client.remove_listener(self._on_state)
+        disconnect(client)
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> "ClusterObserver":
+        self.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _on_state(self, state: str) -> None:
+        # Called in kazoo's own thread, which must not be kept waiting.
+        back = state == KazooState.CONNECTED
+        kind = ChangeKind.ZOOKEEPER_BACK if back else ChangeKind.ZOOKEEPER_LOST
+        self._news.put(_News(self._clock(), kind))
+
+    def _on_watch(self, _event: WatchedEvent) -> None:
+        self._news.put(_News(self._clock()))
+
+    def _run(self) -> None:
+        try:
+            self._observe()
+        except BaseException as error:  # noqa: BLE001 - raised again by close()
+            self._failure = error
+
+    def _observe(self) -> None:
+        reader = ViewReader(self._client, _READ_TIMEOUT_S, self._on_watch)
+        stale = False
+        while True:
+            try:
+                news = self._news.get(timeout=_RETRY_S if stale else None)
+            except queue.Empty:
+                news = None
+            if news is not None:
+                if news.closing:
+                    return
+                self._report_connection(news)
+                stale = True
+                if not self._news.empty():
+                    continue  # one reading will do for all of them
+            stale = not self._read(reader)
+
+    def _report_connection(self, news: _News) -> None:
+        lost = self._lost if news.kind is None else news.kind is ChangeKind.ZOOKEEPER_LOST
+        if news.kind is not None and lost != self._lost:
+            self._on_change(ClusterChange(time_ns=news.time_ns, kind=news.kind))
+        self._lost = lost
+
+    def _read(self, reader: ViewReader) -> bool:
+        """Whether the view could be read; its changes are reported."""
+        try:
+            view = reader.read()
+        except ViewUnavailable:
+            return False
+        for change in changes(self._seen, view, self._clock()):
+            self._on_change(change)
+        self._seen = view
+        return True
+
+
+def _partition_change(partition: PartitionView, time_ns: int) -> ClusterChange:
+    return ClusterChange(
+        time_ns=time_ns,
+        kind=ChangeKind.PARTITION,
+        topic=partition.topic,
+        partition=partition.partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        controller_epoch=partition.controller_epoch,
+    )

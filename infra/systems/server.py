@@ -1,0 +1,84 @@
+"""A server of the system under test: a command line that can be started again and again."""
+
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from time import monotonic
+
+from infra.interface import Command, Node, Process, ProcessState
+
+_LOG_TAIL_BYTES = 4000
+
+
+class NodeServer:
+    """Implements ``infra.interface.Server``: one server on a node of its own.
+
+    Args:
+        server_id: ``broker.id`` or ZooKeeper's ``myid``.
+        port: Where it serves its clients, on the node's address.
+        command: Starts it. Its configuration is on the node before the first start.
+    """
+
+    def __init__(self, node: Node, server_id: int, port: int, command: Command) -> None:
+        self.node = node
+        self.name = node.name
+        self.id = server_id
+        self.port = port
+        self._command = command
+        self._process: Process | None = None
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for its clients."""
+        return f"{self.node.address}:{self.port}"
+
+    @property
+    def process(self) -> Process:
+        """The process last started. Raises LookupError before the first start."""
+        if self._process is None:
+            raise LookupError(f"{self.name} was never started")
+        return self._process
+
+    def start(self) -> Process:
+        self._process = self.node.start(self._command)
+        return self._process
+
+    @property
+    def started(self) -> bool:
+        """Whether it was ever started."""
+        return self._process is not None
+
+    def exited(self) -> bool:
+        """Whether it was started and lives no more."""
+        return self._process is not None and self._process.state() is ProcessState.EXITED
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, to a stopped process too. Nothing happens to one that is gone."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.signal(signal.SIGTERM)
+            self._process.signal(signal.SIGCONT)
+
+    def log_tail(self) -> str:
+        """The end of what it has written to its log so far."""
+        try:
+            log = self.node.read(self.node.log_directory / f"{self._command.name}.log")
+        except FileNotFoundError:
+            return "(no log)"
+        return log[-_LOG_TAIL_BYTES:].decode(errors="replace") or "(empty log)"
+
+
+def stop_all(servers: Iterable[NodeServer], grace_s: float) -> None:
+    """Stop servers together: gently first, by SIGKILL what still lives after ``grace_s``."""
+    started = [server for server in servers if server.started]
+    for server in started:
+        server.ask_to_stop()
+    deadline = monotonic() + grace_s
+    for server in started:
+        try:
+            server.process.wait(max(0.0, deadline - monotonic()))
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                server.process.signal(signal.SIGKILL)
+            server.process.wait()

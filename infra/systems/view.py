@@ -1,0 +1,151 @@
+"""The cluster as ZooKeeper tells it, in the znodes that Kafka uses.
+
+Read without a lock: what changes while it is read may be seen in part. What can be asked at once
+is, so that a view takes three round trips, however many partitions there are.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.interfaces import IAsyncResult
+from kazoo.protocol.states import WatchedEvent, ZnodeStat
+from kazoo.retry import KazooRetry
+
+from infra.interface import ClusterView, PartitionView, ViewUnavailable
+
+BROKERS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+
+Watch = Callable[[WatchedEvent], None]
+Znode = tuple[bytes, ZnodeStat]
+
+
+def connect(zookeeper_connect: str, session_timeout_s: float = 6.0) -> KazooClient:
+    """A client that keeps trying to connect until it is closed. It is started here, but need not
+    be connected yet."""
+    client = KazooClient(
+        hosts=zookeeper_connect,
+        timeout=session_timeout_s,
+        connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=0.5),
+        read_only=False,
+    )
+    client.start_async()
+    return client
+
+
+def disconnect(client: KazooClient) -> None:
+    """End the session and the client's threads."""
+    client.stop()
+    client.close()
+
+
+class ViewReader:
+    """Reads views through one long-lived client, which the caller owns.
+
+    Args:
+        timeout: A view that takes longer is unavailable, seconds.
+        watch: Called once after anything that was read has changed; None for no watches.
+    """
+
+    def __init__(self, client: KazooClient, timeout: float, watch: Watch | None = None) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._watch = watch
+
+    def read(self) -> ClusterView:
+        """Raises ViewUnavailable."""
+        deadline = monotonic() + self._timeout
+        brokers, topics = self._all(self._children, [BROKERS, TOPICS], deadline)
+        broker_paths = [f"{BROKERS}/{broker}" for broker in brokers or ()]
+        topic_paths = [f"{TOPICS}/{topic}" for topic in topics or ()]
+        paths = [CONTROLLER, CONTROLLER_EPOCH, *broker_paths, *topic_paths]
+        found = dict(zip(paths, self._all(self._data, paths, deadline), strict=True))
+        controller, epoch = found[CONTROLLER], found[CONTROLLER_EPOCH]
+        return ClusterView(
+            brokers={
+                int(path.rpartition("/")[2]): znode[1].ephemeralOwner
+                for path in broker_paths
+                if (znode := found[path]) is not None
+            },
+            controller=None if controller is None else int(_json(controller)["brokerid"]),
+            controller_epoch=0 if epoch is None else int(epoch[0]),
+            partitions=self._partitions({p: z for p in topic_paths if (z := found[p])}, deadline),
+        )
+
+    def _partitions(
+        self, topics: Mapping[str, Znode], deadline: float
+    ) -> dict[tuple[str, int], PartitionView]:
+        assigned = {
+            (path, int(partition)): tuple(replicas)
+            for path, znode in topics.items()
+            for partition, replicas in _json(znode)["partitions"].items()
+        }
+        paths = [f"{topic}/partitions/{partition}/state" for topic, partition in assigned]
+        states = self._all(self._data, paths, deadline)
+        views = [
+            _partition(topic.rpartition("/")[2], partition, replicas, state)
+            for ((topic, partition), replicas), state in zip(assigned.items(), states, strict=True)
+        ]
+        return {(view.topic, view.partition): view for view in views}
+
+    def _all(
+        self, request: Callable[[str], IAsyncResult], paths: list[str], deadline: float
+    ) -> list[Any]:
+        """The answers for ``paths``, None where there is no such znode."""
+        try:
+            return [
+                self._answer(path, result, deadline)
+                for path, result in [(path, request(path)) for path in paths]
+            ]
+        except (KazooException, self._client.handler.timeout_exception) as error:
+            raise ViewUnavailable(
+                f"ZooKeeper did not answer within {self._timeout:g} s: {error!r}"
+            ) from error
+
+    def _answer(self, path: str, result: IAsyncResult, deadline: float) -> Any:
+        try:
+            return result.get(timeout=max(0.0, deadline - monotonic()))
+        except NoNodeError:
+            self._await_creation(path, deadline)
+            return None
+
+    def _await_creation(self, path: str, deadline: float) -> None:
+        # A watch set by reading needs a znode; waiting for one to come is a watch of its own.
+        if self._watch is None:
+            return
+        exists = self._client.exists_async(path, watch=self._watch)
+        if exists.get(timeout=max(0.0, deadline - monotonic())) is not None:
+            self._watch(WatchedEvent("CREATED", self._client.state, path))
+
+    def _children(self, path: str) -> IAsyncResult:
+        return self._client.get_children_async(path, watch=self._watch)
+
+    def _data(self, path: str) -> IAsyncResult:
+        return self._client.get_async(path, watch=self._watch)
+
+
+def _partition(
+    topic: str, partition: int, replicas: tuple[int, ...], state: Znode | None
+) -> PartitionView:
+    """Before the controller has written the state: no leader, and epochs of -1."""
+    written = {} if state is None else _json(state)
+    return PartitionView(
+        topic=topic,
+        partition=partition,
+        leader=written.get("leader", -1),
+        isr=tuple(written.get("isr", ())),
+        replicas=replicas,
+        leader_epoch=written.get("leader_epoch", -1),
+        controller_epoch=written.get("controller_epoch", -1),
+    )
+
+
+def _json(znode: Znode) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(znode[0])
+    return content

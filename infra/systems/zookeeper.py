@@ -1,0 +1,132 @@
+"""ZooKeeper, from the jars that PySpark ships: one server, or an ensemble.
+
+It lies wholly on its node: ``zookeeper/zoo.cfg``, ``zookeeper/data`` (snapshots, transaction log,
+``myid``), ``zookeeper/log4j2.properties``. Transactions are forced to disk before they are
+acknowledged (ZooKeeper's default).
+"""
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from infra.interface import Command, InfraError, Node
+from infra.java import find_java
+from infra.systems.server import NodeServer
+
+CLIENT_PORT = 2181
+_PEER_PORT = 2888
+_ELECTION_PORT = 3888
+_TICKS_PER_SESSION = 10
+_TICK_MS_MIN = 20
+_SYNC_LIMIT_TICKS = 10
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+_JARS = (
+    "zookeeper", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "netty",
+    "metrics-core", "snappy-java", "commons-io",
+)  # fmt: skip
+"""What ZooKeeper needs of the 250 jars of PySpark: with all of them it starts four times
+slower."""
+
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} - %m%n
+logger.connections.name = org.apache.zookeeper.server.NIOServerCnxn
+logger.connections.level = warn
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def zookeeper_server(
+    node: Node, server_id: int, ensemble: Mapping[int, Node], session_timeout_ms: int
+) -> NodeServer:
+    """A ZooKeeper server, configured on its node and not started yet.
+
+    Args:
+        server_id: Its ``myid``, a key of ``ensemble``.
+        ensemble: Every server of the ensemble, itself too.
+        session_timeout_ms: What clients will ask for: it is granted, and so is anything from a
+            fifth to the double of it.
+
+    Raises InfraError without Java, without PySpark, or for a timeout that is too short.
+    """
+    home = node.directory / "zookeeper"
+    files = {
+        "zoo.cfg": configuration(node, ensemble, session_timeout_ms),
+        "log4j2.properties": _LOGGING,
+        "data/myid": f"{server_id}\n",
+    }
+    for name, content in files.items():
+        node.write(home / name, content.encode())
+    argv = [
+        str(find_java()),
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",  # quick to start; nothing here runs long enough to gain by C2
+        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+        "-cp",
+        _class_path(),
+        _MAIN,
+        str(home / "zoo.cfg"),
+    ]
+    return NodeServer(node, server_id, CLIENT_PORT, Command(name=node.name, argv=argv))
+
+
+def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: int) -> str:
+    """``zoo.cfg``. ZooKeeper grants sessions from 2 to 20 ticks (Administrator's Guide,
+    minSessionTimeout and maxSessionTimeout) and expires them at whole ticks: a tick of a tenth of
+    the timeout puts it in the middle of the one and keeps the other exact. Raises InfraError when
+    that tick is too short to be kept."""
+    tick_ms = session_timeout_ms // _TICKS_PER_SESSION
+    if tick_ms < _TICK_MS_MIN:
+        raise InfraError(
+            f"zookeeper.session.timeout.ms={session_timeout_ms} is too short: "
+            f"{_TICK_MS_MIN * _TICKS_PER_SESSION} or more"
+        )
+    settings: dict[str, object] = {
+        "tickTime": tick_ms,
+        "dataDir": node.directory / "zookeeper" / "data",
+        "clientPort": CLIENT_PORT,
+        "clientPortAddress": node.address,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "srvr",
+    }
+    if len(ensemble) > 1:
+        settings |= {"initLimit": _SYNC_LIMIT_TICKS, "syncLimit": _SYNC_LIMIT_TICKS}
+        for peer_id, peer in ensemble.items():
+            settings[f"server.{peer_id}"] = f"{peer.address}:{_PEER_PORT}:{_ELECTION_PORT}"
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def serves(server: NodeServer, timeout: float = 1.0) -> bool:
+    """Whether it answers requests now (it may run without: no quorum yet). Asked with ZooKeeper's
+    four-letter word ``srvr``."""
+    with (
+        suppress(OSError),
+        socket.create_connection((server.node.address, server.port), timeout) as connection,
+    ):
+        connection.sendall(b"srvr")
+        answer = b""
+        while received := connection.recv(4096):
+            answer += received
+        return b"\nMode: " in answer
+    return False
+
+
+def _class_path() -> str:
+    # Not imported: PySpark takes a second to import, and only its files are wanted.
+    spark = find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise InfraError("PySpark is not installed, whose jars hold ZooKeeper: pip install pyspark")
+    directory = Path(spark.origin).parent / "jars"
+    jars = [path for name in _JARS for path in sorted(directory.glob(f"{name}-*.jar"))]
+    if not any(path.name.startswith("zookeeper-") for path in jars):
+        raise InfraError(f"no ZooKeeper among the jars in {directory}: pip install pyspark")
+    return ":".join(map(str, jars))

@@ -1,0 +1,69 @@
+"""Run inside by test_enter.py."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from infra.interface import Command
+from infra.local.backend import LocalBackend
+
+
+def exits_with_7(_: Path) -> int:
+    return 7
+
+
+def kills_itself(_: Path) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counts_signals(scratch: Path) -> int:
+    """Ends at the first SIGINT or SIGTERM that finds it waiting; exits with the number of them
+    seen until then, and with 40 more for SIGTERM."""
+    seen: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda n, _frame: seen.append(n))
+    _ready(scratch)
+    while not seen:
+        signal.pause()
+    # Any signal that came twice has come twice by now: it is sent to us before we are asked.
+    time.sleep(0.2)
+    return len(seen) + (40 if signal.SIGTERM in seen else 0)
+
+
+def reaps_orphans(_: Path) -> None:
+    started = subprocess.run(
+        ["sh", "-c", "sleep 0.05 >/dev/null & echo $!"], capture_output=True, check=True
+    )
+    orphan = Path("/proc") / started.stdout.decode().strip()
+    deadline = time.monotonic() + 10
+    while orphan.exists():
+        assert time.monotonic() < deadline, (orphan / "status").read_text()
+        time.sleep(0.01)
+
+
+def busy(scratch: Path) -> None:
+    """Nodes, processes (one of them stopped, one that left its group), a cut, the uplink."""
+    backend = LocalBackend(scratch / "nodes")
+    a, b = backend.node("a"), backend.node("b")
+    sleep = [sys.executable, "-c", "import os, time; os.fork(); time.sleep(1000)"]
+    a.start(Command(name="runs", argv=sleep, env=_mark()))
+    stopped = b.start(Command(name="stopped", argv=["sleep", "1000"], env=_mark()))
+    stopped.signal(signal.SIGSTOP)
+    subprocess.run(["sh", "-c", "setsid sleep 1000 &"], check=True)
+    backend.cut(a, b)
+    backend.expose()
+    _ready(scratch)
+    while True:
+        signal.pause()
+
+
+def _ready(scratch: Path) -> None:
+    (scratch / "inner.new").write_text(str(os.getpid()))
+    (scratch / "inner.new").rename(scratch / "inner")
+
+
+def _mark() -> dict[str, str]:
+    return {"ACKPROOF_TEST_MARK": os.environ["ACKPROOF_TEST_MARK"]}

@@ -1,0 +1,294 @@
+"""Run inside by test_systems.py: a real ZooKeeper, and brokers that are as thin as can be."""
+
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+import pytest
+from kazoo.client import KazooClient
+
+from infra.interface import (
+    ClusterView,
+    DeploymentError,
+    PartitionView,
+    ProcessState,
+    ViewUnavailable,
+)
+from infra.local.backend import LocalBackend
+from infra.systems.bundled import BundledSystem
+from infra.systems.observer import ChangeKind, ClusterChange, ClusterObserver
+from infra.waiting import wait_until
+
+SESSION_MS = 2000
+STAND_IN = Path(__file__).with_name("stand_in_broker.py")
+
+
+def zookeeper_serves_and_keeps_its_data(scratch: Path) -> None:
+    with _system(scratch, brokers=0) as system:
+        begun = time.perf_counter()
+        system.deploy()
+        sys.stdout.write(f"ZooKeeper up after {time.perf_counter() - begun:.2f} s\n")
+        (zookeeper,) = system.zookeepers
+        logged = _Lines()
+        logger = logging.Logger("kazoo", level=1)
+        logger.addHandler(logged)
+        with _client(system, logger=logger) as client:
+            client.create("/kept", b"content")
+        assert f"negotiated session timeout: {SESSION_MS}" in "\n".join(logged.lines)
+        zookeeper.process.signal(signal.SIGKILL)
+        assert zookeeper.process.wait(10) == -signal.SIGKILL
+        zookeeper.start()
+        with _client(system) as client:
+            assert client.get("/kept")[0] == b"content"
+
+
+def an_ensemble_survives_one_server(scratch: Path) -> None:
+    with _system(scratch, brokers=0, zookeepers=3) as system:
+        system.deploy()
+        with _client(system) as client:
+            client.create("/before", b"")
+            system.zookeepers[0].process.signal(signal.SIGKILL)
+            client.retry(client.create, "/after", b"")
+            assert sorted(client.retry(client.get_children, "/")) == [
+                "after",
+                "before",
+                "zookeeper",
+            ]
+
+
+def brokers_register_and_stop(scratch: Path) -> None:
+    with _system(scratch, brokers=3, broker_command=_stand_in) as system:
+        system.deploy()
+        view = system.view()
+        assert sorted(view.brokers) == [1, 2, 3]
+        assert len(set(view.brokers.values())) == 3, "a session each"
+        broker = system.brokers[1]
+        assert (broker.name, broker.id) == ("broker-2", 2)
+        properties = broker.node.read(broker.node.directory / "server.properties").decode()
+        assert "broker.id=2" in properties
+        assert "min.insync.replicas=2" in properties
+        assert system.bootstrap_servers == ",".join(
+            f"{b.node.address}:9092" for b in system.brokers
+        )
+        system.brokers[0].process.signal(signal.SIGSTOP)
+        system.close()
+        assert {b.process.exit_code() for b in system.brokers} == {0}, "gently, stopped or not"
+        assert system.zookeepers[0].process.state() is ProcessState.EXITED
+        system.close()
+
+
+def a_broker_that_dies_is_told(scratch: Path) -> None:
+    def dies(_: PurePosixPath) -> Sequence[str]:
+        return [sys.executable, "-c", "import sys; sys.exit('no disk left')"]
+
+    with (
+        _system(scratch, brokers=1, broker_command=dies) as system,
+        pytest.raises(
+            DeploymentError, match=r"broker-1 ended with status 1 before it .*\nno disk left"
+        ),
+    ):
+        system.deploy()
+
+
+def views(scratch: Path) -> None:
+    with _system(scratch, brokers=0) as system:
+        with pytest.raises(ViewUnavailable):
+            system.view()
+        system.deploy()
+        wait_until(lambda: _can_view(system), 20, "a view")
+        assert system.view() == ClusterView(
+            brokers={}, controller=None, controller_epoch=0, partitions={}
+        )
+        with _client(system) as client:
+            session = _make_cluster(client)
+            expected = ClusterView(
+                brokers={1: session},
+                controller=1,
+                controller_epoch=4,
+                partitions={("t", 0): _partition(leader=1, isr=(1, 2), epoch=7)},
+            )
+            assert system.view() == expected
+            client.create("/brokers/topics/u", _json(version=1, partitions={"0": [2]}))
+            assert system.view().partitions["u", 0] == PartitionView(
+                topic="u", partition=0, leader=-1, isr=(), replicas=(2,), leader_epoch=-1,
+                controller_epoch=-1,
+            )  # fmt: skip
+
+
+def views_of_a_paused_zookeeper(scratch: Path) -> None:
+    with _system(scratch, brokers=0) as system:
+        system.deploy()
+        wait_until(lambda: _can_view(system), 20, "a view")
+        (zookeeper,) = system.zookeepers
+        zookeeper.process.signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        with pytest.raises(ViewUnavailable):
+            system.view()
+        assert time.monotonic() - begun < 4
+        time.sleep(3 * SESSION_MS / 1000)  # its sessions are past their time
+        with pytest.raises(ViewUnavailable):
+            system.view()
+        zookeeper.process.signal(signal.SIGCONT)
+        wait_until(lambda: _can_view(system), 20, "the view to recover by itself")
+
+
+def observes(scratch: Path) -> None:
+    seen: list[ClusterChange] = []
+    with _system(scratch, brokers=0) as system, _observer(system, seen):
+        system.deploy()
+        with _client(system) as client:
+            session = _make_cluster(client)
+            partition = {"topic": "t", "partition": 0, "leader": 1, "isr": (1, 2)}
+            _await(seen, kind=ChangeKind.ZOOKEEPER_BACK, absent=True)
+            _await(seen, kind=ChangeKind.BROKER_UP, broker=1)
+            _await(seen, kind=ChangeKind.CONTROLLER, broker=1, controller_epoch=4)
+            _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7, controller_epoch=4, **partition)
+            client.set("/brokers/topics/t/partitions/0/state", _state(leader=2, isr=[2], epoch=8))
+            _await(seen, kind=ChangeKind.PARTITION, leader=2, isr=(2,), leader_epoch=8)
+            client.delete("/controller")
+            _await(seen, kind=ChangeKind.CONTROLLER, broker=None)
+            assert session == client.client_id[0]
+        _await(seen, kind=ChangeKind.BROKER_DOWN, broker=1)
+
+
+def observes_through_a_pause(scratch: Path) -> None:
+    seen: list[ClusterChange] = []
+    with _system(scratch, brokers=0) as system:
+        system.deploy()
+        with _observer(system, seen), _client(system) as client:
+            _make_cluster(client)
+            _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7)
+            zookeeper = system.zookeepers[0].process
+            zookeeper.signal(signal.SIGSTOP)
+            _await(seen, kind=ChangeKind.ZOOKEEPER_LOST)
+            zookeeper.signal(signal.SIGCONT)
+            _await(seen, kind=ChangeKind.ZOOKEEPER_BACK)
+            state = "/brokers/topics/t/partitions/0/state"
+            client.retry(client.set, state, _state(leader=-1, isr=[1], epoch=9))
+            _await(seen, kind=ChangeKind.PARTITION, leader=-1, isr=(1,), leader_epoch=9)
+            # Killed, it comes back with a session table that has ours, or not: either will do.
+            zookeeper.signal(signal.SIGKILL)
+            zookeeper.wait(10)
+            system.zookeepers[0].start()
+            client.retry(client.set, state, _state(leader=1, isr=[1], epoch=10))
+            _await(seen, kind=ChangeKind.PARTITION, leader=1, leader_epoch=10)
+
+    partitions = [change for change in seen if change.kind is ChangeKind.PARTITION]
+    assert [change.leader_epoch for change in partitions][-3:] == [7, 9, 10], "each told once"
+
+
+def an_observer_that_fails_says_so(scratch: Path) -> None:
+    def full(_: ClusterChange) -> None:
+        raise OSError("disk full")
+
+    with _system(scratch, brokers=0) as system:
+        system.deploy()
+        observer = ClusterObserver(system.zookeeper_connect, full)
+        observer.start()
+        with _client(system) as client:
+            _make_cluster(client)
+        wait_until(lambda: not observer.alive, 20, "it to fail")
+        with pytest.raises(OSError, match="disk full"):
+            observer.close()
+        observer.close()
+
+
+def the_bundled_broker(scratch: Path) -> None:
+    with _system(scratch, brokers=3) as system:
+        begun = time.perf_counter()
+        system.deploy()
+        sys.stdout.write(f"3 brokers up after {time.perf_counter() - begun:.2f} s\n")
+        wait_until(lambda: system.view().controller is not None, 30, "a controller")
+        assert sorted(system.view().brokers) == [1, 2, 3]
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _system(scratch: Path, **options: object):
+    backend = LocalBackend(scratch / "nodes")
+    properties = {"zookeeper.session.timeout.ms": str(SESSION_MS), "min.insync.replicas": "2"}
+    system = BundledSystem(backend, properties=properties, **options)
+    try:
+        yield system
+    finally:
+        system.close()
+        backend.close()
+
+
+@contextmanager
+def _client(system: BundledSystem, **options: object):
+    client = KazooClient(system.zookeeper_connect, timeout=SESSION_MS / 1000, **options)
+    client.start(timeout=30)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def _observer(system: BundledSystem, seen: list[ClusterChange]):
+    with ClusterObserver(system.zookeeper_connect, seen.append) as observer:
+        yield observer
+
+
+def _await(seen: list[ClusterChange], *, absent: bool = False, **fields: object) -> None:
+    def found() -> bool:
+        return any(all(getattr(c, k) == v for k, v in fields.items()) for c in list(seen))
+
+    if absent:
+        assert not found(), seen
+    else:
+        wait_until(found, 30, f"{fields} among {seen}")
+
+
+def _stand_in(config: PurePosixPath) -> Sequence[str]:
+    return [sys.executable, str(STAND_IN), str(config)]
+
+
+def _can_view(system: BundledSystem) -> bool:
+    try:
+        system.view()
+    except ViewUnavailable:
+        return False
+    return True
+
+
+def _make_cluster(client: KazooClient) -> int:
+    client.ensure_path("/brokers/ids")
+    client.ensure_path("/brokers/topics")
+    client.create("/brokers/ids/1", _json(host="h", port=9092), ephemeral=True)
+    client.create("/controller_epoch", b"4")
+    client.create("/controller", _json(version=1, brokerid=1, timestamp="0"), ephemeral=True)
+    client.create("/brokers/topics/t", _json(version=1, partitions={"0": [1, 2]}))
+    client.create("/brokers/topics/t/partitions/0/state", _state(1, [1, 2], 7), makepath=True)
+    session: int = client.client_id[0]
+    return session
+
+
+def _state(leader: int, isr: list[int], epoch: int) -> bytes:
+    return _json(leader=leader, isr=isr, leader_epoch=epoch, controller_epoch=4, version=1)
+
+
+def _json(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def _partition(leader: int, isr: tuple[int, ...], epoch: int) -> PartitionView:
+    return PartitionView(
+        topic="t", partition=0, leader=leader, isr=isr, replicas=(1, 2), leader_epoch=epoch,
+        controller_epoch=4,
+    )  # fmt: skip

@@ -1,0 +1,198 @@
+"""Entering namespaces: what passes through, and that nothing is left whoever is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.cleanup import clean, leftovers
+from infra.local import enter
+from infra.local.marker import mark
+from infra.registry import Kind, Registry
+
+pytestmark = pytest.mark.integration
+
+CASES = "cases_enter.py"
+
+
+def _host() -> tuple[set[str], str]:
+    """What a run could leave on the host outside of processes: interfaces, mounts."""
+    return set(psutil.net_if_addrs()), Path("/proc/self/mountinfo").read_text()
+
+
+def _ready(run, wait_for) -> None:
+    wait_for((run.scratch / "inner").exists, "the case to be ready")
+
+
+def test_exit_status_passes_through(inside) -> None:
+    assert inside.start(CASES, "exits_with_7").wait(20) == 7
+
+
+def test_death_by_a_signal_becomes_128_and_the_signal(inside) -> None:
+    assert inside.start(CASES, "kills_itself").wait(20) == 128 + signal.SIGKILL
+
+
+def test_a_command_that_does_not_exist_is_127(inside) -> None:
+    code = (
+        "from infra.local.enter import enter; enter(['/nonexistent'], 'run')"  # no shell, no path
+    )
+    done = subprocess.run(
+        [*inside.prefix, inside.python, "-c", code],
+        env=inside.environ,
+        cwd=inside.directory,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 127
+    assert "cannot start /nonexistent: No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 41)])
+def test_signals_reach_the_command_once(inside, wait_for, number: int, status: int) -> None:
+    run = inside.start(CASES, "counts_signals")
+    _ready(inside, wait_for)
+    run.send_signal(number)
+    assert run.wait(20) == status
+
+
+def test_a_signal_to_the_whole_group_reaches_the_command_once(inside, wait_for) -> None:
+    run = inside.start(CASES, "counts_signals", start_new_session=True)
+    _ready(inside, wait_for)
+    os.killpg(run.pid, signal.SIGTERM)
+    assert run.wait(20) == 41
+
+
+def test_ctrl_c_at_a_terminal_reaches_the_command_once(inside, wait_for) -> None:
+    spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    terminal = subprocess.Popen(
+        [sys.executable, "-c", spawn, *inside.argv(CASES, "counts_signals")],
+        env=inside.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    _ready(inside, wait_for)
+    assert terminal.stdin is not None
+    terminal.stdin.write(b"\x03")
+    terminal.stdin.flush()
+    assert terminal.wait(20) == 1
+    terminal.stdin.close()
+
+
+def test_orphans_are_reaped(inside) -> None:
+    inside.check(CASES, "reaps_orphans")
+
+
+def test_killing_the_outer_process_leaves_nothing_that_runs(inside, wait_for) -> None:
+    before = _host()
+    run = inside.start(CASES, "busy")
+    _ready(inside, wait_for)
+    wait_for(lambda: len(inside.processes()) == 7, "outer, init, command and four others")
+    assert (_host() != before) == inside.root, "the uplink is seen on the host, for root"
+    run.kill()
+    run.wait(20)
+    wait_for(lambda: inside.processes() == [], "every process to end")
+    wait_for(lambda: _host() == before, "the host to be as before")
+
+
+def test_clean_removes_what_a_killed_run_left(inside, wait_for) -> None:
+    run = inside.start(CASES, "busy")
+    _ready(inside, wait_for)
+    registry = Registry(inside.state)
+    assert leftovers(registry) == []
+    run.kill()
+    run.wait(20)
+    assert [entry.run_id for entry in leftovers(registry)] == [inside.mark]
+    lines: list[str] = []
+    assert clean(registry, lines.append)
+    assert lines == [f"{inside.mark}: removed, with {inside.scratch}"]
+    assert not inside.scratch.exists()
+    assert registry.run_ids() == []
+    wait_for(lambda: inside.processes() == [], "every process to end")
+
+
+def test_killing_the_command_leaves_nothing_at_all(inside, wait_for) -> None:
+    before = _host()
+    run = inside.start(CASES, "busy")
+    _ready(inside, wait_for)
+    init = Registry(inside.state).get(inside.mark).init
+    assert init is not None
+    (command,) = [
+        child
+        for child in psutil.Process(init.pid).children()
+        if "cases_enter.py" in str(child.cmdline())
+    ]
+    command.kill()
+    assert run.wait(20) == 128 + signal.SIGKILL
+    assert inside.processes() == []
+    assert not inside.scratch.exists()
+    assert Registry(inside.state).run_ids() == []
+    wait_for(lambda: _host() == before, "the host to be as before")
+
+
+def test_living_runs_are_left_alone_unless_asked(inside, wait_for) -> None:
+    run = inside.start(CASES, "busy")
+    _ready(inside, wait_for)
+    registry = Registry(inside.state)
+    lines: list[str] = []
+    assert clean(registry, lines.append)
+    assert run.poll() is None
+    assert lines == [f"{inside.mark}: run is alive (process {run.pid}), left alone"]
+    assert clean(registry, lines.append, everything=True)
+    run.wait(20)
+    assert inside.processes() == []
+    assert registry.run_ids() == []
+
+
+def test_the_registry_tells_how_to_get_to_the_nodes(inside, wait_for) -> None:
+    run = inside.start(CASES, "busy")
+    _ready(inside, wait_for)
+    entry = Registry(inside.state).get(inside.mark)
+    assert entry.kind is Kind.RUN
+    assert entry.outer.pid == run.pid
+    seen = subprocess.run(
+        [*inside.prefix, *entry.nsenter, "cat", "/proc/net/dev"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "node1:" in seen.stdout
+    run.terminate()
+    assert run.wait(20) == 128 + signal.SIGTERM
+
+
+def test_this_machine_lets_us_in() -> None:
+    assert enter.can_enter() is None
+
+
+def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    reason = enter.can_enter()
+    assert reason is not None
+    assert "unshare, nsenter, setpriv, tee" in reason
+    assert "util-linux" in reason
+
+
+def test_a_refusing_kernel_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, executable: Callable[[Path, str], None]
+) -> None:
+    executable(tmp_path / "unshare", "#!/bin/sh\necho 'unshare failed: no' >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    reason = enter.can_enter()
+    assert reason is not None
+    assert "unshare failed: no" in reason
+    assert "as root" in reason
+
+
+def test_a_mark_carried_elsewhere_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in mark({}).items():
+        monkeypatch.setenv(name, value)
+        assert enter.inside()
+        monkeypatch.setenv(name, value + "0")
+        assert not enter.inside()

@@ -1,0 +1,72 @@
+"""The local backend, for real: as ourselves and as a user without privileges."""
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.interface import InfraError
+from infra.local.backend import LocalBackend
+from infra.registry import Registry
+
+pytestmark = pytest.mark.integration
+
+CASES = "cases_network.py"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "nodes_reach_each_other",
+        "cut_is_one_way_for_open_connections",
+        "cut_leaves_other_links_alone",
+        "backends_follow_each_other",
+        "processes",
+        "states",
+        "closing_kills_what_processes_started",
+        "files",
+        "refusals",
+        "ipv6_is_off",
+    ],
+)
+def test_inside(inside, case: str) -> None:
+    inside.check(CASES, case)
+
+
+def test_the_host_reaches_the_nodes(inside, wait_for) -> None:
+    run = inside.start(CASES, "serves_the_host")
+    wait_for((inside.scratch / "address").exists, "the node to listen")
+    subnet, address, port = (inside.scratch / "address").read_text().split()
+    if inside.root:
+        socket.create_connection((address, int(port)), timeout=5).close()
+        assert subnet != "None"
+    else:
+        assert subnet == "None", "no uplink without root: nsenter is the way in"
+        connect = f"import socket; socket.create_connection(({address!r}, {port}), timeout=5)"
+        way_in = Registry(inside.state).get(inside.mark).nsenter
+        subprocess.run([*inside.prefix, *way_in, inside.python, "-c", connect], check=True)
+    run.terminate()
+    run.wait(20)
+
+
+def test_two_runs_are_exposed_side_by_side(inside, wait_for) -> None:
+    if not inside.root:
+        pytest.skip("no uplink without root")
+    first = inside.start(CASES, "serves_the_host")
+    wait_for((inside.scratch / "address").exists, "the first node to listen")
+    second = inside.sibling().start(CASES, "serves_the_host")
+    other = inside.sibling().scratch / "address"
+    wait_for(other.exists, "the second node to listen")
+    places = [path.read_text().split() for path in (inside.scratch / "address", other)]
+    assert places[0][0] != places[1][0]
+    for _, address, port in places:
+        socket.create_connection((address, int(port)), timeout=5).close()
+    for run in (first, second):
+        run.terminate()
+        run.wait(20)
+
+
+def test_outside_of_the_namespaces_it_refuses(tmp_path: Path) -> None:
+    with pytest.raises(InfraError, match="only inside"):
+        LocalBackend(tmp_path)

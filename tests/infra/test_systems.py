@@ -1,0 +1,30 @@
+"""ZooKeeper and what is read from it, for real."""
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+CASES = "cases_systems.py"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "zookeeper_serves_and_keeps_its_data",
+        "an_ensemble_survives_one_server",
+        "brokers_register_and_stop",
+        "a_broker_that_dies_is_told",
+        "views",
+        "views_of_a_paused_zookeeper",
+        "observes",
+        "observes_through_a_pause",
+        "an_observer_that_fails_says_so",
+    ],
+)
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_inside(inside, case: str) -> None:
+    inside.check(CASES, case)
+
+
+def test_zookeeper_without_privileges(inside) -> None:
+    inside.check(CASES, "zookeeper_serves_and_keeps_its_data")
