@@ -10,7 +10,7 @@ from harness.campaign import Cluster
 from harness.cells import as_text
 from infra.interface import Backend, Capability, System
 from infra.local.backend import LocalBackend
-from infra.local.enter import enter
+from infra.local.enter import can_enter, enter
 from infra.registry import Kind
 from infra.systems import make_system
 
@@ -21,15 +21,19 @@ class Place:
 
     Attributes:
         capabilities: What it can do on this machine.
+        obstacle: Why it does not work on this machine and how to mend it; None when it works.
         open: A backend whose nodes keep their files below the directory given.
     """
 
     capabilities: frozenset[Capability]
+    obstacle: Callable[[], str | None]
     open: Callable[[Path], Backend]
 
 
 BACKENDS: Mapping[str, Place] = {
-    LocalBackend.name: Place(capabilities=LocalBackend.capabilities, open=LocalBackend)
+    LocalBackend.name: Place(
+        capabilities=LocalBackend.capabilities, obstacle=can_enter, open=LocalBackend
+    )
 }
 
 

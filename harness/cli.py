@@ -5,6 +5,7 @@ inconclusive, or the infrastructure failed.
 """
 
 import sys
+import traceback
 
 import click
 
@@ -36,15 +37,13 @@ Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campai
     epilog=_EXAMPLES,
 )
 @click.version_option(package_name="ackproof")
-@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-@click.pass_context
-def cli(context: click.Context, debug: bool) -> None:
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def cli(debug: bool) -> None:
     """Of everything the cluster said it had, what was still there afterwards?
 
     Ackproof deploys a cluster, breaks it on purpose while clients write and read, records every
     acknowledgement, and reconciles the acknowledgements with what the logs hold at the end.
     """
-    context.obj = debug
 
 
 for command in (doctor, run, check, report, cluster, clean, faults, workloads, checkers, carry_out):
@@ -52,13 +51,19 @@ for command in (doctor, run, check, report, cluster, clean, faults, workloads, c
 
 
 def main() -> None:
-    """The console script: no traceback for what a user can mend, exit status 3 for our defects."""
-    debug = "--debug" in sys.argv[1:]
+    """The console script. A traceback is for ``--debug`` alone, and no way of ending early may
+    look like a broken guarantee: neither Python's status 1 of an exception nor click's of Ctrl-C.
+    """
     try:
-        sys.exit(cli.main(standalone_mode=True))
-    except Exception as error:
-        if debug:
-            raise
-        click.echo(f"ackproof: internal error: {type(error).__name__}: {error}", err=True)
-        click.echo("ackproof: run `ackproof --debug ...` to see where", err=True)
-        sys.exit(ExitStatus.INCONCLUSIVE)
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as usage:
+        usage.show()
+        sys.exit(ExitStatus.USAGE)
+    except click.Abort:
+        click.echo("ackproof: interrupted", err=True)
+    except Exception as error:  # noqa: BLE001 - the last resort of the program
+        if "--debug" in sys.argv:
+            traceback.print_exc()
+        told = f"internal error: {type(error).__name__}: {error} (where: ackproof --debug ...)"
+        click.echo(f"ackproof: {told}", err=True)
+    sys.exit(ExitStatus.INCONCLUSIVE)

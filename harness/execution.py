@@ -45,12 +45,11 @@ def carry_out(campaign: Campaign, directory: Path, console: Console, clock: Cloc
 
 def check(directory: Path, console: Console) -> ExitStatus:
     """Run the checkers on the history in ``directory``, write and print the report."""
-    console.print("checking the history ...")
     # Spark and matplotlib take seconds to import: not before they are needed.
     from checkers import run as checkers
     from harness import report
 
-    result = checkers.check(directory)
+    result = checkers.check(directory, progress=console.print)
     return tell(directory, result, report.write(directory, result), console)
 
 

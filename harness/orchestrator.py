@@ -119,7 +119,7 @@ class _Attempt:
     def _left_s(self, elapsed_s: float) -> float | None:
         if not all(self._run.ended_well.values()):
             return None
-        planned_s = duration_ms(self._run.campaign, tuple(self._run.plan)) / 1000
+        planned_s = duration_ms(self._run.campaign, self._run.plan) / 1000
         return max(0.0, planned_s + _AROUND_THE_SCHEDULE_S - elapsed_s)
 
     def _report_dead_producers(self) -> None:

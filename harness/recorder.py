@@ -5,17 +5,22 @@ readable. Rows come from several threads (steps, the observer of ZooKeeper), one
 """
 
 import json
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from harness import producers
 from harness.deadline import Clock
+from history.errors import WriteFailed
 from history.writer import TableWriter
 from infra.systems.observer import ClusterChange
 from nemesis.interface import Evidence, Target
 from workloads.interface import Cell
+
+log = logging.getLogger(__name__)
 
 _TABLES = ("cells", "faults", "cluster", "phases")
 
@@ -71,12 +76,23 @@ class Recorder:
     def close(self) -> None:
         """Close the tables. Idempotent."""
         with self._lock:
-            for writer in self._writers.values():
-                writer.close()
+            for table, writer in self._writers.items():
+                with _noted(table):
+                    writer.close()
 
     def _write(self, table: str, **columns: object) -> None:
-        with self._lock:
+        with self._lock, _noted(table):
             self._writers[table].write(**columns)
+
+
+@contextmanager
+def _noted(table: str) -> Iterator[None]:
+    """A full disk must not end the run: the rows stay with the writer, which tries them again with
+    the next, and what was written is intact."""
+    try:
+        yield
+    except WriteFailed:
+        log.exception("the table %s", table)
 
 
 def _resolved(target: Target) -> str:

@@ -6,7 +6,7 @@ because the one before is not healed yet starts after it, with its planned gap.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.campaign import Campaign, FaultEntry
@@ -49,7 +49,7 @@ def plan(campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]) -> tuple
     return tuple(_planned(campaign, random.Random(seed), hold_ms_min))
 
 
-def duration_ms(campaign: Campaign, faults: tuple[PlannedFault, ...]) -> int:
+def duration_ms(campaign: Campaign, faults: Sequence[PlannedFault]) -> int:
     """How long the workload lasts at least: the plan, and the tail."""
     end_ms = faults[-1].start_ms + faults[-1].hold_ms if faults else campaign.schedule.warmup
     return end_ms + campaign.schedule.tail

@@ -1,5 +1,6 @@
 """How a command fails: one clear message and the exit status that it deserves."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -21,7 +22,14 @@ def told() -> Iterator[None]:
     except (CampaignRefused, NotResults) as usage:
         fail(str(usage), ExitStatus.USAGE)
     except (InfraError, HistoryError, OSError) as failure:
+        if debugging():
+            traceback.print_exc()
         fail(str(failure), ExitStatus.INCONCLUSIVE)
+
+
+def debugging() -> bool:
+    """Whether the command was called with ``--debug``."""
+    return bool(click.get_current_context().find_root().params.get("debug"))
 
 
 def fail(message: str, status: ExitStatus) -> NoReturn:

@@ -10,10 +10,11 @@ import click
 from harness import execution, results, validation
 from harness.backends import BACKENDS, go_inside
 from harness.campaign import Campaign
-from harness.commands.errors import fail, told
+from harness.commands.errors import debugging, fail, told
 from harness.console import console
 from harness.deadline import SystemClock
 from harness.outcome import ExitStatus
+from infra.interface import InfraError
 from infra.registry import Kind
 from infra.systems import SYSTEMS
 
@@ -48,11 +49,13 @@ def run(
     """
     with told():
         campaign = _load(campaign_file, backend, system, seed)
+        if obstacle := BACKENDS[campaign.cluster.backend].obstacle():
+            raise InfraError(obstacle)
         clock = SystemClock()
         directory = results.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         go_inside(
-            ["carry-out", str(directory)],
+            [*(["--debug"] if debugging() else []), "carry-out", str(directory)],
             f"{directory.name}-{secrets.token_hex(4)}",
             kind=Kind.RUN,
             scratch=directory / "scratch",

@@ -35,7 +35,7 @@ class Step:
 
 def _faults_s(run: Run) -> float:
     each_s = (run.campaign.schedule.settle + 3 * run.campaign.limits.fault) / 1000
-    planned_s = schedule.duration_ms(run.campaign, tuple(run.plan)) / 1000
+    planned_s = schedule.duration_ms(run.campaign, run.plan) / 1000
     return planned_s + len(run.plan) * each_s + 1
 
 

@@ -74,7 +74,7 @@ class _Recording:
         )
         unproven = evidence is not None and not evidence.proven
         said = f"{self.fault}#{self.fault_id} {event}" + (" (not proven)" if unproven else "")
-        self.run.progress.fault(said if event != "healed" else None, said)
+        self.run.progress.fault(None if event in ("healed", "failed") else said, said)
 
 
 def _strike(run: Run, planned: PlannedFault, deadline: Deadline) -> None:

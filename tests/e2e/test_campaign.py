@@ -1,0 +1,129 @@
+"""A small campaign from its file to its report; and what is left when it is ended in the middle."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def verdict_of(directory: Path) -> dict[str, object]:
+    document: dict[str, object] = json.loads((directory / "verdict.json").read_text())
+    return document
+
+
+def family(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    """The process and everything below it."""
+    parent = psutil.Process(process.pid)
+    return [parent, *parent.children(recursive=True)]
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, timeout=30)
+    return not alive
+
+
+def test_from_file_to_report(ackproof) -> None:
+    result = ackproof("run", "small.yaml", "--seed", "1")
+    directory = ackproof.directory / "results" / "latest"
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.splitlines()[-1] == str(directory.resolve() / "report.html")
+
+    document = verdict_of(directory)
+    assert document["campaign"] == "small"
+    assert document["seed"] == 1
+    assert document["verdict"] == "pass"
+    cells = {cell["acks"]: cell for cell in document["cells"]}
+    assert cells["1"]["lost"] > 0, "an isolated leader acknowledged what it then had to cut"
+    assert cells["1"]["verdict"] == "not-guaranteed"
+    assert cells["all"]["lost"] == 0
+    assert cells["all"]["verdict"] == "pass"
+    for name in ("junit.xml", "campaign.yaml", "runs/1/ledger.jsonl", "runs/1/logs/harness.log"):
+        assert (directory / name).stat().st_size > 0
+    for broker in (1, 2, 3):
+        assert list((directory / "runs/1/replicas" / f"broker-{broker}").glob("**/*.log"))
+
+    assert not (directory / "scratch").exists()
+    assert ackproof("clean").stdout == "nothing to remove\n"
+
+    again = ackproof("check", str(directory))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert verdict_of(directory) == document
+    report = ackproof("report", str(directory))
+    assert report.returncode == 0
+    assert report.stdout.splitlines()[-1].endswith("report.html")
+
+
+def test_killed_in_the_middle(ackproof) -> None:
+    """kill -9 of the harness: nothing keeps running, and what was recorded can be checked."""
+    harness = ackproof.start("run", "small.yaml", "--out", "results")
+    ackproof.wait_for_output("isolate#1 verified", timeout=90)
+    processes = family(harness)
+    assert len(processes) > 8, "brokers, ZooKeeper and clients are among them"
+    harness.kill()
+    harness.wait(30)
+    assert gone(processes[1:])
+
+    checked = ackproof("check", "results")
+    assert checked.returncode == 3, checked.stdout + checked.stderr
+    document = verdict_of(ackproof.directory / "results")
+    assert document["verdict"] == "inconclusive"
+    assert all(cell["acked"] > 0 for cell in document["cells"])
+
+    cleaned = ackproof("clean")
+    assert cleaned.returncode == 0
+    assert "removed" in cleaned.stdout
+    assert not (ackproof.directory / "results" / "scratch").exists()
+    assert ackproof("clean").stdout == "nothing to remove\n"
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
+    """Ctrl-C: healed, flushed, torn down, checked."""
+    harness = ackproof.start("run", "small.yaml", "--out", "results")
+    ackproof.wait_for_output("isolate#1 verified", timeout=90)
+    processes = family(harness)
+    harness.send_signal(ending)
+    assert harness.wait(120) == 3
+    assert gone(processes[1:])
+    output = ackproof.output.read_text()
+    assert "isolate#1 healed" in output
+    assert "interrupted" in output
+    assert "Traceback" not in output
+    assert all(cell["acked"] > 0 for cell in verdict_of(ackproof.directory / "results")["cells"])
+    assert ackproof("clean").stdout == "nothing to remove\n"
+
+
+def test_standing_cluster(ackproof) -> None:
+    up = ackproof("cluster", "up")
+    assert up.returncode == 0, up.stdout + up.stderr
+    said = dict(line.split("=", 1) for line in up.stdout.splitlines() if "=" in line)
+    assert len(said["bootstrap.servers"].split(",")) == 3
+    assert said["zookeeper.connect"]
+    assert ackproof("cluster", "status").returncode == 0
+    assert ackproof("cluster", "up").returncode == 3, "there is one already"
+
+    assert ackproof("cluster", "down").returncode == 0
+    assert ackproof("cluster", "status").returncode == 3
+    assert ackproof("clean").stdout == "nothing to remove\n"
+
+
+def test_several_seeds_go_on_after_a_failure(ackproof) -> None:
+    (ackproof.directory / "bad.yaml").write_text("name: bad\n")
+    night = subprocess.run(
+        [sys.executable, "-m", "harness.nightly", "bad.yaml", "--seed", "1", "--seed", "2"],
+        cwd=ackproof.directory,
+        env=ackproof.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert night.returncode == 2
+    assert "seeds: 1, 2" in night.stdout
+    assert night.stderr.count("cells: Field required") == 2
