@@ -60,6 +60,7 @@ class App:
         self._metadata = MetadataCache()
         self._purgatory = Purgatory()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until ``stop`` is set, then hands over and closes.
@@ -99,7 +100,7 @@ class App:
             self._spawn(group, controller.run())
             self._schedule(group, replicas, logs)
             logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
-            await stop.wait()
+            await self._stopped(stop)
             if self._config.controlled_shutdown_enable:
                 await hand_over(self._config, self._fence.broker_epoch, self._metadata)
             await connections.close()
@@ -119,7 +120,7 @@ class App:
             self._topic_configs,
             self._metadata,
             Fetchers(self._config, self._clock, self._locate, spawn),
-            Surroundings(self._clock, self._purgatory, isr_changes.write),
+            Surroundings(self._clock, self._purgatory, isr_changes.write, self._halt),
         )
 
     async def _listen(self, replicas: ReplicaManager, controller: ControllerRuntime) -> Connections:
@@ -153,6 +154,20 @@ class App:
             (FLUSH_CHECK_MS, lambda: logs.flush_if_due(self._clock.wall_ms())),
         ):
             self._spawn(group, every(interval_ms, action))
+
+    async def _stopped(self, stop: asyncio.Event) -> None:
+        """Returns when asked to stop; raises what makes the broker halt."""
+        asked = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((asked, self._halted), return_when=asyncio.FIRST_COMPLETED)
+            if self._halted.done():
+                await self._halted
+        finally:
+            asked.cancel()
+
+    def _halt(self, error: Exception) -> None:
+        if not self._halted.done():
+            self._halted.set_exception(error)
 
     def _spawn(
         self, group: asyncio.TaskGroup, work: Coroutine[None, None, None]

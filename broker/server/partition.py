@@ -37,6 +37,10 @@ from broker.types import ControllerEpoch, Millis, Offset, TopicPartition
 from broker.wire.batch import RecordBatch
 
 
+class ReplicaFailed(Exception):  # noqa: N818 - named by cause
+    """A replica that could not do what it had decided; its broker is about to halt."""
+
+
 class Produced(NamedTuple):
     """The outcome of a produce request on one partition; ``base_offset`` is -1 with an error."""
 
@@ -51,6 +55,8 @@ class Surroundings:
     clock: Clock
     purgatory: Purgatory
     write_isr: Callable[["Partition", WriteIsr], None]
+    halt: Callable[[Exception], None]
+    """Stops the broker, uncleanly: a replica has lost track of its log."""
 
 
 class Partition:
@@ -75,6 +81,7 @@ class Partition:
         self.controller_epoch = ControllerEpoch(-1)
         """Of the controller that wrote the partition state as we know it."""
         self._surroundings = surroundings
+        self._failed = False
         self._tokens = itertools.count()
         self._producers: dict[int, asyncio.Future[Produced]] = {}
 
@@ -82,10 +89,21 @@ class Partition:
         """Feeds one event and carries out what follows from it.
 
         Raises:
-            OSError: the disk failed. The replica is then ahead of its log and must not go on.
+            StaleEpoch, ValueError: the event was refused and nothing happened.
+            ReplicaFailed: what followed could not be carried out, e.g. the disk is full. The
+                replica is ahead of its log then and takes no event any more; the broker halts, as
+                Kafka does when its log directories fail.
         """
-        for effect in self.replica.step(event):
-            self._carry_out(effect)
+        if self._failed:
+            raise ReplicaFailed(str(self.tp))
+        effects = self.replica.step(event)
+        try:
+            for effect in effects:
+                self._carry_out(effect)
+        except Exception as error:
+            self._failed = True
+            self._surroundings.halt(error)
+            raise ReplicaFailed(str(self.tp)) from error
         if type(event) is LeaderAndIsr:
             self.controller_epoch = event.controller_epoch
 

@@ -1,0 +1,127 @@
+"""What survives when brokers and ZooKeeper do not."""
+
+import signal
+import time
+
+import pytest
+from confluent_kafka import KafkaError
+from kafka_clients import create_topic, produce, read_all
+from kafka_cluster import SESSION_TIMEOUT_MS, Cluster, until
+
+pytestmark = pytest.mark.integration
+
+
+def values(prefix: str, count: int = 300) -> list[bytes]:
+    return [f"{prefix}-{n}".encode() for n in range(count)]
+
+
+def acked(outcomes: dict[bytes, KafkaError | None]) -> set[bytes]:
+    return {value for value, error in outcomes.items() if error is None}
+
+
+def test_a_killed_leader_is_replaced_and_comes_back_as_follower(cluster: Cluster) -> None:
+    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
+    before = acked(produce(cluster, "t", values("before")))
+    killed = cluster.leader("t")
+    # What only the old leader has, it must give up when it comes back.
+    produce(cluster, "t", values("unreplicated", 20), acks="1")
+    cluster.brokers[killed].kill()
+
+    until("another broker leads", lambda: cluster.leader("t") not in (-1, killed))
+    until("the dead one left the ISR", lambda: killed not in cluster.isr("t"))
+    after = acked(produce(cluster, "t", values("after")))
+    assert len(before) == len(after) == 300
+
+    cluster.brokers[killed].start()
+    until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
+    for other in {1, 2, 3} - {killed}:
+        cluster.brokers[other].kill()
+    until("it leads alone", lambda: cluster.leader("t") == killed)
+    assert before | after <= set(read_all(cluster, "t"))
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all(cluster: Cluster) -> None:
+    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
+    followers = {1, 2, 3} - {cluster.leader("t")}
+    for follower in followers:
+        cluster.brokers[follower].kill()
+    until("the leader is alone in the ISR", lambda: len(cluster.isr("t")) == 1)
+
+    refused = produce(cluster, "t", [b"all"], acks="all", message_timeout_ms=3000)
+    assert not acked(refused)
+    assert acked(produce(cluster, "t", [b"one"], acks="1")) == {b"one"}
+
+    for follower in followers:
+        cluster.brokers[follower].start()
+    until("all are in sync again", lambda: len(cluster.isr("t")) == 3)
+    assert acked(produce(cluster, "t", [b"again"])) == {b"again"}
+
+
+def test_nothing_acked_is_lost_when_all_brokers_are_killed(cluster: Cluster) -> None:
+    create_topic(cluster, "t", partitions=2)
+    sent = {p: acked(produce(cluster, "t", values(f"{p}", 1000), p, acks="1")) for p in (0, 1)}
+    for broker in cluster.brokers.values():
+        broker.kill()
+    for broker in cluster.brokers.values():
+        broker.start()
+    until(
+        "everything is led and in sync",
+        lambda: all(cluster.leader("t", p) > 0 and len(cluster.isr("t", p)) == 3 for p in (0, 1)),
+    )
+    for partition, expected in sent.items():
+        assert len(expected) == 1000
+        assert expected == set(read_all(cluster, "t", partition))
+
+
+def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
+    create_topic(cluster, "t")
+    leader = cluster.leader("t")
+    paused = cluster.brokers[min({1, 2, 3} - {leader})]
+    paused.signal(signal.SIGSTOP)
+    try:
+        before = acked(produce(cluster, "t", values("while paused"), acks="1"))
+        until(
+            "it left the ISR",
+            lambda: cluster.isr("t") == {1, 2, 3} - {paused.id},
+        )
+    finally:
+        paused.signal(signal.SIGCONT)
+    until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
+    assert before == set(read_all(cluster, "t"))
+
+
+def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> None:
+    create_topic(cluster, "t", partitions=3)
+    stopped = cluster.brokers[cluster.leader("t", 0)]
+    stopped.signal(signal.SIGTERM)
+    assert stopped.wait() == 0
+    assert "Controlled shutdown: none, still led: []" in stopped.log.read_text()
+    for partition in range(3):
+        assert cluster.leader("t", partition) != stopped.id
+    assert len(acked(produce(cluster, "t", values("after")))) == 300
+
+    stopped.start()
+    until("it is back", lambda: all(len(cluster.isr("t", p)) == 3 for p in range(3)))
+
+
+def test_the_cluster_serves_through_and_after_a_zookeeper_outage(cluster: Cluster) -> None:
+    create_topic(cluster, "t")
+    cluster.zookeeper.signal(signal.SIGSTOP)
+    try:
+        noticed = time.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
+        during = acked(produce(cluster, "t", values("during"), acks="all"))
+        until("the sessions' time is over", lambda: time.monotonic() > noticed)
+        during |= acked(produce(cluster, "t", values("later"), acks="all"))
+        assert len(during) == 600  # nobody needs ZooKeeper as long as the ISR stands
+    finally:
+        cluster.zookeeper.signal(signal.SIGCONT)
+    until("all brokers are registered again", lambda: _all_known(cluster))
+    create_topic(cluster, "afterwards")
+    until("the old topic is in sync", lambda: cluster.isr("t") == {1, 2, 3})
+    after = acked(produce(cluster, "t", values("after")))
+    assert len(after) == 300
+    assert during | after == set(read_all(cluster, "t"))
+
+
+def _all_known(cluster: Cluster) -> bool:
+    return all(set(cluster.metadata(b).brokers) == {1, 2, 3} for b in cluster.brokers.values())

@@ -1,0 +1,42 @@
+"""The controller's latest word, and waiting for it."""
+
+import asyncio
+
+from broker.config import Listener
+from broker.server.metadata_cache import LEADER_DURING_DELETE
+from broker.types import TopicPartition
+
+
+def test_partitions_are_added_to_and_brokers_replaced(metadata, updated) -> None:
+    metadata.update(updated({"other": {0: 2, 1: 3}}, brokers=(2, 3), controller=2))
+    assert set(metadata.topics) == {"known", "other"}
+    assert metadata.topics["other"][1].leader == 3
+    assert set(metadata.brokers) == {2, 3}
+    assert metadata.brokers[2].listener == Listener("h", 9002)
+    assert metadata.controller == 2
+
+
+def test_a_topic_goes_with_its_last_partition(metadata, updated) -> None:
+    metadata.update(updated({"known": {1: 1}}))
+    metadata.update(updated({"known": {0: LEADER_DURING_DELETE}}))
+    assert TopicPartition("known", 0) not in metadata
+    assert TopicPartition("known", 1) in metadata
+    metadata.update(updated({"known": {1: LEADER_DURING_DELETE}}))
+    assert "known" not in metadata.topics
+
+
+def test_waiting_ends_with_the_update_that_fulfils_it(metadata, updated) -> None:
+    async def test() -> None:
+        waiting = asyncio.ensure_future(metadata.wait_until(lambda: "new" in metadata.topics, 10))
+        await asyncio.sleep(0)
+        metadata.update(updated({"other": {0: 1}}))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        metadata.update(updated({"new": {0: 1}}))
+        assert await waiting
+
+    asyncio.run(test())
+
+
+def test_waiting_ends_with_its_time(metadata) -> None:
+    assert not asyncio.run(metadata.wait_until(lambda: "new" in metadata.topics, 0.01))

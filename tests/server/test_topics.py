@@ -1,0 +1,60 @@
+"""Which topics may be created."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.server.topics import Refused, Topics, TopicSpec
+from broker.server.zk import KafkaZk
+
+
+@pytest.fixture
+def topics(config, metadata) -> Topics:
+    return Topics(config, KafkaZk(config.zookeeper_connect, 1000), metadata)
+
+
+def test_defaults_are_the_brokers(topics) -> None:
+    assert topics.validate(TopicSpec(name="t")) == {0: (1,)}
+
+
+def test_replicas_are_spread(topics) -> None:
+    spec = TopicSpec(name="t", partitions=3, replication_factor=2)
+    assert topics.validate(spec) == {0: (1, 2), 1: (2, 3), 2: (3, 1)}
+
+
+def test_an_assignment_is_taken_as_it_is(topics) -> None:
+    assert topics.validate(TopicSpec(name="t", assignment={0: (3, 1)})) == {0: (3, 1)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (TopicSpec(name=""), ErrorCode.invalid_topic_exception),
+        (TopicSpec(name=".."), ErrorCode.invalid_topic_exception),
+        (TopicSpec(name="x" * 250), ErrorCode.invalid_topic_exception),
+        (TopicSpec(name="ä"), ErrorCode.invalid_topic_exception),
+        (TopicSpec(name="known"), ErrorCode.topic_already_exists),
+        (TopicSpec(name="t", partitions=0), ErrorCode.invalid_partitions),
+        (TopicSpec(name="t", replication_factor=4), ErrorCode.invalid_replication_factor),
+        (TopicSpec(name="t", replication_factor=0), ErrorCode.invalid_replication_factor),
+        (TopicSpec(name="t", config={"retention.ms": "x"}), ErrorCode.invalid_config),
+        (TopicSpec(name="t", assignment={1: (1,)}), ErrorCode.invalid_replica_assignment),
+        (TopicSpec(name="t", assignment={0: (1, 1)}), ErrorCode.invalid_replica_assignment),
+        (TopicSpec(name="t", assignment={0: (9,)}), ErrorCode.invalid_replica_assignment),
+        (TopicSpec(name="t", assignment={0: ()}), ErrorCode.invalid_replica_assignment),
+        (
+            TopicSpec(name="t", assignment={0: (1,), 1: (1, 2)}),
+            ErrorCode.invalid_replica_assignment,
+        ),
+        (TopicSpec(name="t", assignment={0: (1,)}, partitions=1), ErrorCode.invalid_request),
+    ],
+)
+def test_impossible_topics_are_refused(topics, spec: TopicSpec, error: ErrorCode) -> None:
+    with pytest.raises(Refused) as caught:
+        topics.validate(spec)
+    assert caught.value.error is error
+
+
+def test_names_that_collide_in_metrics_are_refused(topics, metadata, updated) -> None:
+    metadata.update(updated({"a.b": {0: 1}}))
+    with pytest.raises(Refused, match="collides"):
+        topics.validate(TopicSpec(name="a_b"))

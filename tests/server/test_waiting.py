@@ -1,0 +1,79 @@
+"""The small parts that decide when: purgatory, fence, ISR change notification."""
+
+import asyncio
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.server.clock import Clock
+from broker.server.control_fence import ControlFence
+from broker.server.isr_changes import IsrChanges
+from broker.server.purgatory import Purgatory
+from broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
+from broker.wire.interbroker import StopReplicaRequest
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+class HandClock(Clock):
+    """Time that moves by hand."""
+
+    def __init__(self) -> None:
+        self.time = Millis(0)
+
+    def now(self) -> Millis:
+        return self.time
+
+
+def test_a_watch_remembers_what_happened_before_it_was_asked() -> None:
+    async def test() -> None:
+        purgatory = Purgatory()
+        with purgatory.watch([A]) as watch:
+            purgatory.wake(B)
+            assert not await watch.woken(0.01)
+            purgatory.wake(A)
+            assert await watch.woken(0)
+            assert not await watch.woken(0)
+        purgatory.wake(A)
+        assert not await watch.woken(0)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("controller_epoch", "broker_epoch", "error"),
+    [
+        (5, 70, ErrorCode.none),
+        (6, 70, ErrorCode.none),
+        (4, 70, ErrorCode.stale_controller_epoch),
+        (5, 69, ErrorCode.stale_broker_epoch),
+        (5, 71, ErrorCode.none),
+        (5, -1, ErrorCode.none),
+    ],
+)
+def test_only_the_present_controller_is_obeyed(
+    controller_epoch: int, broker_epoch: int, error: ErrorCode
+) -> None:
+    fence = ControlFence()
+    fence.controller_epoch = ControllerEpoch(5)
+    fence.broker_epoch = 70
+    request = StopReplicaRequest(
+        controller_id=BrokerId(1),
+        controller_epoch=ControllerEpoch(controller_epoch),
+        broker_epoch=broker_epoch,
+        topic_states=(),
+    )
+    assert fence.admit(request) is error
+
+
+def test_isr_changes_are_sent_when_quiet_or_overdue() -> None:
+    clock = HandClock()
+    changes = IsrChanges(BrokerId(1), zk=None, clock=clock, spawn=lambda work: work)
+    assert not changes.is_due(Millis(100_000)), "nothing to send"
+    changes.changed(A)
+    assert not changes.is_due(Millis(5_000))
+    assert changes.is_due(Millis(5_001)), "no change for more than 5 s"
+    clock.time = Millis(59_000)
+    changes.changed(B)
+    assert not changes.is_due(Millis(60_000))
+    assert changes.is_due(Millis(60_001)), "nothing sent for more than 60 s"

@@ -1,0 +1,204 @@
+"""A real cluster on loopback: ZooKeeper and broker processes that die with the test process."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from confluent_kafka.admin import AdminClient
+
+TIMEOUT_S = 60
+TICK_MS = 500
+SESSION_TIMEOUT_MS = 2_000
+LAG_TIME_MAX_MS = 3_000
+
+
+def until(what: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
+    """Waits for ``condition`` to be true and returns it; fails naming ``what`` did not happen."""
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"within {timeout_s} s: {what}"
+        time.sleep(0.05)
+    return result
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+class Process:
+    """A program with its output in a file; the kernel kills it when the test process dies."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self.log = log
+        self._command = ["setpriv", "--pdeathsig", "KILL", *command]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self, timeout_s: float = TIMEOUT_S) -> int:
+        assert self._process is not None
+        return self._process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL, and gone when this returns; harmless when not running."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Broker(Process):
+    """One broker process. ``port`` stays the same over restarts."""
+
+    def __init__(
+        self, broker_id: int, directory: Path, zookeeper: str, overrides: Mapping[str, str]
+    ) -> None:
+        self.id = broker_id
+        self.port = free_port()
+        self.logs = directory / "logs"
+        properties = {
+            "broker.id": broker_id,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": self.logs,
+            "zookeeper.connect": zookeeper,
+            "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
+            "replica.lag.time.max.ms": LAG_TIME_MAX_MS,
+            "replica.fetch.backoff.ms": 200,
+            "controlled.shutdown.retry.backoff.ms": 500,
+            "auto.create.topics.enable": "false",
+        } | dict(overrides)
+        directory.mkdir()
+        path = directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        command = [sys.executable, "-m", "broker", "--config", str(path)]
+        super().__init__(command, directory / "server.log")
+
+
+class Cluster:
+    """ZooKeeper and brokers 1 to n. Made by :func:`running_cluster`."""
+
+    def __init__(self, directory: Path, brokers: int, overrides: Mapping[str, str]) -> None:
+        port = free_port()
+        self.directory = directory
+        self._zookeeper_port = port
+        self.zookeeper = Process(_zookeeper_command(directory, port), directory / "zookeeper.log")
+        self.brokers = {
+            number: Broker(number, directory / f"broker-{number}", f"127.0.0.1:{port}", overrides)
+            for number in range(1, brokers + 1)
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+
+    def start(self) -> None:
+        self.zookeeper.start()
+        until("ZooKeeper listens", lambda: listens(self._zookeeper_port))
+        for broker in self.brokers.values():
+            broker.start()
+        until("every broker knows every other", self._complete)
+
+    def kill(self) -> None:
+        for process in (*self.brokers.values(), self.zookeeper):
+            process.kill()
+
+    def topic(self, topic: str) -> Any:
+        """The topic's metadata from whoever answers, or None."""
+        for broker in self.brokers.values():
+            if broker.running:
+                with contextlib.suppress(Exception):
+                    return self.metadata(broker).topics.get(topic)
+        return None
+
+    def metadata(self, broker: Broker) -> Any:
+        return self.admin(broker).list_topics(timeout=2)
+
+    def admin(self, broker: Broker | None = None) -> AdminClient:
+        bootstrap = f"127.0.0.1:{broker.port}" if broker else self.bootstrap
+        return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The partition's leader as somebody says; -1: none."""
+        metadata = self.topic(topic)
+        if metadata is None or partition not in metadata.partitions:
+            return -1
+        return int(metadata.partitions[partition].leader)
+
+    def isr(self, topic: str, partition: int = 0) -> set[int]:
+        metadata = self.topic(topic)
+        if metadata is None or partition not in metadata.partitions:
+            return set()
+        return set(metadata.partitions[partition].isrs)
+
+    def _complete(self) -> bool:
+        for broker in self.brokers.values():
+            assert broker.running, broker.log.read_text()
+            try:
+                known = self.metadata(broker).brokers
+            except Exception:  # noqa: BLE001 - not there yet
+                return False
+            if set(known) != set(self.brokers):
+                return False
+        return True
+
+
+@contextlib.contextmanager
+def running_cluster(
+    directory: Path, brokers: int = 3, overrides: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    """A cluster that serves; all of it killed at the end, with its logs shown if a test failed."""
+    cluster = Cluster(directory, brokers, overrides or {})
+    try:
+        cluster.start()
+        yield cluster
+    except BaseException:
+        for broker in cluster.brokers.values():
+            print(f"--- broker {broker.id}\n{_tail(broker.log)}")  # noqa: T201 - pytest shows it
+        raise
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            cluster.zookeeper.signal(signal.SIGCONT)
+        cluster.kill()
+
+
+def _tail(path: Path, lines: int = 60) -> str:
+    return "\n".join(path.read_text().splitlines()[-lines:]) if path.exists() else ""
+
+
+def _zookeeper_command(directory: Path, port: int) -> list[str]:
+    config = directory / "zoo.cfg"
+    config.write_text(
+        f"tickTime={TICK_MS}\ndataDir={directory / 'zookeeper'}\nclientPort={port}\n"
+        "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
+    )
+    java = shutil.which("java")
+    assert java, "java is needed for ZooKeeper"
+    jars = os.fspath(Path(pyspark.__file__).parent / "jars" / "*")
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    return [java, "-Xmx128m", "-cp", jars, main, os.fspath(config)]
