@@ -189,12 +189,14 @@ class PartitionLog:
         return None
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts the log so that it ends at ``offset``; nothing happens if it ends there or below.
+        """Cuts the log so that it ends at ``offset``; no record goes if it ends there or below.
 
-        It ends lower if ``offset`` lies inside a batch, since batches are not split. Below the
+        Epochs that begin there go in any case: a leader that was followed by another before it
+        appended anything has left one (as in Kafka's ``UnifiedLog.truncateTo``). It ends lower if ``offset`` lies inside a batch, since batches are not split. Below the
         first segment this is ``truncate_fully``.
         """
         if offset >= self._end:
+            self.epochs.truncate_from_end(offset)
             return
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)

@@ -1,0 +1,67 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.log.checkpoints import CorruptCheckpoint
+from broker.log.epochs import FILE_NAME, LeaderEpochCache
+
+RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)
+"""Leader epochs in order: how much greater than the one before, how many records it appended."""
+
+
+@given(runs=RUNS, start=st.integers(0, 40), end=st.integers(0, 40))
+def test_against_the_epoch_of_every_record(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int]], start: int, end: int
+) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    cache = LeaderEpochCache(directory)
+    of_record: list[int] = []
+    epoch = 0
+    for step, count in runs:
+        epoch += step
+        cache.assign(epoch, len(of_record))
+        cache.assign(epoch, len(of_record) + count)  # the latest one does not move
+        of_record += [epoch] * count
+    end = min(end, len(of_record))
+    start = min(start, end)
+    cache.truncate_from_end(end)
+    cache.truncate_from_start(start)
+    kept = dict(list(enumerate(of_record))[start:end])
+    for again in (cache, LeaderEpochCache(directory)):
+        assert {offset: again.epoch_for_offset(offset) for offset in kept} == kept
+        for asked in set(kept.values()):
+            last = max(offset for offset, epoch in kept.items() if epoch <= asked)
+            assert again.end_offset_for(asked, end) == (asked, last + 1)
+        assert again.end_offset_for(epoch + 1, end) == (-1, -1)
+
+
+def test_an_epoch_between_two_known_ones_ends_with_the_lower(tmp_path: Path) -> None:
+    cache = LeaderEpochCache(tmp_path)
+    cache.assign(2, 5)
+    cache.assign(7, 9)
+    assert cache.end_offset_for(4, 20) == (2, 9)
+    assert cache.end_offset_for(7, 20) == (7, 20)
+    assert cache.end_offset_for(8, 20) == (-1, -1)
+    assert cache.end_offset_for(1, 20) == (1, 5)
+    assert cache.end_offset_for(-1, 20) == (-1, -1)
+
+
+def test_the_file_is_kafkas(tmp_path: Path) -> None:
+    cache = LeaderEpochCache(tmp_path)
+    cache.assign(0, 0)
+    cache.assign(3, 17)
+    assert (tmp_path / FILE_NAME).read_text() == "0\n2\n0 0\n3 17\n"
+    assert LeaderEpochCache(tmp_path).entries == ((0, 0), (3, 17))
+    cache.clear()
+    assert (tmp_path / FILE_NAME).read_text() == "0\n0\n"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0\n", "0\n1\nx 0\n", "0\n2\n3 0\n2 5\n", "\xff"]
+)
+def test_a_damaged_file_is_no_empty_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content.encode("latin-1"))
+    with pytest.raises(CorruptCheckpoint, match=FILE_NAME):
+        LeaderEpochCache(tmp_path)

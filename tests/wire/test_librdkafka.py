@@ -1,0 +1,177 @@
+"""The codecs against librdkafka: a one-connection server that takes its produce requests."""
+
+import asyncio
+import contextlib
+import datetime
+import threading
+from collections.abc import Callable, Iterator
+from queue import Queue
+
+import kio.schema.api_versions.v0.response as api_versions_v0
+import kio.schema.metadata.v4.response as metadata_v4
+import kio.schema.produce.v7.response as produce_v7
+import pytest
+from confluent_kafka import Producer
+from kio.schema.errors import ErrorCode
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i16, i32, i32Timedelta, i64
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from broker.wire.batch import Compression, RecordBatch, parse_batches
+from broker.wire.codec import read_request, write_response
+from broker.wire.framing import read_frame
+from broker.wire.records import records
+from broker.wire.registry import UnsupportedVersion
+
+# Fetch and FindCoordinator are never asked for; librdkafka only then trusts the message format.
+SERVED = {0: range(7, 8), 1: range(4, 12), 3: range(4, 5), 10: range(3), 18: range(1)}
+VALUES = [b"value %d " % number * 9 for number in range(40)]
+NO_THROTTLE = i32Timedelta.parse(datetime.timedelta(0))
+
+
+class Sink:
+    """Leads partition 0 of every topic, and keeps the batches it gets."""
+
+    def __init__(self) -> None:
+        self.batches: Queue[RecordBatch] = Queue()
+        self.refused: list[tuple[int, int]] = []
+        self.port = 0
+
+    async def serve(self, started: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        connections: set[asyncio.Task[None]] = set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connections.add(asyncio.create_task(self._connection(reader, writer)))
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        started.set()
+        await self._stop.wait()
+        server.close()
+        for connection in connections:
+            connection.cancel()
+        self.faults = [
+            fault
+            for fault in await asyncio.gather(*connections, return_exceptions=True)
+            if isinstance(fault, Exception)
+        ]
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while (payload := await read_frame(reader, 2**24)) is not None:
+                writer.write(self._respond(payload))
+
+    def _respond(self, payload: bytes) -> bytes:
+        try:
+            header, request = read_request(payload, SERVED)
+        except UnsupportedVersion as error:
+            self.refused.append((error.api_key, error.version))
+            return write_response(
+                error.correlation_id or 0, versions(ErrorCode.unsupported_version)
+            )
+        return write_response(header.correlation_id, self._answer(request))
+
+    def _answer(self, request: RequestPayload) -> ResponsePayload:
+        answers: dict[int, Callable[[RequestPayload], ResponsePayload]] = {
+            0: self._produce,
+            3: self._metadata,
+            18: lambda _: versions(ErrorCode.none),
+        }
+        return answers[request.__api_key__](request)
+
+    def _metadata(self, _: RequestPayload) -> ResponsePayload:
+        node = metadata_v4.MetadataResponseBroker(
+            node_id=BrokerId(1), host="127.0.0.1", port=i32(self.port), rack=None
+        )
+        partition = metadata_v4.MetadataResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=i32(0),
+            leader_id=BrokerId(1),
+            replica_nodes=(BrokerId(1),),
+            isr_nodes=(BrokerId(1),),
+        )
+        topic = metadata_v4.MetadataResponseTopic(
+            error_code=ErrorCode.none,
+            name=TopicName("orders"),
+            is_internal=False,
+            partitions=(partition,),
+        )
+        return metadata_v4.MetadataResponse(
+            throttle_time=NO_THROTTLE,
+            brokers=(node,),
+            cluster_id="sink",
+            controller_id=BrokerId(1),
+            topics=(topic,),
+        )
+
+    def _produce(self, request: RequestPayload) -> ResponsePayload:
+        (topic,) = request.topic_data  # type: ignore[union-attr]
+        (partition,) = topic.partition_data
+        for batch in parse_batches(partition.records):
+            self.batches.put(batch)
+        done = produce_v7.PartitionProduceResponse(
+            index=i32(0), error_code=ErrorCode.none, base_offset=i64(0), log_append_time=None
+        )
+        return produce_v7.ProduceResponse(
+            responses=(
+                produce_v7.TopicProduceResponse(
+                    name=TopicName("orders"), partition_responses=(done,)
+                ),
+            ),
+            throttle_time=NO_THROTTLE,
+        )
+
+
+def versions(error: ErrorCode) -> ResponsePayload:
+    return api_versions_v0.ApiVersionsResponse(
+        error_code=error,
+        api_keys=tuple(
+            api_versions_v0.ApiVersion(
+                api_key=i16(key), min_version=i16(served[0]), max_version=i16(served[-1])
+            )
+            for key, served in SERVED.items()
+        ),
+    )
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    sink = Sink()
+    started = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(sink.serve(started)))
+    thread.start()
+    assert started.wait(10)
+    yield sink
+    sink.stop()
+    thread.join(10)
+    assert not sink.faults
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
+def test_real_batches_are_understood(sink: Sink, codec: Compression) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": f"127.0.0.1:{sink.port}",
+            "compression.type": codec.name.lower(),
+            "linger.ms": 200,
+        }
+    )
+    for number, value in enumerate(VALUES):
+        producer.produce("orders", value, key=b"k", timestamp=1_700_000_000_001 + number)
+    assert producer.flush(20) == 0
+    del producer
+    found = []
+    while not sink.batches.empty():
+        batch = sink.batches.get()
+        assert batch.compression is codec
+        assert batch.is_dense
+        found += list(records(batch))
+    assert [record.value for record in found] == VALUES
+    assert [record.timestamp for record in found] == [
+        1_700_000_000_001 + number for number in range(len(VALUES))
+    ]
+    assert sink.refused[:1] == [(18, 3)], "librdkafka first asks in a version that is not served"
