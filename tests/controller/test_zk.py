@@ -116,7 +116,7 @@ def test_session_expiry_is_noticed_and_fences(way, other_client):
             watched = asyncio.Event()
             await zk.live_brokers(watched.set)
             way.freeze()
-            writes = [zk.session.create(f"/late{i}", b"", session) for i in range(500)]
+            writes = [zk.session.create(f"/late-{i}", b"", session) for i in range(500)]
             late = asyncio.gather(*writes, return_exceptions=True)
             await until(lambda: "disconnected" in seen)
             await watched.wait()
@@ -127,8 +127,8 @@ def test_session_expiry_is_noticed_and_fences(way, other_client):
             assert seen == ["disconnected", "expired"]
             assert {type(outcome) for outcome in await late} == {SessionExpired}
             with pytest.raises(SessionExpired):
-                await zk.session.create("/late", b"", session)
-            assert not [n for n in await zk.session.children("/") if n.startswith("late")]
+                await zk.session.create("/late-again", b"", session)
+            assert not [n for n in await zk.session.children("/") if n.startswith("late-")]
             assert await zk.register_broker(info()) > first
             assert threading.active_count() <= threads
 

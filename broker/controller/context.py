@@ -1,0 +1,95 @@
+"""What the controller knows: the cluster as last read, and what it is about to change.
+
+One context lives for one controller epoch. Everything in it comes from ZooKeeper or from events;
+only ``stopping``, ``preferred`` and ``forced`` are wishes that are not stored anywhere.
+"""
+
+from collections.abc import Collection, Iterator
+
+from broker.controller.cluster import (
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.controller.events import StateWrite
+from broker.controller.partition_state import PartitionPhase, PartitionPhases
+from broker.controller.replica_state import ReplicaPhases
+from broker.types import BrokerId, ControllerEpoch, TopicPartition
+
+
+class Context:
+    """The state of one controller epoch; its modules change it, nobody else."""
+
+    def __init__(self, epoch: ControllerEpoch) -> None:
+        self.epoch = epoch
+        self.live: dict[BrokerId, LiveBroker] = {}
+        self.stopping: set[BrokerId] = set()
+        """Live brokers in controlled shutdown."""
+        self.topics: dict[str, TopicAssignment] = {}
+        self.unclean: set[str] = set()
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.partition_phases = PartitionPhases()
+        self.replica_phases = ReplicaPhases()
+        self.writing: dict[TopicPartition, StateWrite] = {}
+        """Writes whose outcome is not known yet; at most one per partition."""
+        self.preferred: set[TopicPartition] = set()
+        """Partitions whose preferred replica is to lead if it can."""
+        self.forced: set[TopicPartition] = set()
+        """Partitions that need a new leader epoch even if leader and ISR stay."""
+        self.deleting: set[str] = set()
+
+    @property
+    def online(self) -> set[BrokerId]:
+        """Brokers that may lead."""
+        return self.live.keys() - self.stopping
+
+    def assignment(self, tp: TopicPartition) -> ReplicaAssignment | None:
+        """The partition's replicas; None when there is no such partition."""
+        topic = self.topics.get(tp.topic)
+        return None if topic is None else topic.partitions.get(tp.partition)
+
+    def partitions(self) -> Iterator[TopicPartition]:
+        """Every partition."""
+        for topic in self.topics:
+            yield from self.partitions_of(topic)
+
+    def partitions_of(self, topic: str) -> Iterator[TopicPartition]:
+        """The partitions of a topic; none when it is unknown."""
+        if topic in self.topics:
+            for number in self.topics[topic].partitions:
+                yield TopicPartition(topic, number)
+
+    def partitions_on(self, brokers: Collection[BrokerId]) -> list[TopicPartition]:
+        """The partitions with a replica on any of ``brokers``."""
+        return [
+            tp
+            for topic, assigned in self.topics.items()
+            for number, assignment in assigned.partitions.items()
+            if not set(brokers).isdisjoint(assignment.replicas)
+            for tp in (TopicPartition(topic, number),)
+        ]
+
+    def reassigned(self, tp: TopicPartition) -> bool:
+        """Whether a reassignment has come to its last phase: all target replicas are in sync."""
+        assignment, state = self.assignment(tp), self.states.get(tp)
+        if assignment is None or state is None:
+            return False
+        if not assignment.adding and not assignment.removing:
+            return False
+        return set(assignment.target) <= set(state.isr) & self.online
+
+    def adopt(self, tp: TopicPartition, state: PartitionState) -> None:
+        """Take a state that was read, unless a newer one is known."""
+        known = self.states.get(tp)
+        if known is None or known.zk_version <= state.zk_version:
+            self.states[tp] = state
+            self.settle_phase(tp)
+
+    def settle_phase(self, tp: TopicPartition) -> None:
+        """Make the partition Online or Offline according to its leader."""
+        state = self.states.get(tp)
+        if state is not None and self.assignment(tp) is not None:
+            led = state.leader in self.live and tp.topic not in self.deleting
+            phase = PartitionPhase.ONLINE if led else PartitionPhase.OFFLINE
+            self.partition_phases.move(tp, phase)

@@ -1,0 +1,214 @@
+"""The controller: one step per event.
+
+It owns the context of one controller epoch, from :class:`Elected` to :class:`Resigned`; between
+epochs it knows nothing and does nothing. The order of things at an election is Kafka's: brokers
+first learn who is live, then their roles, and only then are leaders elected where some are
+missing.
+
+Not handled: replicas on failed log directories, changes of a live broker's endpoints, and turning
+on unclean elections for a topic that exists (it takes effect with the next controller).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller import events
+from broker.controller.context import Context
+from broker.controller.deletion import Deletions
+from broker.controller.events import Effect, Event
+from broker.controller.outbox import Outbox
+from broker.controller.partitions import Partitions
+from broker.controller.reassignment import Reassignments
+from broker.controller.rebalance import imbalanced
+from broker.types import BrokerId, TopicPartition
+
+
+class Controller:
+    """Sans-I/O controller of broker ``controller_id``.
+
+    ``inter_broker_listener`` names the endpoint under which brokers reach each other
+    (``inter.broker.listener.name``).
+    """
+
+    def __init__(self, controller_id: BrokerId, inter_broker_listener: str = "PLAINTEXT") -> None:
+        self._outbox = Outbox(controller_id, inter_broker_listener)
+        self._epoch: _Epoch | None = None
+
+    def step(self, event: Event) -> tuple[Effect, ...]:
+        """Take in one event; returns what is to be done, in this order."""
+        if isinstance(event, events.Elected):
+            self._epoch = _Epoch(event, self._outbox)
+        elif isinstance(event, events.Resigned):
+            self._epoch = None
+        elif self._epoch is not None:
+            self._epoch.take(event)
+        return () if self._epoch is None else self._outbox.take(self._epoch.context)
+
+
+class _Epoch:
+    """What lives as long as this broker is the controller."""
+
+    def __init__(self, event: events.Elected, outbox: Outbox) -> None:
+        self.context = Context(event.epoch)
+        self._outbox = outbox
+        self._partitions = Partitions(self.context, outbox)
+        self._deletions = Deletions(self.context, outbox, self._partitions)
+        self._reassignments = Reassignments(self.context, outbox, self._partitions, self._deletions)
+        self._handlers: Mapping[type, Callable[[Any], None]] = {
+            events.BrokersChanged: self._brokers_changed,
+            events.TopicsChanged: self._topics_changed,
+            events.IsrChanged: self._isr_changed,
+            events.StatesWritten: self._states_written,
+            events.PreferredElectionAsked: self._preferred_election_asked,
+            events.RebalanceLeaders: self._rebalance_leaders,
+            events.ControlledShutdownAsked: self._controlled_shutdown_asked,
+            events.DeletionAsked: lambda e: self._deletions.ask(e.topics),
+            events.ReassignmentAsked: lambda e: self._reassignments.ask(e.targets),
+            events.StopReplicaAnswered: lambda e: self._deletions.answered(e.broker, e.errors),
+        }
+        self._elected(event)
+
+    def take(self, event: Event) -> None:
+        self._handlers[type(event)](event)
+
+    def _elected(self, event: events.Elected) -> None:
+        context = self.context
+        context.live = dict(event.live)
+        context.topics = dict(event.topics)
+        context.unclean = set(event.unclean)
+        for tp in context.partitions():
+            self._partitions.discover(tp, event.states.get(tp))
+        self._outbox.batch.metadata(context.live, ())
+        self._outbox.flush(context)
+        self._partitions.reconsider(context.partitions())
+        self._partitions.introduce(context.live)
+        self._outbox.batch.metadata(context.live, context.partitions())
+
+    # --- brokers ----------------------------------------------------------------------------
+
+    def _brokers_changed(self, event: events.BrokersChanged) -> None:
+        known = self.context.live
+        bounced = {b for b in known if b in event.live and event.live[b].epoch > known[b].epoch}
+        died = {b for b in known if b not in event.live} | bounced
+        came = {b for b in event.live if b not in known} | bounced
+        if died:
+            self._brokers_down(died)
+        if came:
+            self._brokers_up({b: event.live[b] for b in sorted(came)})
+
+    def _brokers_down(self, died: set[BrokerId]) -> None:
+        """Their partitions get other leaders. A broker that bounced counts as down first: it may
+        have lost what it had not flushed."""
+        context = self.context
+        context.live = {b: live for b, live in context.live.items() if b not in died}
+        context.stopping -= died
+        affected = context.partitions_on(died)
+        self._deletions.brokers_down(died)
+        self._partitions.follow_brokers(affected)
+        self._partitions.reconsider(affected)
+        self._outbox.batch.metadata(context.live, ())
+
+    def _brokers_up(self, came: Mapping[BrokerId, Any]) -> None:
+        """They learn everything; partitions that waited for them get leaders."""
+        context = self.context
+        self._outbox.batch.metadata(context.live, ())
+        context.live.update(came)
+        self._outbox.batch.metadata(came, context.partitions())
+        self._outbox.flush(context)
+        affected = context.partitions_on(came.keys())
+        self._partitions.follow_brokers(affected)
+        self._partitions.reconsider(affected)
+        self._partitions.introduce(came.keys())
+        self._deletions.brokers_up(came.keys())
+
+    def _controlled_shutdown_asked(self, event: events.ControlledShutdownAsked) -> None:
+        context = self.context
+        live = context.live.get(event.broker)
+        if live is None or event.broker_epoch not in (-1, live.epoch):
+            error = ErrorCode.broker_not_available if live is None else ErrorCode.stale_broker_epoch
+            self._outbox.put(events.AnswerShutdown(token=event.token, error=error))
+            return
+        context.stopping.add(event.broker)
+        affected = [tp for tp in context.partitions_on([event.broker]) if self._replicated(tp)]
+        self._partitions.follow_brokers(affected)
+        self._partitions.reconsider(affected)
+        self._stop_followers(event.broker, affected)
+        self._partitions.when_settled(affected, lambda: self._answer_shutdown(event, affected))
+
+    def _replicated(self, tp: TopicPartition) -> bool:
+        assignment = self.context.assignment(tp)
+        return assignment is not None and len(assignment.replicas) > 1
+
+    def _stop_followers(self, broker: BrokerId, tps: list[TopicPartition]) -> None:
+        """Replicas outside the ISR have nothing to be written about: stop them at once."""
+        for tp in tps:
+            state = self.context.states.get(tp)
+            if state and tp not in self.context.writing and state.leader != broker:
+                self._outbox.batch.stop(broker, tp, state.leader_epoch, delete=False)
+
+    def _answer_shutdown(
+        self, event: events.ControlledShutdownAsked, tps: list[TopicPartition]
+    ) -> None:
+        states = self.context.states
+        remaining = [tp for tp in tps if tp in states and states[tp].leader == event.broker]
+        self._outbox.flush(self.context)
+        self._outbox.put(
+            events.AnswerShutdown(
+                token=event.token, error=ErrorCode.none, remaining=tuple(remaining)
+            )
+        )
+
+    # --- topics and partitions --------------------------------------------------------------
+
+    def _topics_changed(self, event: events.TopicsChanged) -> None:
+        context = self.context
+        for topic in event.gone:
+            self._partitions.forget(topic)
+        context.unclean = (context.unclean - event.topics.keys()) | event.unclean
+        found: list[TopicPartition] = []
+        for topic, assigned in event.topics.items():
+            known = context.topics.get(topic)
+            if known is not None and known.topic_id != assigned.topic_id:
+                self._partitions.forget(topic)
+                known = None
+            if known is None:
+                context.topics[topic] = assigned
+            else:
+                merged = {**assigned.partitions, **known.partitions}
+                context.topics[topic] = type(assigned)(
+                    topic_id=known.topic_id, partitions=dict(sorted(merged.items()))
+                )
+            old = known.partitions if known else {}
+            found += [TopicPartition(topic, p) for p in assigned.partitions if p not in old]
+        for tp in found:
+            self._partitions.discover(tp, event.states.get(tp))
+        self._partitions.reconsider(found)
+
+    def _isr_changed(self, event: events.IsrChanged) -> None:
+        context = self.context
+        known = [tp for tp in event.states if context.assignment(tp) is not None]
+        for tp in known:
+            context.adopt(tp, event.states[tp])
+        self._outbox.batch.metadata(context.live, known)
+        self._partitions.reconsider(known)
+        self._outbox.put(events.DropIsrChanges(notifications=event.notifications))
+
+    def _states_written(self, event: events.StatesWritten) -> None:
+        self._partitions.written(event, self._reassignments.written)
+        self._reassignments.conclude()
+
+    def _preferred_election_asked(self, event: events.PreferredElectionAsked) -> None:
+        known = [tp for tp in event.partitions if self.context.assignment(tp) is not None]
+        self._elect_preferred(known)
+        self._partitions.when_settled(
+            known, lambda: self._outbox.put(events.DropPreferredElection())
+        )
+
+    def _rebalance_leaders(self, event: events.RebalanceLeaders) -> None:
+        self._elect_preferred(imbalanced(self.context, event.imbalance_percentage))
+
+    def _elect_preferred(self, tps: list[TopicPartition]) -> None:
+        self.context.preferred.update(tps)
+        self._partitions.reconsider(tps)

@@ -1,0 +1,110 @@
+"""Deletes topics (Kafka's ``TopicDeletionManager``).
+
+All brokers are told that the topic has no leader any more (-2), each replica's broker is told to
+stop and delete it, and when all have said so the topic's znodes go. Replicas on brokers that are
+down wait for their broker; the topic stays in ``/admin/delete_topics`` until then. A topic that is
+being reassigned is deleted when the reassignment has ended.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.context import Context
+from broker.controller.events import DeleteTopic, DropDeletion
+from broker.controller.outbox import Outbox
+from broker.controller.partitions import Partitions
+from broker.controller.replica_state import ReplicaPhase
+from broker.controller.request_batch import EPOCH_DURING_DELETE
+from broker.types import BrokerId, TopicPartition
+
+
+class Deletions:
+    """The topics that are on their way out."""
+
+    def __init__(self, context: Context, outbox: Outbox, partitions: Partitions) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._partitions = partitions
+        self._ordered: set[str] = set()
+
+    def ask(self, topics: Collection[str]) -> None:
+        """Take in an order to delete; repeating it is harmless."""
+        for topic in sorted(topics):
+            if topic in self._context.topics:
+                self._ordered.add(topic)
+            else:
+                self._outbox.put(DropDeletion(topic=topic))
+        self.advance()
+
+    def advance(self) -> None:
+        """Begin with the topics that may be deleted now."""
+        self._ordered &= self._context.topics.keys()
+        for topic in sorted(self._ordered - self._context.deleting):
+            assigned = self._context.topics[topic].partitions.values()
+            if not any(a.adding or a.removing for a in assigned):
+                self._context.deleting.add(topic)
+                tps = list(self._context.partitions_of(topic))
+                self._partitions.when_settled(tps, partial(self._begin, topic))
+
+    def _begin(self, topic: str) -> None:
+        context = self._context
+        tps = list(context.partitions_of(topic))
+        self._outbox.batch.metadata(context.live, tps)
+        for tp in tps:
+            context.settle_phase(tp)
+            for broker, phase in context.replica_phases.of(tp):
+                if phase is ReplicaPhase.DELETION_STARTED:
+                    continue
+                context.replica_phases.move(tp, broker, ReplicaPhase.OFFLINE)
+                self.delete_replica(tp, broker)
+
+    def delete_replica(self, tp: TopicPartition, broker: BrokerId) -> None:
+        """Have an Offline replica deleted, if its broker is live."""
+        if broker in self._context.live:
+            self._context.replica_phases.move(tp, broker, ReplicaPhase.DELETION_STARTED)
+            self._outbox.batch.stop(broker, tp, EPOCH_DURING_DELETE, delete=True)
+        else:
+            self._context.replica_phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
+
+    def brokers_down(self, brokers: Collection[BrokerId]) -> None:
+        """Nobody will answer for the replicas there."""
+        phases = self._context.replica_phases
+        for tp in phases.partitions():
+            for broker, phase in phases.of(tp):
+                if broker in brokers and phase is ReplicaPhase.DELETION_STARTED:
+                    phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
+
+    def brokers_up(self, brokers: Collection[BrokerId]) -> None:
+        """Replicas that had to wait for these brokers can be deleted."""
+        phases = self._context.replica_phases
+        for tp in phases.partitions():
+            for broker, phase in phases.of(tp):
+                if broker in brokers and phase is ReplicaPhase.DELETION_INELIGIBLE:
+                    phases.move(tp, broker, ReplicaPhase.OFFLINE)
+                    self.delete_replica(tp, broker)
+
+    def answered(self, broker: BrokerId, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        """Take in a broker's answer to StopReplica."""
+        phases = self._context.replica_phases
+        for tp, error in errors.items():
+            if phases[tp, broker] is not ReplicaPhase.DELETION_STARTED:
+                continue
+            if error is not ErrorCode.none:
+                phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
+                continue
+            phases.move(tp, broker, ReplicaPhase.DELETION_SUCCESSFUL)
+            if tp.topic not in self._context.deleting:
+                phases.move(tp, broker, ReplicaPhase.NON_EXISTENT)
+        for topic in sorted({tp.topic for tp in errors} & self._context.deleting):
+            self._finish_if_deleted(topic)
+
+    def _finish_if_deleted(self, topic: str) -> None:
+        context = self._context
+        tps = list(context.partitions_of(topic))
+        left = {phase for tp in tps for _, phase in context.replica_phases.of(tp)}
+        if left == {ReplicaPhase.DELETION_SUCCESSFUL}:
+            topic_id = context.topics[topic].topic_id
+            self._partitions.forget(topic)
+            self._outbox.put(DeleteTopic(topic=topic, topic_id=topic_id))

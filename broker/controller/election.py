@@ -1,0 +1,75 @@
+"""Who leads a partition, and who is in its ISR, after the cluster has changed.
+
+Pure rules, Kafka's own (``PartitionLeaderElectionAlgorithms``, ``ReplicaStateMachine``):
+
+1. Replicas that are not online leave the ISR.
+2. A leader that is still in the ISR stays, unless the preferred leader was asked for.
+3. Else the first replica in assignment order that is in the ISR leads.
+4. Else, with ``unclean.leader.election.enable``, the first online replica leads, alone in the ISR:
+   what only the others had is lost.
+5. Else nobody leads (-1) and the ISR stays as it was. One of its members must come back: it is the
+   last set that is known to hold every acknowledged record.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from broker.controller.cluster import PartitionState
+from broker.types import NO_LEADER, BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A leader (or -1) and an ISR."""
+
+    leader: BrokerId
+    isr: tuple[BrokerId, ...]
+
+
+def first_leader(replicas: Sequence[BrokerId], online: Collection[BrokerId]) -> Choice | None:
+    """For a partition that never had a leader: all online replicas are in sync, having nothing.
+
+    None when no replica is online.
+    """
+    isr = tuple(replica for replica in replicas if replica in online)
+    return Choice(isr[0], isr) if isr else None
+
+
+def choose(
+    state: PartitionState,
+    candidates: Sequence[BrokerId],
+    *,
+    online: Collection[BrokerId],
+    stopping: Collection[BrokerId] = (),
+    unclean: bool = False,
+    preferred: bool = False,
+) -> Choice:
+    """Apply the rules to one partition.
+
+    Args:
+        candidates: the replicas that may lead, in assignment order; during the last phase of a
+            reassignment the target replicas only.
+        online: brokers that may lead, without those that are stopping.
+        stopping: live brokers in controlled shutdown. A stopping leader without a successor in
+            the ISR goes on leading, however unclean elections are set.
+        preferred: the first candidate is to lead if it is in sync.
+    """
+    isr = tuple(r for r in state.isr if r in online and r in candidates)
+    if isr:
+        return Choice(_leader_in_isr(state.leader, candidates, isr, preferred), isr)
+    if state.leader in stopping:
+        kept = tuple(r for r in state.isr if r in stopping)
+        return Choice(state.leader, kept or (state.leader,))
+    if unclean:
+        for replica in candidates:
+            if replica in online:
+                return Choice(replica, (replica,))
+    return Choice(NO_LEADER, state.isr)
+
+
+def _leader_in_isr(
+    leader: BrokerId, candidates: Sequence[BrokerId], isr: Collection[BrokerId], preferred: bool
+) -> BrokerId:
+    if leader in isr and not (preferred and candidates[0] in isr):
+        return leader
+    return next(replica for replica in candidates if replica in isr)

@@ -1,0 +1,203 @@
+"""Decides who leads, has it written, and tells the brokers.
+
+Decisions are made from what is known, not from what happened: :meth:`Partitions.reconsider` may be
+called for any partition at any time and does nothing when all is as it should be. So repeated,
+late or reordered events do no harm. While a write is under way its partition is left alone; when
+the outcome is known it is reconsidered.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from broker.controller.cluster import PartitionState
+from broker.controller.context import Context
+from broker.controller.election import Choice, choose, first_leader
+from broker.controller.events import StatesWritten, StateWrite
+from broker.controller.outbox import Outbox
+from broker.controller.partition_state import PartitionPhase
+from broker.controller.replica_state import ReplicaPhase
+from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+
+SERVING = (ReplicaPhase.NEW, ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE)
+FIRST_EPOCH = LeaderEpoch(0)
+
+
+class Partitions:
+    """The partitions of one controller epoch."""
+
+    def __init__(self, context: Context, outbox: Outbox) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._waiting: list[tuple[frozenset[TopicPartition], Callable[[], None]]] = []
+
+    def discover(self, tp: TopicPartition, state: PartitionState | None) -> None:
+        """Take in a partition that was not known; without a state it never had a leader."""
+        context = self._context
+        context.partition_phases.move(tp, PartitionPhase.NEW)
+        assignment = context.assignment(tp)
+        for broker in assignment.replicas if assignment else ():
+            context.replica_phases.move(tp, broker, ReplicaPhase.NEW)
+        if state is not None:
+            context.adopt(tp, state)
+            self.follow_brokers([tp])
+
+    def forget(self, topic: str) -> None:
+        """The topic is gone, with all that was known of its partitions."""
+        context = self._context
+        for tp in list(context.partitions_of(topic)):
+            context.states.pop(tp, None)
+            context.writing.pop(tp, None)
+            context.preferred.discard(tp)
+            context.forced.discard(tp)
+            context.partition_phases.forget(tp)
+            context.replica_phases.forget(tp)
+        context.topics.pop(topic, None)
+        context.unclean.discard(topic)
+        context.deleting.discard(topic)
+        self._run_waiting()
+
+    def follow_brokers(self, tps: Iterable[TopicPartition]) -> None:
+        """Make replicas that have served Online or Offline, as their brokers are."""
+        context = self._context
+        for tp in tps:
+            for broker, phase in context.replica_phases.of(tp):
+                waits = phase is ReplicaPhase.NEW and tp not in context.states
+                if phase in SERVING and not waits:
+                    live = broker in context.online
+                    to = ReplicaPhase.ONLINE if live else ReplicaPhase.OFFLINE
+                    context.replica_phases.move(tp, broker, to)
+            context.settle_phase(tp)
+
+    # --- decide -----------------------------------------------------------------------------
+
+    def reconsider(self, tps: Iterable[TopicPartition]) -> None:
+        """Have what is not as it should be written."""
+        context = self._context
+        for tp in tps:
+            if tp not in context.writing:
+                write = self._decide(tp)
+                if write is not None:
+                    context.writing[tp] = write
+                    self._outbox.write(write)
+
+    def _decide(self, tp: TopicPartition) -> StateWrite | None:
+        context = self._context
+        assignment, state = context.assignment(tp), context.states.get(tp)
+        if assignment is None or tp.topic in context.deleting:
+            return None
+        if state is None:
+            first = first_leader(assignment.replicas, context.online)
+            return None if first is None else self._write(tp, first, FIRST_EPOCH, None)
+        if state.controller_epoch > context.epoch:
+            return None
+        reassigned = context.reassigned(tp)
+        choice = choose(
+            state,
+            assignment.target if reassigned else assignment.replicas,
+            online=context.online,
+            stopping=context.stopping,
+            unclean=tp.topic in context.unclean,
+            preferred=tp in context.preferred,
+        )
+        unchanged = choice == Choice(state.leader, state.isr)
+        if unchanged and not reassigned and tp not in context.forced:
+            context.preferred.discard(tp)
+            return None
+        return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
+
+    def _write(
+        self, tp: TopicPartition, choice: Choice, epoch: LeaderEpoch, expected: ZkVersion | None
+    ) -> StateWrite:
+        return StateWrite(
+            partition=tp,
+            leader=choice.leader,
+            leader_epoch=epoch,
+            isr=choice.isr,
+            controller_epoch=self._context.epoch,
+            expected=expected,
+        )
+
+    # --- outcomes ---------------------------------------------------------------------------
+
+    def written(self, event: StatesWritten, done: Callable[[TopicPartition], None]) -> None:
+        """Take in outcomes: announce what was written (``done`` is called for it before), decide
+        again what met a conflict, and do what was waiting."""
+        for tp, version in event.written.items():
+            self._take(tp, version, done)
+        self._conflicts(event.conflicts)
+        there = [tp for tp, fresh in event.conflicts.items() if fresh is not None]
+        self.reconsider([*event.written, *there])
+        self._run_waiting()
+
+    def _take(
+        self, tp: TopicPartition, version: ZkVersion, done: Callable[[TopicPartition], None]
+    ) -> None:
+        context = self._context
+        write = context.writing.pop(tp, None)
+        if write is None or context.assignment(tp) is None:
+            return
+        before = context.states.get(tp)
+        context.adopt(tp, write.written_at(version))
+        context.preferred.discard(tp)
+        context.forced.discard(tp)
+        done(tp)
+        self.announce(tp, before)
+
+    def _conflicts(self, conflicts: Mapping[TopicPartition, PartitionState | None]) -> None:
+        context = self._context
+        for tp, fresh in conflicts.items():
+            write = context.writing.pop(tp, None)
+            if fresh is None or context.assignment(tp) is None:
+                continue
+            context.adopt(tp, fresh)
+            if write is not None and write.expected is None:
+                self.announce(tp, None)
+
+    def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:
+        """Calls ``then`` as soon as none of ``tps`` has a write under way; maybe at once."""
+        pending = frozenset(tps) & self._context.writing.keys()
+        if pending:
+            self._waiting.append((frozenset(tps), then))
+        else:
+            then()
+
+    def _run_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for tps, then in waiting:
+            self.when_settled(tps, then)
+
+    # --- announce ---------------------------------------------------------------------------
+
+    def announce(self, tp: TopicPartition, before: PartitionState | None) -> None:
+        """Tell the partition's brokers of their roles and all brokers of the new state."""
+        context, batch = self._context, self._outbox.batch
+        assignment, state = context.assignment(tp), context.states[tp]
+        assert assignment is not None
+        for broker in assignment.replicas:
+            if broker not in context.live:
+                continue
+            leads_or_led = broker in (state.leader, before.leader if before else None)
+            if broker in context.stopping and not leads_or_led:
+                batch.stop(broker, tp, state.leader_epoch, delete=False)
+            else:
+                batch.role(context, broker, tp, assignment.replicas)
+        self.follow_brokers([tp])
+        batch.metadata(context.live, [tp])
+
+    def introduce(self, brokers: Collection[BrokerId]) -> None:
+        """Tell brokers that have just come up all of their roles.
+
+        Partitions with a write under way are left out: the old state may name as leader a broker
+        that lost its log's tail in a crash, and followers would cut theirs to match. Their turn
+        comes with the outcome.
+        """
+        context, batch = self._context, self._outbox.batch
+        for broker in brokers:
+            whole = True
+            for tp in context.partitions_on([broker]):
+                assignment = context.assignment(tp)
+                if tp in context.writing:
+                    whole = False
+                elif tp in context.states and assignment and tp.topic not in context.deleting:
+                    batch.role(context, broker, tp, assignment.replicas)
+            if whole:
+                batch.complete(broker)

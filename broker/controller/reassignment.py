@@ -1,0 +1,112 @@
+"""Moves replicas from brokers to others (KIP-455).
+
+1. The assignment becomes old and new replicas together, with ``adding`` and ``removing`` noted in
+   the topic's znode, so that another controller can go on. The new replicas begin to fetch.
+2. When all target replicas are in the ISR, a state is written in which only they are, led by one
+   of them; they are told, the others are told to stop and delete.
+3. The assignment becomes the target.
+
+A new reassignment of a partition under way replaces the former one. A replica removed from a
+broker that is down is deleted when the broker comes back, unless the controller has changed by
+then: nothing in ZooKeeper remembers it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from broker.controller.cluster import ReplicaAssignment
+from broker.controller.context import Context
+from broker.controller.deletion import Deletions
+from broker.controller.events import DropReassignments, WriteAssignment
+from broker.controller.outbox import Outbox
+from broker.controller.partitions import Partitions
+from broker.controller.replica_state import ReplicaPhase
+from broker.types import BrokerId, TopicPartition
+
+
+class Reassignments:
+    """The partitions that are being moved."""
+
+    def __init__(
+        self, context: Context, outbox: Outbox, partitions: Partitions, deletions: Deletions
+    ) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._partitions = partitions
+        self._deletions = deletions
+        self._finished: list[TopicPartition] = []
+
+    def ask(self, targets: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:
+        """Begin with each partition's reassignment, or refuse it."""
+        for tp, target in sorted(targets.items()):
+            refused = self._refusal(tp, target)
+            assignment = self._context.assignment(tp)
+            if refused or assignment is None:
+                self._outbox.put(DropReassignments(partitions=(tp,), refused=refused))
+            elif assignment.target != target:
+                self._begin(tp, assignment, target)
+            elif not assignment.adding and not assignment.removing:
+                self._outbox.put(DropReassignments(partitions=(tp,)))
+
+    def _refusal(self, tp: TopicPartition, target: Sequence[BrokerId]) -> str | None:
+        if self._context.assignment(tp) is None or tp.topic in self._context.deleting:
+            return f"{tp} does not exist"
+        if not target or len(set(target)) != len(target):
+            return f"replicas {list(target)} of {tp} are none, or one broker twice"
+        unknown = [broker for broker in target if broker not in self._context.live]
+        return f"replicas {unknown} of {tp} are on brokers that are not live" if unknown else None
+
+    def _begin(
+        self, tp: TopicPartition, now: ReplicaAssignment, target: tuple[BrokerId, ...]
+    ) -> None:
+        former = tuple(broker for broker in now.replicas if broker not in now.adding)
+        state = self._context.states.get(tp)
+        abandoned = tuple(b for b in now.adding if b not in target and b not in former)
+        removing = tuple(broker for broker in former + abandoned if broker not in target)
+        self._assign(
+            tp,
+            ReplicaAssignment(
+                replicas=target + removing,
+                adding=tuple(broker for broker in target if broker not in former),
+                removing=removing,
+            ),
+        )
+        self._outbox.put(WriteAssignment(topic=tp.topic, assignment=self._context.topics[tp.topic]))
+        for broker in target:
+            if self._context.replica_phases[tp, broker] is ReplicaPhase.NON_EXISTENT:
+                self._context.replica_phases.move(tp, broker, ReplicaPhase.NEW)
+        if state is not None:
+            self._context.forced.add(tp)
+        self._partitions.reconsider([tp])
+
+    def _assign(self, tp: TopicPartition, assignment: ReplicaAssignment) -> None:
+        topics = self._context.topics
+        parts = {**topics[tp.topic].partitions, tp.partition: assignment}
+        topics[tp.topic] = replace(topics[tp.topic], partitions=parts)
+
+    def written(self, tp: TopicPartition) -> None:
+        """A state was written; if it leaves the target replicas only, the move is done."""
+        context = self._context
+        assignment = context.assignment(tp)
+        if assignment is None or not context.reassigned(tp):
+            return
+        if not set(context.states[tp].isr) <= set(assignment.target):
+            return
+        self._assign(tp, ReplicaAssignment(replicas=assignment.target))
+        for broker in assignment.removing:
+            if context.replica_phases[tp, broker] in (ReplicaPhase.NEW, ReplicaPhase.ONLINE):
+                context.replica_phases.move(tp, broker, ReplicaPhase.OFFLINE)
+            if context.replica_phases[tp, broker] is ReplicaPhase.OFFLINE:
+                self._deletions.delete_replica(tp, broker)
+        self._finished.append(tp)
+
+    def conclude(self) -> None:
+        """Have the final assignments written, after the brokers were told."""
+        if not self._finished:
+            return
+        self._outbox.flush(self._context)
+        for topic in sorted({tp.topic for tp in self._finished}):
+            self._outbox.put(WriteAssignment(topic=topic, assignment=self._context.topics[topic]))
+        self._outbox.put(DropReassignments(partitions=tuple(self._finished)))
+        self._finished = []
+        self._deletions.advance()

@@ -1,0 +1,74 @@
+"""The states of a replica, as the controller sees it.
+
+A replica is New until its broker has first been told of it (that request carries ``is_new``),
+Online or Offline with its broker, and passes through the deletion states on its way out. The
+table is Kafka's (``ReplicaStateMachine.scala``).
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+
+from broker.controller.partition_state import IllegalTransition
+from broker.types import BrokerId, TopicPartition
+
+
+class ReplicaPhase(enum.Enum):
+    """Where a replica is in its life."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    NEW = "NewReplica"
+    ONLINE = "OnlineReplica"
+    OFFLINE = "OfflineReplica"
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+
+
+_R = ReplicaPhase
+_SERVING = frozenset({_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE})
+
+FROM: Mapping[ReplicaPhase, frozenset[ReplicaPhase]] = {
+    _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
+    _R.NEW: frozenset({_R.NON_EXISTENT}),
+    _R.ONLINE: _SERVING,
+    _R.OFFLINE: _SERVING,
+    _R.DELETION_STARTED: frozenset({_R.OFFLINE}),
+    _R.DELETION_SUCCESSFUL: frozenset({_R.DELETION_STARTED}),
+    _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED}),
+}
+"""For each state, the states from which it may be entered."""
+
+
+class ReplicaPhases:
+    """The state of every replica; those not known are NON_EXISTENT."""
+
+    def __init__(self) -> None:
+        self._phases: dict[TopicPartition, dict[BrokerId, ReplicaPhase]] = {}
+
+    def __getitem__(self, replica: tuple[TopicPartition, BrokerId]) -> ReplicaPhase:
+        tp, broker = replica
+        return self._phases.get(tp, {}).get(broker, ReplicaPhase.NON_EXISTENT)
+
+    def of(self, tp: TopicPartition) -> Iterator[tuple[BrokerId, ReplicaPhase]]:
+        """The partition's replicas with their states."""
+        return iter(tuple(self._phases.get(tp, {}).items()))
+
+    def move(self, tp: TopicPartition, broker: BrokerId, to: ReplicaPhase) -> None:
+        """Enter a state; raises IllegalTransition and changes nothing when the table says no."""
+        now = self[tp, broker]
+        if now not in FROM[to]:
+            raise IllegalTransition(
+                f"replica {broker} of {tp} is {now.value}, cannot become {to.value}"
+            )
+        if to is ReplicaPhase.NON_EXISTENT:
+            del self._phases[tp][broker]
+        else:
+            self._phases.setdefault(tp, {})[broker] = to
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Partitions with replicas in any state."""
+        return tuple(self._phases)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The partition is gone from ZooKeeper, whatever states its replicas were in."""
+        self._phases.pop(tp, None)

@@ -1,0 +1,194 @@
+"""Collects what brokers are to be told, and makes one request of each kind per broker.
+
+Within a batch a broker first hears of leaders (LeaderAndIsr), then of metadata (UpdateMetadata),
+then of replicas to stop (StopReplica), as with Kafka's ``ControllerBrokerRequestBatch``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from broker.controller.cluster import BrokerInfo, Endpoint, PartitionState
+from broker.controller.context import Context
+from broker.controller.events import Send
+from broker.controller.replica_state import ReplicaPhase
+from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from broker.wire import interbroker as wire
+
+LEADER_DURING_DELETE = BrokerId(-2)
+EPOCH_DURING_DELETE = LeaderEpoch(-2)
+
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class RequestBatch:
+    """Requests in the making, in the name of ``controller_id`` and the context's epoch.
+
+    Leaders are named by their endpoint of ``inter_broker_listener``, else by their first one.
+    """
+
+    def __init__(self, controller_id: BrokerId, inter_broker_listener: str) -> None:
+        self._controller_id = controller_id
+        self._listener = inter_broker_listener
+        self._clear()
+
+    def _clear(self) -> None:
+        self._roles: dict[BrokerId, dict[TopicPartition, wire.LeaderAndIsrPartitionState]] = (
+            defaultdict(dict)
+        )
+        self._full: set[BrokerId] = set()
+        self._stops: dict[BrokerId, dict[TopicPartition, wire.StopReplicaPartitionState]] = (
+            defaultdict(dict)
+        )
+        self._metadata: dict[BrokerId, set[TopicPartition]] = defaultdict(set)
+
+    def role(
+        self, context: Context, broker: BrokerId, tp: TopicPartition, replicas: tuple[BrokerId, ...]
+    ) -> None:
+        """Tell ``broker`` who leads ``tp``, and that ``replicas`` are the partition's."""
+        state, assignment = context.states[tp], context.assignment(tp)
+        self._roles[broker][tp] = wire.LeaderAndIsrPartitionState(
+            partition_index=tp.partition,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            zk_version=state.zk_version,
+            replicas=replicas,
+            adding_replicas=assignment.adding if assignment else (),
+            removing_replicas=assignment.removing if assignment else (),
+            is_new=context.replica_phases[tp, broker] is ReplicaPhase.NEW,
+        )
+
+    def complete(self, broker: BrokerId) -> None:
+        """What ``broker`` is told of roles is all that it has."""
+        self._full.add(broker)
+
+    def stop(
+        self, broker: BrokerId, tp: TopicPartition, epoch: LeaderEpoch, *, delete: bool
+    ) -> None:
+        """Tell ``broker`` to stop its replica of ``tp``, and whether to delete it."""
+        self._stops[broker][tp] = wire.StopReplicaPartitionState(
+            partition_index=tp.partition, leader_epoch=epoch, delete_partition=delete
+        )
+
+    def metadata(self, brokers: Iterable[BrokerId], tps: Iterable[TopicPartition]) -> None:
+        """Tell ``brokers`` which brokers are live and how ``tps`` are."""
+        listed = set(tps)
+        for broker in brokers:
+            self._metadata[broker] |= listed
+
+    def drain(self, context: Context) -> list[Send]:
+        """The requests, for brokers that are live; the batch is empty afterwards."""
+        sends = [
+            Send(broker=broker, request=request)
+            for broker in sorted(context.live)
+            for request in self._requests(context, broker)
+        ]
+        self._clear()
+        return sends
+
+    def _requests(
+        self, context: Context, broker: BrokerId
+    ) -> Iterable[wire.LeaderAndIsrRequest | wire.UpdateMetadataRequest | wire.StopReplicaRequest]:
+        if broker in self._roles or broker in self._full:
+            yield self._leader_and_isr(context, broker)
+        if broker in self._metadata:
+            yield self._update_metadata(context, broker)
+        if broker in self._stops:
+            yield self._stop_replica(context, broker)
+
+    def _leader_and_isr(self, context: Context, broker: BrokerId) -> wire.LeaderAndIsrRequest:
+        roles = self._roles[broker]
+        leaders = sorted({state.leader for state in roles.values()} & context.live.keys())
+        full = broker in self._full
+        return wire.LeaderAndIsrRequest(
+            controller_id=self._controller_id,
+            controller_epoch=context.epoch,
+            broker_epoch=context.live[broker].epoch,
+            type_=wire.LEADER_AND_ISR_FULL if full else wire.LEADER_AND_ISR_INCREMENTAL,
+            topic_states=tuple(
+                wire.LeaderAndIsrTopicState(
+                    topic_name=topic,
+                    topic_id=context.topics[topic].topic_id,
+                    partition_states=tuple(roles[tp] for tp in tps),
+                )
+                for topic, tps in _by_topic(roles)
+            ),
+            live_leaders=tuple(self._live_leader(context.live[b].info) for b in leaders),
+        )
+
+    def _live_leader(self, info: BrokerInfo) -> wire.LeaderAndIsrLiveLeader:
+        named = [e for e in info.endpoints if e.listener == self._listener]
+        endpoint = (named or list(info.endpoints))[0]
+        return wire.LeaderAndIsrLiveLeader(
+            broker_id=info.broker_id, host_name=endpoint.host, port=endpoint.port
+        )
+
+    def _stop_replica(self, context: Context, broker: BrokerId) -> wire.StopReplicaRequest:
+        stops = self._stops[broker]
+        return wire.StopReplicaRequest(
+            controller_id=self._controller_id,
+            controller_epoch=context.epoch,
+            broker_epoch=context.live[broker].epoch,
+            topic_states=tuple(
+                wire.StopReplicaTopicState(
+                    topic_name=topic, partition_states=tuple(stops[tp] for tp in tps)
+                )
+                for topic, tps in _by_topic(stops)
+            ),
+        )
+
+    def _update_metadata(self, context: Context, broker: BrokerId) -> wire.UpdateMetadataRequest:
+        known = [tp for tp in self._metadata[broker] if tp in context.states]
+        return wire.UpdateMetadataRequest(
+            controller_id=self._controller_id,
+            controller_epoch=context.epoch,
+            broker_epoch=context.live[broker].epoch,
+            topic_states=tuple(
+                wire.UpdateMetadataTopicState(
+                    topic_name=topic,
+                    topic_id=context.topics[topic].topic_id,
+                    partition_states=tuple(_metadata_of(context, tp) for tp in tps),
+                )
+                for topic, tps in _by_topic(known)
+            ),
+            live_brokers=tuple(_broker(context.live[b].info) for b in sorted(context.live)),
+        )
+
+
+def _metadata_of(context: Context, tp: TopicPartition) -> wire.UpdateMetadataPartitionState:
+    state: PartitionState = context.states[tp]
+    assignment = context.assignment(tp)
+    replicas = assignment.replicas if assignment else ()
+    deleting = tp.topic in context.deleting
+    return wire.UpdateMetadataPartitionState(
+        partition_index=tp.partition,
+        controller_epoch=state.controller_epoch,
+        leader=LEADER_DURING_DELETE if deleting else state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        zk_version=state.zk_version,
+        replicas=replicas,
+        offline_replicas=tuple(r for r in replicas if r not in context.live),
+    )
+
+
+def _broker(info: BrokerInfo) -> wire.UpdateMetadataBroker:
+    def endpoint(one: Endpoint) -> wire.UpdateMetadataEndpoint:
+        return wire.UpdateMetadataEndpoint(
+            port=one.port,
+            host=one.host,
+            listener=one.listener,
+            security_protocol=SECURITY_PROTOCOLS[one.security_protocol],
+        )
+
+    return wire.UpdateMetadataBroker(
+        id=info.broker_id, endpoints=tuple(map(endpoint, info.endpoints)), rack=info.rack
+    )
+
+
+def _by_topic(tps: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
+    grouped: dict[str, list[TopicPartition]] = {}
+    for tp in sorted(tps):
+        grouped.setdefault(tp.topic, []).append(tp)
+    return list(grouped.items())
