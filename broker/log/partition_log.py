@@ -192,8 +192,9 @@ class PartitionLog:
         """Cuts the log so that it ends at ``offset``; no record goes if it ends there or below.
 
         Epochs that begin there go in any case: a leader that was followed by another before it
-        appended anything has left one (as in Kafka's ``UnifiedLog.truncateTo``). It ends lower if ``offset`` lies inside a batch, since batches are not split. Below the
-        first segment this is ``truncate_fully``.
+        appended anything has left one (as in Kafka's ``UnifiedLog.truncateTo``). It ends lower
+        if ``offset`` lies inside a batch, since batches are not split. Below the first segment
+        this is ``truncate_fully``.
         """
         if offset >= self._end:
             self.epochs.truncate_from_end(offset)

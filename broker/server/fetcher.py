@@ -199,8 +199,13 @@ class Fetcher:
 
     def _step(self, tp: TopicPartition, event: Fetched | EpochEndOffset | FetchOutOfRange) -> None:
         partition = self._partitions.get(tp)
-        if partition is not None:
+        if partition is None:
+            return
+        try:
             partition.step(event)
+        except ValueError:
+            logger.exception("What broker %d answered for %s makes no sense", self._leader, tp)
+            self._delay(tp)
 
     def _delay(self, tp: TopicPartition) -> None:
         self._delayed[tp] = Millis(self._clock.now() + self._config.replica_fetch_backoff_ms)

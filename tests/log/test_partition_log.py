@@ -154,3 +154,15 @@ def test_a_failed_append_leaves_no_torn_batch(tmp_path: Path, file_size_limit: i
 def test_bad_settings_are_named(setting: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         LogConfig(**setting)  # type: ignore[arg-type]
+
+
+def test_truncation_at_the_end_drops_an_epoch_without_records(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    fill(log, 3)
+    log.start_epoch(1, 3)
+    log.truncate_to(4)
+    assert log.epochs.entries == ((0, 0), (1, 3))
+    log.truncate_to(3)
+    assert log.epochs.entries == ((0, 0),)
+    assert log.log_end_offset == 3
+    log.close()
