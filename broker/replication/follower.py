@@ -54,27 +54,38 @@ class Follower:
         """Cut where this log and the leader's part; stay in this phase if that is not known yet."""
         if not self._truncating or event.current_leader_epoch != self.epoch:
             return ()
-        if event.end_offset < 0:
-            return self._cut_and_fetch(self._log.high_watermark)
-        known, end = self._log.epochs.end_offset_for(event.leader_epoch, self._log.log_end_offset)
-        if known == NO_EPOCH:
-            return self._cut_and_fetch(event.end_offset)
-        if known == event.leader_epoch:
-            return self._cut_and_fetch(min(end, event.end_offset))
-        cut = self._log.truncate(end)
-        self._truncating = self._log.epochs.latest != NO_EPOCH
+        if not self._could_be_asked(event):
+            return ()
+        offset, is_final = self._parting(event)
+        cut = self._log.truncate(offset)
+        self._truncating = not is_final and self._log.epochs.latest != NO_EPOCH
         return cut
 
-    def _cut_and_fetch(self, offset: Offset) -> Effects:
-        self._truncating = False
-        return self._log.truncate(offset)
+    def _could_be_asked(self, event: EpochEndOffset) -> bool:
+        """An answer never names a later epoch than the question did, which was this log's latest.
+
+        One that does answers an earlier question once more, from before the last cut.
+        """
+        return event.leader_epoch <= self._log.epochs.latest
+
+    def _parting(self, event: EpochEndOffset) -> tuple[Offset, bool]:
+        """Where to cut, and whether that is the last word.
+
+        A leader that knows no such epoch leaves the high watermark to go by; so does Kafka.
+        """
+        if event.end_offset < 0:
+            return self._log.high_watermark, True
+        known, end = self._log.epochs.end_offset_for(event.leader_epoch, self._log.log_end_offset)
+        if known == event.leader_epoch:
+            return min(end, event.end_offset), True
+        return end, False
 
     def fetched(self, event: Fetched) -> Effects:
         """Append what the leader sent, and adopt its high watermark and log start."""
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
         return (
-            *self._log.append_as_follower(event.batches),
+            *self._log.append_as_follower(event.batches, event.log_start_offset),
             *self._log.move_high_watermark(event.high_watermark),
             *self._log.advance_start(event.log_start_offset),
         )

@@ -50,22 +50,23 @@ class LocalLog:
         self.log_end_offset = Offset(base + sum(b.next_offset - b.base_offset for b in batches))
         return (Append(batches=batches, base_offset=base, leader_epoch=epoch),)
 
-    def append_as_follower(self, batches: tuple[Batch, ...]) -> Effects:
+    def append_as_follower(self, batches: tuple[Batch, ...], leader_start: Offset) -> Effects:
         """Batches keep the leader's offsets and epochs.
 
-        Raises ValueError when they overlap records that are here. An empty log may begin inside a
-        batch (the leader's log start is no batch boundary); then it begins at that batch instead.
+        The leader's log may start inside a batch (DeleteRecords), and a follower be sent there.
+        The batch then overlaps this log, which holds nothing but what the leader has given up:
+        it gives way. Raises ValueError for any other overlap.
         """
         if not batches:
             return ()
         base = Offset(batches[0].base_offset)
-        rewind = self._begin_at(base) if base < self.log_end_offset else ()
+        rewind = self._begin_at(base, leader_start) if base < self.log_end_offset else ()
         self.log_end_offset = Offset(batches[-1].next_offset)
         self.epochs = self.epochs.assign_all(_epochs_of(batches))
         return (*rewind, Append(batches=batches, base_offset=base, leader_epoch=None))
 
-    def _begin_at(self, base: Offset) -> Effects:
-        if self.log_start_offset < self.log_end_offset:
+    def _begin_at(self, base: Offset, leader_start: Offset) -> Effects:
+        if self.log_end_offset > max(self.log_start_offset, leader_start):
             raise ValueError(
                 f"batch at {base} overlaps the log, which ends at {self.log_end_offset}"
             )

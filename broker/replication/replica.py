@@ -92,12 +92,15 @@ class Replica:
     # --- the controller's word --------------------------------------------------------------
 
     def _told(self, word: LeaderAndIsr) -> Effects:
-        if word.leader_epoch < self.leader_epoch:
-            raise StaleEpoch(word.leader_epoch, self.leader_epoch)
+        self._fence(word.leader_epoch)
         if word.leader_epoch == self.leader_epoch:
             return self._told_again(word)
         self._word = word
         return self._enter(word)
+
+    def _fence(self, epoch: LeaderEpoch) -> None:
+        if epoch < self.leader_epoch:
+            raise StaleEpoch(epoch, self.leader_epoch)
 
     def _told_again(self, word: LeaderAndIsr) -> Effects:
         if word.leader != self.leader:
