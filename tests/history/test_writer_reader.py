@@ -134,10 +134,16 @@ def test_small_parts_become_large_row_groups(tmp_path: Path) -> None:
 
 
 @contextmanager
-def looking(directory: Path, look: Callable[[], None]) -> Iterator[None]:
+def looking(directory: Path, look: Callable[[], None]) -> Iterator[list[str]]:
     """Have ``look`` called before and after every change of the directory: each is a rename or a
-    removal, and what is there in between is what a kill would leave."""
+    removal, and what is there in between is what a kill would leave. Gives the names that files
+    were renamed to, in order."""
     rename, unlink = Path.rename, Path.unlink
+    renamed: list[str] = []
+
+    def watched_rename(path: Path, target: Path) -> object:
+        renamed.append(target.name)
+        return watched(rename, path, target)
 
     def watched(change: Callable, path: Path, *args: object, **kwargs: object) -> object:
         if path.parent != directory:
@@ -148,9 +154,9 @@ def looking(directory: Path, look: Callable[[], None]) -> Iterator[None]:
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "rename", lambda *a, **k: watched(rename, *a, **k))
+        patch.setattr(Path, "rename", watched_rename)
         patch.setattr(Path, "unlink", lambda *a, **k: watched(unlink, *a, **k))
-        yield
+        yield renamed
 
 
 @settings(max_examples=40, deadline=None)
@@ -168,7 +174,7 @@ def test_a_kill_between_any_two_steps_leaves_a_prefix(
 
     numbers = iter(range(sum(batches)))
     flushed = [0]
-    with looking(directory, look):
+    with looking(directory, look) as renamed:
         writer = TableWriter(directory, "sends", "w.1", partition=("a.b", 3))
         for size in batches:
             for sequence in islice(numbers, size):
@@ -182,6 +188,9 @@ def test_a_kill_between_any_two_steps_leaves_a_prefix(
             assert all(len(found) == flushed[-1] for found in seen[before_closing:])
     assert all(found == list(range(len(found))) for found in seen)
     assert {len(found) for found in seen} <= set(flushed)
+    parts = [f"sends.a~b.3.w~1.part-{n + 1:06d}.parquet" for n in range(sum(map(bool, batches)))]
+    closed = ["sends.a~b.3.w~1.parquet"] if close and parts else []
+    assert renamed == parts + closed, "a file got its name otherwise than by being renamed"
     assert sequences(directory) == list(range(sum(batches)))
 
 

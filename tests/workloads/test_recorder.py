@@ -1,0 +1,86 @@
+"""Every send has one invoke and at most one outcome, in the file of its partition."""
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from history.reader import partitions, read_files
+from history.schema import SendType
+from history.writer import PartitionedWriter
+from workloads.recorder import Recorder
+from workloads.spec import ProducerSpec
+
+SPEC = ProducerSpec(
+    cell="c",
+    topic="t",
+    partitions=2,
+    acks="1",
+    producer=4,
+    rate=1,
+    record_bytes=100,
+    bootstrap_servers="b:1",
+    history=Path("history"),
+    progress=Path("progress"),
+)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> PartitionedWriter:
+    return PartitionedWriter(tmp_path, "sends", "c-4")
+
+
+@pytest.fixture
+def recorder(writer: PartitionedWriter) -> Recorder:
+    return Recorder(SPEC, writer, count(100).__next__)
+
+
+def rows(directory: Path, partition: int) -> list[tuple]:
+    columns = ["sequence", "type", "time", "offset", "error"]
+    table = read_files("sends", partitions(directory)["t", partition]["sends"], columns)
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_rows_go_to_the_file_of_their_partition(
+    recorder: Recorder, writer: PartitionedWriter, tmp_path: Path
+) -> None:
+    first, second = recorder.invoke(0), recorder.invoke(1)
+    recorder.resolve(second, SendType.OK, offset=7, error=None)
+    recorder.resolve(first, SendType.FAIL, offset=None, error="_QUEUE_FULL")
+    writer.close()
+    assert rows(tmp_path, 0) == [
+        (0, "invoke", 100, None, None),
+        (0, "fail", 103, None, "_QUEUE_FULL"),
+    ]
+    assert rows(tmp_path, 1) == [(1, "invoke", 101, None, None), (1, "ok", 102, 7, None)]
+
+
+def test_a_second_outcome_is_not_recorded(
+    recorder: Recorder, writer: PartitionedWriter, tmp_path: Path
+) -> None:
+    sequence = recorder.invoke(0)
+    recorder.resolve(sequence, SendType.INFO, offset=None, error="_TIMED_OUT")
+    recorder.resolve(sequence, SendType.OK, offset=3, error=None)
+    writer.close()
+    assert [row[1] for row in rows(tmp_path, 0)] == ["invoke", "info"]
+    assert recorder.waiting(0) == 0
+
+
+def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
+    recorder: Recorder, writer: PartitionedWriter, tmp_path: Path
+) -> None:
+    resolved = recorder.invoke(0)
+    recorder.resolve(resolved, SendType.OK, offset=0, error=None)
+    recorder.invoke(0)
+    assert recorder.waiting(0) == 1
+    recorder.abandon("_TIMED_OUT")
+    writer.close()
+    assert rows(tmp_path, 0)[-1][:2] == (1, "info")
+    assert rows(tmp_path, 0)[-1][4] == "_TIMED_OUT"
+    figures = recorder.figures()
+    assert {name: figures[name] for name in ("sent", "acked", "failed", "indeterminate")} == {
+        "sent": 2,
+        "acked": 1,
+        "failed": 0,
+        "indeterminate": 1,
+    }
