@@ -3,7 +3,6 @@
 import signal
 import socket
 import sys
-import threading
 from pathlib import Path
 
 from jproperties import Properties
@@ -11,13 +10,12 @@ from kazoo.client import KazooClient
 
 properties = Properties()
 properties.load(Path(sys.argv[1]).read_bytes(), "utf-8")
-asked_to_stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.set())
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # in kazoo's threads too
 host, port = properties["listeners"].data.removeprefix("PLAINTEXT://").split(":")
 listener = socket.create_server((host, int(port)))
 client = KazooClient(properties["zookeeper.connect"].data)
 client.start()
 path = f"/brokers/ids/{properties['broker.id'].data}"
 client.create(path, b"{}", ephemeral=True, makepath=True)
-asked_to_stop.wait()
+signal.sigwait([signal.SIGTERM])
 client.stop()
