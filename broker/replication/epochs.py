@@ -7,6 +7,7 @@ latest entry of a leader is always its own epoch, if need be with no record in i
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from broker.types import NO_EPOCH, LeaderEpoch, Offset
 
@@ -21,9 +22,7 @@ class Epochs:
     entries: tuple[Entry, ...] = ()
 
     def __post_init__(self) -> None:
-        for (epoch, start), (next_epoch, next_start) in zip(
-            self.entries, self.entries[1:], strict=False
-        ):
+        for (epoch, start), (next_epoch, next_start) in pairwise(self.entries):
             if epoch >= next_epoch or start >= next_start:
                 raise ValueError(f"leader epochs do not increase: {self.entries}")
 

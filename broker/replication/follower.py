@@ -29,6 +29,7 @@ class Follower:
         self._log = log
         self._by_epoch = config.truncation is Truncation.LEADER_EPOCH
         self._truncating = True
+        self._is_prefix = False
 
     def enter(self) -> Effects:
         """Cut at the high watermark at once when there is no epoch to ask about."""
@@ -84,6 +85,7 @@ class Follower:
         """Append what the leader sent, and adopt its high watermark and log start."""
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
+        self._is_prefix = True
         return (
             *self._log.append_as_follower(event.batches, event.log_start_offset),
             *self._log.move_high_watermark(event.high_watermark),
@@ -95,11 +97,15 @@ class Follower:
 
         Its log ends before: cut there (after an unclean election, or a cut by high watermark). It
         starts later: nothing here is of use any more, begin anew at its start.
+
+        Once the leader has served a fetch from this log's end, this log is a prefix of the
+        leader's for the rest of the epoch; that the leader's ends before is then old news, and to
+        cut by it would take back what the leader counts as replicated.
         """
         if not self._expects(event.leader_epoch):
             return ()
         if event.log_end_offset < self._log.log_end_offset:
-            return self._log.truncate(event.log_end_offset)
+            return () if self._is_prefix else self._log.truncate(event.log_end_offset)
         if event.log_start_offset > self._log.log_end_offset:
             return self._log.truncate_fully(event.log_start_offset)
         return ()

@@ -74,7 +74,7 @@ def test_a_failure_names_its_seed_and_replays_at_the_same_step() -> None:
         seed, step = found.failure.seed, found.failure.step
         with pytest.raises(SimulationFailed, match=f"seed {seed}, step {step}: ") as again:
             Simulation(seed).run(STEPS).settle()
-    assert f"python -m simulator --seed {seed} --trace" in str(again.value)
+    assert f"python -m simulator --seed {seed} --steps {STEPS} --trace" in str(again.value)
     assert str(again.value) == str(found.failure)
 
 

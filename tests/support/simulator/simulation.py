@@ -38,10 +38,10 @@ Trace = Callable[[str], None]
 class SimulationFailed(AssertionError):
     """A violation, and how to see it again."""
 
-    def __init__(self, seed: int, step: int, cause: BaseException) -> None:
+    def __init__(self, seed: int, steps: int, step: int, cause: BaseException) -> None:
         super().__init__(
-            f"seed {seed}, step {step}: {cause!r}\n"
-            f"replay: PYTHONPATH=tests/support python -m simulator --seed {seed} --trace"
+            f"seed {seed}, step {step}: {cause!r}\nreplay: PYTHONPATH=tests/support "
+            f"python -m simulator --seed {seed} --steps {steps} --trace"
         )
         self.seed = seed
         self.step = step
@@ -58,6 +58,7 @@ class Simulation:
     ) -> None:
         self.seed = seed
         self.step = 0
+        self._steps = 0
         self._rng = random.Random(seed)
         self._trace = trace
         self.shape = shape = Shape.choose(self._rng, truncation)
@@ -93,6 +94,7 @@ class Simulation:
 
     def run(self, steps: int) -> "Simulation":
         """Take ``steps`` random steps. Raises SimulationFailed, from the violation."""
+        self._steps = steps
         self._guarded(lambda: self._random_steps(steps))
         return self
 
@@ -105,7 +107,7 @@ class Simulation:
         try:
             phase()
         except (AssertionError, ValueError, LookupError) as error:
-            raise SimulationFailed(self.seed, self.step, error) from error
+            raise SimulationFailed(self.seed, self._steps, self.step, error) from error
 
     def _random_steps(self, steps: int) -> None:
         for _ in range(steps):
