@@ -67,7 +67,7 @@ class LogAndList(RuleBasedStateMachine):
             )
             self.batches = [b for b in self.batches if b.next_offset <= offset]
             self.start = min(self.start, self.end)
-            self.epochs = self.epochs.truncate_from_end(Offset(self.end))
+        self.epochs = self.epochs.truncate_from_end(Offset(self.end))
 
     @rule(offset=st.integers(0, 1000))
     def truncate_fully(self, offset: int) -> None:

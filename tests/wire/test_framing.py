@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.wire.framing import MalformedFrame, frame, read_frame
@@ -17,6 +17,7 @@ async def read_all(data: bytes, max_bytes: int) -> list[bytes]:
     return frames
 
 
+@settings(deadline=None)
 @given(payloads=st.lists(st.binary(max_size=50), max_size=5))
 def test_frames_come_out_as_they_went_in(payloads: list[bytes]) -> None:
     assert asyncio.run(read_all(b"".join(map(frame, payloads)), 50)) == payloads
