@@ -12,6 +12,8 @@ from harness.deadline import Deadline
 from infra.interface import Command, Node, Process, ProcessState
 from workloads.interface import Client
 
+_REAPED_WITHIN_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
@@ -60,8 +62,14 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
     if not deadline.until(lambda: not running.alive()):
         kill(running)
         return f"the client {name} did not end in time and was killed"
-    status = running.process.exit_code()
+    status = exit_status(running.process)
     return f"the client {name} ended with status {status}" if status != 0 else None
+
+
+def exit_status(process: Process) -> int:
+    """Of a process that has ended. ``exit_code`` may not know it yet: between the end of a process
+    and its being reaped, there is a moment."""
+    return process.wait(_REAPED_WITHIN_S)
 
 
 def _argv(client: Client, specification: PurePosixPath) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from enum import Enum, auto
 
+from harness.clients import exit_status
 from harness.deadline import Cancelled, Deadline
 from harness.schedule import duration_ms
 from harness.steps.catalogue import STEPS, Step
@@ -125,7 +126,7 @@ class _Attempt:
     def _report_dead_producers(self) -> None:
         for producer in [one for one in self._run.producers if not one.alive()]:
             self._run.producers.remove(producer)
-            status = producer.process.exit_code()
+            status = exit_status(producer.process)
             self._run.finding(
                 "workload", f"the client {producer.client.name} ended by itself, status {status}"
             )

@@ -54,7 +54,7 @@ class _State:
 
     def line(self) -> str:
         parts = [f"{self.title}  {self.elapsed_s:4.0f} s  {self.phase}"]
-        if self.remaining_s is not None:
+        if self.remaining_s:
             parts.append(f"about {self.remaining_s:.0f} s left")
         if self.acked:
             parts.append(f"{self.acked:,} acked, {self.rate:,.0f}/s")

@@ -8,6 +8,7 @@ became of the schedule.
 import random
 from dataclasses import dataclass
 
+from harness.clients import exit_status
 from harness.deadline import Deadline, StepTimeout
 from harness.schedule import PlannedFault
 from harness.steps.run import Run
@@ -42,7 +43,7 @@ def heal(run: Run, deadline: Deadline) -> None:
         run.finding("heal", f"{entry.fault.name}#{entry.fault_id} is not proven to be healed")
     for server in (*run.system.brokers, *run.system.zookeepers):
         if server.process.state() is ProcessState.EXITED:
-            status = server.process.exit_code()
+            status = exit_status(server.process)
             run.finding("heal", f"{server.name} is not running: it ended with status {status}")
 
 
