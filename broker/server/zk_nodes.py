@@ -273,6 +273,15 @@ def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...
         raise MalformedNode(f"{REASSIGN_PARTITIONS} is no reassignment: {error!r}") from error
 
 
+def encode_reassignment(targets: Mapping[TopicPartition, Sequence[BrokerId]]) -> bytes:
+    """The inverse of :func:`decode_reassignment`."""
+    listed = [
+        {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+        for tp, replicas in targets.items()
+    ]
+    return encode({"version": 1, "partitions": listed})
+
+
 def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
     """``/controller``, version 1."""
     return encode({"version": 1, "brokerid": broker, "timestamp": str(timestamp_ms)})

@@ -1,0 +1,205 @@
+"""Contests the office of controller, and holds it while it may.
+
+One task works off one queue, so that events are taken in one after the other, whatever the order
+in which ZooKeeper's watches, brokers' answers and requests arrive. A watch only says that
+something changed: what is put into the queue is the job to read it again.
+
+At session expiry the term ends at once, before anything else is done: another broker may be
+controller already. What the ended term still had in flight is fenced in ZooKeeper (its session and
+its controller epoch) and at the brokers (the controller epoch in every request). With the next
+session the office is contested anew.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig
+from broker.controller import events
+from broker.server.controller_channel import log_tenure
+from broker.server.controller_term import ASKED, WATCHED, Term
+from broker.server.zk import KafkaZk
+from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk_session import SessionExpired
+from broker.types import TopicPartition
+from broker.wire.interbroker import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+log = logging.getLogger(__name__)
+
+FIRST_REBALANCE_S = 5
+
+Job = Callable[[asyncio.TaskGroup], Awaitable[None]]
+"""Gets the group that owns the tasks it starts."""
+
+
+class ControllerRuntime:
+    """The controller of this broker, active or not. ``run`` is its life.
+
+    Start it when the broker is registered, so that the first thing a new controller sees is not
+    the absence of its own broker.
+    """
+
+    def __init__(self, config: BrokerConfig, zk: KafkaZk) -> None:
+        self._config = config
+        self._zk = zk
+        self._elections = ControllerZk(zk)
+        self._jobs: asyncio.Queue[tuple[Term | None, Job]] = asyncio.Queue()
+        self._term: Term | None = None
+        self._ended: list[Term] = []
+        self._tokens = itertools.count()
+        self._shutdowns: dict[int, asyncio.Future[events.AnswerShutdown]] = {}
+        zk.on_session_expired(self._resign)
+        zk.on_session_established(self._contest_soon)
+
+    @property
+    def active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._term is not None
+
+    async def run(self) -> None:
+        """Contest, work, and go on until cancelled.
+
+        Raises:
+            ZkClosed: ZooKeeper's client was closed first.
+        """
+        self._contest_soon()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._rebalance_forever(), name="leader rebalance")
+            try:
+                await self._work(group)
+            finally:
+                self._resign()
+                await self._close_ended()
+
+    async def controlled_shutdown(
+        self, request: ControlledShutdownRequest
+    ) -> ControlledShutdownResponse:
+        """Move leaderships away from a broker that is about to stop; answers when that is done.
+
+        NOT_CONTROLLER when this broker is not the controller, or ceases to be before it is done.
+        """
+        if self._term is None:
+            return _refused(ErrorCode.not_controller)
+        token = next(self._tokens)
+        answer: asyncio.Future[events.AnswerShutdown] = asyncio.get_running_loop().create_future()
+        self._shutdowns[token] = answer
+        self._enqueue(
+            events.ControlledShutdownAsked(
+                broker=request.broker_id, broker_epoch=request.broker_epoch, token=token
+            )
+        )
+        try:
+            outcome = await answer
+        finally:
+            self._shutdowns.pop(token, None)
+        return ControlledShutdownResponse(
+            error_code=outcome.error,
+            remaining_partitions=tuple(map(_remaining, outcome.remaining)),
+        )
+
+    # --- the queue --------------------------------------------------------------------------
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """One job after the other; those of a term that has ended are dropped."""
+        while True:
+            term, job = await self._jobs.get()
+            if term is None or term is self._term:
+                await self._do(job, group)
+            await self._close_ended()
+
+    async def _do(self, job: Job, group: asyncio.TaskGroup) -> None:
+        try:
+            await job(group)
+        except SessionExpired as error:
+            log.warning("controller: %s", error)
+            self._resign()
+        except ControllerMoved as error:
+            log.warning("controller: %s", error)
+            self._resign()
+            self._contest_soon()
+
+    def _enqueue(self, event: events.Event) -> None:
+        term = self._term
+        if term is not None:
+            self._jobs.put_nowait((term, lambda _group: term.feed(event)))
+
+    async def _rebalance_forever(self) -> None:
+        """``auto.leader.rebalance.enable``, by its interval."""
+        config = self._config
+        pause_s = FIRST_REBALANCE_S
+        while config.auto_leader_rebalance_enable:
+            await asyncio.sleep(pause_s)
+            percentage = config.leader_imbalance_per_broker_percentage
+            self._enqueue(events.RebalanceLeaders(imbalance_percentage=percentage))
+            pause_s = config.leader_imbalance_check_interval_seconds
+
+    # --- the office -------------------------------------------------------------------------
+
+    def _contest_soon(self) -> None:
+        self._jobs.put_nowait((None, self._contest))
+
+    async def _contest(self, group: asyncio.TaskGroup) -> None:
+        """See who holds the office; take it if nobody does."""
+        holder = await self._zk.controller(self._contest_soon)
+        if holder is not None and (holder != self._config.id or self._term is not None):
+            if holder != self._config.id:
+                self._resign()
+            return
+        self._resign()
+        tenure = None if holder is not None else await self._elections.elect(self._config.id)
+        if tenure is None:
+            log.info("broker %d is not the controller", self._config.id)
+            return
+        log.info("broker %d is the controller, epoch %d", self._config.id, tenure.epoch)
+        term = Term(
+            self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer_shutdown
+        )
+        self._term = term
+        looks = {path: partial(self._look, term, path) for path in WATCHED}
+        await term.begin(looks)
+        for path in ASKED:
+            looks[path]()
+
+    def _look(self, term: Term, path: str) -> None:
+        """A watch fired: read the path again. Once is enough however many watches fire before."""
+        if path not in term.looking:
+            term.looking.add(path)
+            self._jobs.put_nowait((term, lambda _group: term.look(path)))
+
+    def _resign(self) -> None:
+        """End the term, at once."""
+        term, self._term = self._term, None
+        if term is None:
+            return
+        term.stop()
+        self._ended.append(term)
+        log_tenure("resigned", self._config.id, term.tenure.epoch)
+        for token, answer in self._shutdowns.items():
+            if not answer.done():
+                refusal = events.AnswerShutdown(token=token, error=ErrorCode.not_controller)
+                answer.set_result(refusal)
+
+    async def _close_ended(self) -> None:
+        while self._ended:
+            await self._ended.pop().close()
+
+    def _answer_shutdown(self, effect: events.AnswerShutdown) -> None:
+        answer = self._shutdowns.get(effect.token)
+        if answer is not None and not answer.done():
+            answer.set_result(effect)
+
+
+def _refused(error: ErrorCode) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(error_code=error, remaining_partitions=())
+
+
+def _remaining(tp: TopicPartition) -> RemainingPartition:
+    return RemainingPartition(topic_name=tp.topic, partition_index=tp.partition)
