@@ -92,7 +92,7 @@ class App:
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             replicas = self._replicas(logs, group)
-            controller = ControllerRuntime(self._config, self._zk, self._clock)
+            controller = ControllerRuntime(self._config, self._zk)
             connections = await self._listen(replicas, controller)
             registration = Registration(self._config, self._zk, self._fence)
             await registration.register()

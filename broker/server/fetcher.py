@@ -147,6 +147,8 @@ class Fetcher:
             logger.error("Broker %d sent a corrupt batch of %s: %s", self._leader, tp, error)
             self._delay(tp)
             return
+        if batches and tp in self._partitions:  # those behind it come first next time
+            self._partitions[tp] = self._partitions.pop(tp)
         self._step(
             tp,
             Fetched(

@@ -68,11 +68,12 @@ def test_a_record_that_is_too_large_is_refused(shared_cluster: Cluster) -> None:
         (NewTopic("none", 0, 1), KafkaError.INVALID_PARTITIONS),
         (NewTopic("odd", 1, 1, config={"min.insync.replicas": "no"}), KafkaError.INVALID_CONFIG),
         (NewTopic("odd", 1, 1, config={"no.such.thing": "1"}), KafkaError.INVALID_CONFIG),
-        (NewTopic("odd", replica_assignment=[[1, 9]]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("odd", 1, replica_assignment=[[1, 9]]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
 def test_impossible_topics_are_refused(shared_cluster: Cluster, topic: NewTopic, code: int) -> None:
-    created = shared_cluster.admin().create_topics([topic])[topic.topic]
+    admin = shared_cluster.admin()
+    created = admin.create_topics([topic])[topic.topic]
     with pytest.raises(KafkaException) as caught:
         created.result(TIMEOUT_S)
     assert caught.value.args[0].code() == code
@@ -80,7 +81,8 @@ def test_impossible_topics_are_refused(shared_cluster: Cluster, topic: NewTopic,
 
 def test_a_topic_exists_once(shared_cluster: Cluster) -> None:
     create_topic(shared_cluster, "once")
-    again = shared_cluster.admin().create_topics([NewTopic("once", 1, 1)])["once"]
+    admin = shared_cluster.admin()
+    again = admin.create_topics([NewTopic("once", 1, 1)])["once"]
     with pytest.raises(KafkaException) as caught:
         again.result(TIMEOUT_S)
     assert caught.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS

@@ -14,7 +14,8 @@ def create_topic(
 ) -> None:
     """Creates the topic and waits until every replica is in sync."""
     new = NewTopic(topic, partitions, replication_factor, config=config or {})
-    cluster.admin().create_topics([new], operation_timeout=30)[topic].result(TIMEOUT_S)
+    admin = cluster.admin()
+    admin.create_topics([new], operation_timeout=30)[topic].result(TIMEOUT_S)
     until(
         f"all replicas of {topic} are in sync",
         lambda: all(len(cluster.isr(topic, p)) == replication_factor for p in range(partitions)),

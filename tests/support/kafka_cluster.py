@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,17 @@ from typing import Any
 import pyspark
 from confluent_kafka.admin import AdminClient
 
+from infra.waiting import wait_until
+
 TIMEOUT_S = 60
 TICK_MS = 500
 SESSION_TIMEOUT_MS = 2_000
 LAG_TIME_MAX_MS = 3_000
 
 
-def until(what: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
-    """Waits for ``condition`` to be true and returns it; fails naming ``what`` did not happen."""
-    deadline = time.monotonic() + timeout_s
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"within {timeout_s} s: {what}"
-        time.sleep(0.05)
-    return result
+def until(what: str, condition: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
+    """Waits for ``condition`` to be true; fails naming ``what`` did not happen."""
+    wait_until(lambda: bool(condition()), timeout_s, what, interval=0.05)
 
 
 def free_port() -> int:

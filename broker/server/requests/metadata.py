@@ -1,19 +1,21 @@
-"""Metadata (api 3), versions 1 to 9.
+"""Metadata (api 3), versions 1 to 8.
 
 Behaviour: what the controller last told this broker (:mod:`broker.server.metadata_cache`); it may
 be behind the truth, clients then hear NOT_LEADER_OR_FOLLOWER and ask again. With
 ``auto.create.topics.enable`` an unknown topic is created and LEADER_NOT_AVAILABLE is answered
 until it is there.
-Not modelled: topic ids (v10), authorized operations.
+Not modelled: topic ids (v10), authorized operations. Not v9 either: librdkafka 2.16 asks for all
+topics in v9 with three bytes too many, which Kafka happens to take for tagged fields; in v8 it
+asks properly.
 
-v2 cluster_id, v4 allow_auto_topic_creation, v5 offline_replicas, v7 leader_epoch, v9 flexible.
+v2 cluster_id, v4 allow_auto_topic_creation, v5 offline_replicas, v7 leader_epoch.
 """
 
 from collections.abc import Awaitable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.metadata.v8.request import MetadataRequest
 
 from broker.server.metadata_cache import PartitionMetadata
 from broker.server.requests.answer import NO_THROTTLE, Answer

@@ -43,7 +43,7 @@ APIS: Final = {
     0: _api(3, 9, produce.handle),
     1: _api(4, 11, fetch.handle),
     2: _api(1, 6, list_offsets.handle),
-    3: _api(1, 9, metadata.handle),
+    3: _api(1, 8, metadata.handle),
     4: _api(5, 5, leader_and_isr.handle),
     5: _api(3, 3, stop_replica.handle),
     6: _api(7, 7, update_metadata.handle),
