@@ -3,10 +3,11 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from infra.cleanup import clean, leftovers, stop
@@ -105,9 +106,11 @@ def test_a_reused_process_id_is_not_the_process(sleeper: subprocess.Popen[bytes]
     assert sleeper.poll() is None, "and nothing else was ended"
 
 
-def test_ending_a_process(sleeper: subprocess.Popen[bytes]) -> None:
+def test_ending_a_process(sleeper: subprocess.Popen[bytes], wait_for: Callable[..., None]) -> None:
     identity = ProcessIdentity.of(sleeper.pid)
     sleeper.send_signal(signal.SIGSTOP)
+    process = psutil.Process(sleeper.pid)
+    wait_for(lambda: process.status() == psutil.STATUS_STOPPED, "it to stop")
     assert not identity.end(signal.SIGTERM, timeout=0.05), "it is stopped"
     assert identity.end(signal.SIGKILL, timeout=5)
     assert not identity.lives(), "a zombie is dead"

@@ -19,6 +19,7 @@ CASES = "cases_systems.py"
         "observes",
         "observes_through_a_pause",
         "an_observer_that_fails_says_so",
+        "the_bundled_broker",
     ],
 )
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
