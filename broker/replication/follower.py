@@ -85,9 +85,10 @@ class Follower:
         """Append what the leader sent, and adopt its high watermark and log start."""
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
+        appended = self._log.append_as_follower(event.batches, event.log_start_offset)
         self._is_prefix = True
         return (
-            *self._log.append_as_follower(event.batches, event.log_start_offset),
+            *appended,
             *self._log.move_high_watermark(event.high_watermark),
             *self._log.advance_start(event.log_start_offset),
         )
