@@ -23,7 +23,9 @@ def test_look_up_is_a_linear_scan(
         position += position_step
         index.append(offset, position)
         pairs.append((offset, position))
-    assert index.floor(key) == max((pair for pair in pairs if pair[0] <= key), default=None)
+    for asked in (key, *(pair[0] for pair in pairs)):
+        expected = max((pair for pair in pairs if pair[0] <= asked), default=None)
+        assert index.floor(asked) == expected
     index.truncate_to(kept)
     index.close()
     pairs = [pair for pair in pairs if pair[0] < kept]
