@@ -64,7 +64,7 @@ def render(
         # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
         matrix=Markup(figures.matrix(result.cells)) if result.cells else "",
         runs=[_run(number, line, result) for number, line in sorted(timelines.items())],
-        windows=list(losses.windows(lost)),
+        windows=[(window, _fault_on(window, timelines)) for window in losses.windows(lost)],
         lost=lost[: losses.LISTED_MAX],
         lost_total=len(lost),
     )
@@ -77,6 +77,23 @@ def _run(number: int, timeline: Timeline, result: CampaignResult) -> RunSection:
         timeline=timeline,
         picture=Markup(figures.timeline(timeline, cells) if cells else ""),
     )
+
+
+def _fault_on(window: losses.LossWindow, timelines: Mapping[int, Timeline]) -> str:
+    """The faults on when the records were acked; where none was, the last that had ended.
+
+    A deposed leader goes on acknowledging for a moment after its links are healed, until it hears
+    of its successor.
+    """
+    if window.fault:
+        return window.fault
+    timeline = timelines.get(window.run)
+    ended = [
+        (fault.end, fault.label)
+        for fault in (timeline.faults if timeline else ())
+        if fault.end and window.first_time and fault.end <= window.first_time
+    ]
+    return f"none (after {max(ended)[1]})" if ended else "none"
 
 
 def _summary(result: CampaignResult) -> str:
