@@ -1,6 +1,6 @@
 """confluent-kafka's clients, as tests use them: everything acknowledged, everything read back."""
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_cluster import TIMEOUT_S, Cluster, until
 
@@ -14,12 +14,28 @@ def create_topic(
 ) -> None:
     """Creates the topic and waits until every replica is in sync."""
     new = NewTopic(topic, partitions, replication_factor, config=config or {})
-    admin = cluster.admin()
-    admin.create_topics([new], operation_timeout=30)[topic].result(TIMEOUT_S)
+    until(f"a controller creates {topic}", lambda: _created(cluster, new))
     until(
         f"all replicas of {topic} are in sync",
         lambda: all(len(cluster.isr(topic, p)) == replication_factor for p in range(partitions)),
     )
+
+
+TRY_AGAIN = {KafkaError.NOT_CONTROLLER, KafkaError.REQUEST_TIMED_OUT}
+"""What one hears while the controller or the ZooKeeper session changes."""
+
+
+def _created(cluster: Cluster, new: NewTopic) -> bool:
+    admin = cluster.admin()
+    try:
+        admin.create_topics([new], operation_timeout=30)[new.topic].result(TIMEOUT_S)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code in TRY_AGAIN:
+            return False
+        if code != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    return True
 
 
 def produce(

@@ -2,11 +2,12 @@
 
 Behaviour: -1 is the high watermark for consumers and the log end for followers, -2 the log's
 start; any other timestamp is the first offset whose record is not older, below the high watermark
-for consumers.
-Not modelled: transactions (both isolation levels see the same), the largest timestamp (v7),
-OFFSET_NOT_AVAILABLE right after an election (KIP-207).
+for consumers. A new leader's high watermark may be behind what was committed under the last one;
+until it has reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE rather than
+an end from before (KIP-207).
+Not modelled: transactions (both isolation levels see the same), the largest timestamp (v7).
 
-v4 leader epochs, v6 flexible.
+v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible.
 """
 
 from typing import Any
@@ -19,6 +20,7 @@ from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 
+OFFSET_NOT_AVAILABLE_SINCE = 5
 LATEST = -1
 EARLIEST = -2
 NO_OFFSET = Offset(-1)
@@ -65,8 +67,13 @@ def _list(
     error = partition.replica.check_leader(LeaderEpoch(epoch) if epoch >= 0 else None)
     if error is not ErrorCode.none:
         return _entry(answer, tp, error)
-    bound = partition.replica.read_bound(BrokerId(replica_id) if replica_id >= 0 else None)
+    follower = BrokerId(replica_id) if replica_id >= 0 else None
+    bound = partition.replica.read_bound(follower)
     timestamp, offset = _find(partition, asked.timestamp, bound)
+    if follower is None and asked.timestamp != EARLIEST and offset in (bound, NO_OFFSET):
+        error = _unless_behind(partition, asked.__version__)
+    if error is not ErrorCode.none:
+        return _entry(answer, tp, error)
     return _entry(answer, tp, ErrorCode.none, timestamp, offset, partition.replica.leader_epoch)
 
 
@@ -77,6 +84,15 @@ def _find(partition: Partition, timestamp: int, bound: Offset) -> tuple[int, Off
         return -1, partition.log.log_start_offset
     found = partition.log.offset_for_timestamp(timestamp)
     return (found[1], found[0]) if found is not None and found[0] < bound else NOT_FOUND
+
+
+def _unless_behind(partition: Partition, version: int) -> ErrorCode:
+    """The error while the high watermark has not reached the start of this leader's epoch."""
+    _, epoch_start = partition.replica.epochs[-1]
+    if partition.replica.high_watermark >= epoch_start:
+        return ErrorCode.none
+    old = version < OFFSET_NOT_AVAILABLE_SINCE
+    return ErrorCode.leader_not_available if old else ErrorCode.offset_not_available
 
 
 def _entry(
