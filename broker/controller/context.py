@@ -1,7 +1,7 @@
 """What the controller knows: the cluster as last read, and what it is about to change.
 
 One context lives for one controller epoch. Everything in it comes from ZooKeeper or from events;
-only ``stopping``, ``preferred`` and ``forced`` are wishes that are not stored anywhere.
+only ``stopping``, ``preferred``, ``forced`` and ``suspects`` are not stored anywhere.
 """
 
 from collections.abc import Collection, Iterator
@@ -37,6 +37,9 @@ class Context:
         """Partitions whose preferred replica is to lead if it can."""
         self.forced: set[TopicPartition] = set()
         """Partitions that need a new leader epoch even if leader and ISR stay."""
+        self.suspects: dict[TopicPartition, set[BrokerId]] = {}
+        """Brokers that went down and count as such until the partition's state says so, even if
+        they are back by then: they may have lost what they had not flushed."""
         self.deleting: set[str] = set()
 
     @property

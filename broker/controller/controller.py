@@ -99,12 +99,13 @@ class _Epoch:
             self._brokers_up({b: event.live[b] for b in sorted(came)})
 
     def _brokers_down(self, died: set[BrokerId]) -> None:
-        """Their partitions get other leaders. A broker that bounced counts as down first: it may
-        have lost what it had not flushed."""
+        """Their partitions get other leaders."""
         context = self.context
         context.live = {b: live for b, live in context.live.items() if b not in died}
         context.stopping -= died
         affected = context.partitions_on(died)
+        for tp in affected:
+            context.suspects.setdefault(tp, set()).update(died)
         self._deletions.brokers_down(died)
         self._partitions.follow_brokers(affected)
         self._partitions.reconsider(affected)
@@ -153,12 +154,16 @@ class _Epoch:
     ) -> None:
         states = self.context.states
         remaining = [tp for tp in tps if tp in states and states[tp].leader == event.broker]
-        self._outbox.flush(self.context)
-        self._outbox.put(
+        self._put_last(
             events.AnswerShutdown(
                 token=event.token, error=ErrorCode.none, remaining=tuple(remaining)
             )
         )
+
+    def _put_last(self, effect: Effect) -> None:
+        """Put an effect after the requests that are in the making."""
+        self._outbox.flush(self.context)
+        self._outbox.put(effect)
 
     # --- topics and partitions --------------------------------------------------------------
 
@@ -193,7 +198,7 @@ class _Epoch:
             context.adopt(tp, event.states[tp])
         self._outbox.batch.metadata(context.live, known)
         self._partitions.reconsider(known)
-        self._outbox.put(events.DropIsrChanges(notifications=event.notifications))
+        self._put_last(events.DropIsrChanges(notifications=event.notifications))
 
     def _states_written(self, event: events.StatesWritten) -> None:
         self._partitions.written(event, self._reassignments.written)
@@ -202,9 +207,8 @@ class _Epoch:
     def _preferred_election_asked(self, event: events.PreferredElectionAsked) -> None:
         known = [tp for tp in event.partitions if self.context.assignment(tp) is not None]
         self._elect_preferred(known)
-        self._partitions.when_settled(
-            known, lambda: self._outbox.put(events.DropPreferredElection())
-        )
+        done = events.DropPreferredElection()
+        self._partitions.when_settled(known, lambda: self._put_last(done))
 
     def _rebalance_leaders(self, event: events.RebalanceLeaders) -> None:
         self._elect_preferred(imbalanced(self.context, event.imbalance_percentage))

@@ -57,9 +57,8 @@ def choose(
     isr = tuple(r for r in state.isr if r in online and r in candidates)
     if isr:
         return Choice(_leader_in_isr(state.leader, candidates, isr, preferred), isr)
-    if state.leader in stopping:
-        kept = tuple(r for r in state.isr if r in stopping)
-        return Choice(state.leader, kept or (state.leader,))
+    if state.leader in stopping and state.leader in state.isr:
+        return Choice(state.leader, tuple(r for r in state.isr if r in stopping))
     if unclean:
         for replica in candidates:
             if replica in online:

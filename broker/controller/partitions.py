@@ -15,7 +15,7 @@ from broker.controller.events import StatesWritten, StateWrite
 from broker.controller.outbox import Outbox
 from broker.controller.partition_state import PartitionPhase
 from broker.controller.replica_state import ReplicaPhase
-from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 
 SERVING = (ReplicaPhase.NEW, ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE)
 FIRST_EPOCH = LeaderEpoch(0)
@@ -48,6 +48,7 @@ class Partitions:
             context.writing.pop(tp, None)
             context.preferred.discard(tp)
             context.forced.discard(tp)
+            context.suspects.pop(tp, None)
             context.partition_phases.forget(tp)
             context.replica_phases.forget(tp)
         context.topics.pop(topic, None)
@@ -93,7 +94,7 @@ class Partitions:
         choice = choose(
             state,
             assignment.target if reassigned else assignment.replicas,
-            online=context.online,
+            online=context.online - context.suspects.get(tp, set()),
             stopping=context.stopping,
             unclean=tp.topic in context.unclean,
             preferred=tp in context.preferred,
@@ -101,6 +102,7 @@ class Partitions:
         unchanged = choice == Choice(state.leader, state.isr)
         if unchanged and not reassigned and tp not in context.forced:
             context.preferred.discard(tp)
+            context.suspects.pop(tp, None)
             return None
         return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
 
@@ -123,9 +125,11 @@ class Partitions:
         again what met a conflict, and do what was waiting."""
         for tp, version in event.written.items():
             self._take(tp, version, done)
-        self._conflicts(event.conflicts)
-        there = [tp for tp, fresh in event.conflicts.items() if fresh is not None]
-        self.reconsider([*event.written, *there])
+        read_again = self._conflicts(event.conflicts)
+        self.reconsider([*event.written, *read_again])
+        for tp in read_again:
+            if tp not in self._context.writing:
+                self.announce(tp, None)
         self._run_waiting()
 
     def _take(
@@ -140,17 +144,32 @@ class Partitions:
         context.preferred.discard(tp)
         context.forced.discard(tp)
         done(tp)
+        if self._still_suspected(write):
+            return
         self.announce(tp, before)
 
-    def _conflicts(self, conflicts: Mapping[TopicPartition, PartitionState | None]) -> None:
+    def _still_suspected(self, write: StateWrite) -> bool:
+        """Whether the write was decided before a broker in its ISR went down: the next one will
+        say so. Without a leader the ISR is kept, so that is no sign."""
+        tp, suspects = write.partition, self._context.suspects
+        left = suspects.pop(tp, set()) & set(write.isr)
+        if left and write.leader != NO_LEADER:
+            suspects[tp] = left
+        return tp in suspects
+
+    def _conflicts(
+        self, conflicts: Mapping[TopicPartition, PartitionState | None]
+    ) -> list[TopicPartition]:
+        """The partitions whose states were read again. Brokers may not have been told of those
+        (see :meth:`introduce`), even if nothing is to be written any more."""
         context = self._context
+        read_again = []
         for tp, fresh in conflicts.items():
-            write = context.writing.pop(tp, None)
-            if fresh is None or context.assignment(tp) is None:
-                continue
-            context.adopt(tp, fresh)
-            if write is not None and write.expected is None:
-                self.announce(tp, None)
+            context.writing.pop(tp, None)
+            if fresh is not None and context.assignment(tp) and tp.topic not in context.deleting:
+                context.adopt(tp, fresh)
+                read_again.append(tp)
+        return read_again
 
     def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:
         """Calls ``then`` as soon as none of ``tps`` has a write under way; maybe at once."""

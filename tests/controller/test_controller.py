@@ -1,0 +1,283 @@
+"""The sans-I/O controller, event by event."""
+
+import pytest
+from controller_world import World
+from kio.schema.errors import ErrorCode
+
+from broker.controller import events
+from broker.controller.cluster import ReplicaAssignment
+from broker.types import TopicPartition
+from broker.wire.interbroker import (
+    LEADER_AND_ISR_FULL,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+
+TP = TopicPartition("orders", 0)
+
+
+def world(*brokers, unclean=()):
+    made = World(unclean=unclean)
+    for broker in brokers:
+        made.register(broker)
+    made.elect()
+    return made
+
+
+@pytest.fixture
+def three():
+    made = world(1, 2, 3)
+    made.topic("orders", (1, 2, 3))
+    made.effects.clear()
+    return made
+
+
+def test_new_topic(three):
+    assert three.state(TP) == (1, (1, 2, 3), 0)
+    assert [three.told[b, TP].leader for b in (1, 2, 3)] == [1, 1, 1]
+    assert all(three.told[b, TP].is_new for b in (1, 2, 3))
+
+
+def test_new_topic_without_live_replicas_waits_for_one():
+    made = world(1)
+    made.topic("orders", (2, 3))
+    assert TP not in made.states
+    made.brokers(1, 3)
+    assert made.state(TP) == (3, (3,), 0)
+
+
+def test_broker_failure_moves_leaderships(three):
+    three.brokers(2, 3)
+    assert three.state(TP) == (2, (2, 3), 1)
+    assert three.told[3, TP].leader == 2
+    assert not three.told[3, TP].is_new
+    for effect in three.sent(UpdateMetadataRequest)[-2:]:
+        (topic,) = effect.request.topic_states
+        assert topic.partition_states[0].offline_replicas == (1,)
+        assert [b.id for b in effect.request.live_brokers] == [2, 3]
+
+
+def test_returning_broker_is_told_all_and_stays_out_of_the_isr(three):
+    three.brokers(2, 3)
+    three.effects.clear()
+    three.brokers(1, 2, 3)
+    assert three.state(TP) == (2, (2, 3), 1)
+    first, second = [e.request for e in three.effects if e.broker == 1]
+    assert isinstance(first, UpdateMetadataRequest)
+    assert isinstance(second, LeaderAndIsrRequest)
+    assert second.type_ == LEADER_AND_ISR_FULL
+    assert three.told[1, TP].leader == 2
+
+
+def test_last_of_the_isr_is_kept_when_all_fail(three):
+    three.brokers(2, 3)
+    three.brokers(3)
+    three.brokers()
+    assert three.state(TP) == (-1, (3,), 3)
+    three.brokers(1, 2)
+    assert three.state(TP) == (-1, (3,), 3)
+    three.brokers(1, 2, 3)
+    assert three.state(TP) == (3, (3,), 4)
+
+
+def test_unclean_election_takes_the_first_that_lives():
+    made = world(1, 2, unclean=["orders"])
+    made.topic("orders", (1, 2))
+    made.leader_writes(TP, 1)
+    made.isr_seen(TP)
+    made.brokers(2)
+    assert made.state(TP) == (2, (2,), 1)
+
+
+def test_bounced_broker_counts_as_failed_first(three):
+    three.register(1)
+    three.brokers_seen()
+    assert three.state(TP) == (2, (2, 3), 1)
+    roles = [e.request for e in three.sent(LeaderAndIsrRequest) if e.broker == 1]
+    stated = [p for r in roles for t in r.topic_states for p in t.partition_states]
+    assert [p.leader for p in stated] == [2], "never told that it leads"
+
+
+def test_conflict_is_decided_again_on_the_fresh_state(three):
+    three.leader_writes(TP, 1, 3)
+    three.brokers(2, 3)
+    assert three.state(TP) == (3, (3,), 1)
+
+
+def test_isr_notification_reaches_everybodys_metadata(three):
+    three.leader_writes(TP, 1, 2)
+    three.isr_seen(TP)
+    sent = three.sent(UpdateMetadataRequest)
+    assert [e.broker for e in sent] == [1, 2, 3]
+    assert sent[0].request.topic_states[0].partition_states[0].isr == (1, 2)
+    assert three.effects[-1] == events.DropIsrChanges(notifications=("/n",))
+
+
+def test_new_controller_finishes_what_the_old_one_left(three):
+    three.unregister(1)
+    three.effects.clear()
+    three.elect()
+    assert three.state(TP) == (2, (2, 3), 1)
+    assert three.states[TP].controller_epoch == 2
+    assert isinstance(three.effects[0].request, UpdateMetadataRequest)
+
+
+def test_nothing_is_done_between_terms(three):
+    three.feed(events.Resigned())
+    three.effects.clear()
+    three.brokers(3)
+    assert three.effects == []
+
+
+def test_state_of_a_newer_controller_is_left_alone(three):
+    three.epoch = 7
+    old = three.states[TP]
+    three.states[TP] = events.StateWrite(
+        partition=TP, leader=3, leader_epoch=5, isr=(3,), controller_epoch=7, expected=None
+    ).written_at(old.zk_version + 1)
+    before = three.state(TP)
+    three.epoch = 1
+    three.brokers(1, 2)
+    assert three.state(TP) == before
+
+
+def test_repeated_events_change_nothing(three):
+    three.brokers(2, 3)
+    after = three.state(TP)
+    three.effects.clear()
+    three.brokers_seen()
+    three.feed(events.StatesWritten(written={TP: 1}))
+    three.feed(events.StatesWritten(written={}, conflicts={TP: None}))
+    three.topics_seen("orders")
+    assert three.effects == []
+    assert three.state(TP) == after
+
+
+def test_preferred_election(three):
+    three.brokers(2, 3)
+    three.brokers(1, 2, 3)
+    ask = events.PreferredElectionAsked(partitions=(TP, TopicPartition("no-such", 0)))
+    three.feed(ask)
+    assert three.state(TP) == (2, (2, 3), 1), "the preferred replica is not in sync"
+    three.leader_writes(TP, 2, 3, 1)
+    three.isr_seen(TP)
+    three.effects.clear()
+    three.feed(ask)
+    assert three.state(TP) == (1, (2, 3, 1), 2)
+    assert three.effects[-1] == events.DropPreferredElection()
+
+
+def test_rebalance_only_above_the_threshold(three):
+    three.brokers(2, 3)
+    three.brokers(1, 2, 3)
+    three.leader_writes(TP, 2, 3, 1)
+    three.isr_seen(TP)
+    three.feed(events.RebalanceLeaders(imbalance_percentage=100))
+    assert three.states[TP].leader == 2
+    three.feed(events.RebalanceLeaders(imbalance_percentage=10))
+    assert three.states[TP].leader == 1
+
+
+def shutdown(three, broker, token=1):
+    three.feed(
+        events.ControlledShutdownAsked(
+            broker=broker, broker_epoch=three.live[broker].epoch, token=token
+        )
+    )
+    return three.answers[token]
+
+
+def test_controlled_shutdown_moves_leaderships_and_stops_followers(three):
+    three.topic("single", (1,))
+    three.topic("other", (2, 1))
+    answer = shutdown(three, 1)
+    assert (answer.error, answer.remaining) == (ErrorCode.none, ())
+    assert three.state(TP) == (2, (2, 3), 1)
+    assert three.state(TopicPartition("other", 0)) == (2, (2,), 1)
+    assert three.states[TopicPartition("single", 0)].leader == 1
+    (stop,) = three.sent(StopReplicaRequest)
+    assert stop.broker == 1
+    assert [t.topic_name for t in stop.request.topic_states] == ["other"]
+    assert not stop.request.topic_states[0].partition_states[0].delete_partition
+
+
+def test_controlled_shutdown_names_what_it_cannot_move(three):
+    three.leader_writes(TP, 1)
+    three.isr_seen(TP)
+    assert shutdown(three, 1).remaining == (TP,)
+    assert three.states[TP].leader == 1
+    three.leader_writes(TP, 1, 3)
+    three.isr_seen(TP)
+    assert shutdown(three, 1, token=2).remaining == ()
+    assert three.states[TP].leader == 3
+
+
+def test_controlled_shutdown_of_another_registration_is_refused(three):
+    three.feed(events.ControlledShutdownAsked(broker=1, broker_epoch=999, token=1))
+    assert three.answers[1].error is ErrorCode.stale_broker_epoch
+    three.feed(events.ControlledShutdownAsked(broker=9, broker_epoch=1, token=2))
+    assert three.answers[2].error is ErrorCode.broker_not_available
+
+
+def test_topic_deletion(three):
+    three.feed(events.DeletionAsked(topics=frozenset({"orders", "no-such"})))
+    assert events.DropDeletion(topic="no-such") in three.effects
+    assert "orders" not in three.topics
+    assert [e.broker for e in three.sent(StopReplicaRequest)] == [1, 2, 3]
+    metadata = three.sent(UpdateMetadataRequest)[0].request
+    assert metadata.topic_states[0].partition_states[0].leader == -2
+
+
+def test_topic_deletion_waits_for_dead_brokers(three):
+    three.brokers(1, 2)
+    three.deleting.add("orders")
+    three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    assert "orders" in three.topics
+    three.elect()
+    assert "orders" in three.topics
+    three.brokers(1, 2, 3)
+    assert "orders" not in three.topics
+    three.topic("orders", (3, 2))
+    assert three.state(TP) == (3, (3, 2), 0)
+
+
+def test_added_partitions(three):
+    parts = three.topics["orders"].partitions
+    three.topics["orders"] = type(three.topics["orders"])(
+        topic_id=three.topics["orders"].topic_id,
+        partitions={**parts, 1: ReplicaAssignment(replicas=(3, 1))},
+    )
+    three.topics_seen("orders")
+    assert three.state(TopicPartition("orders", 1)) == (3, (3, 1), 0)
+    assert three.state(TP) == (1, (1, 2, 3), 0)
+
+
+def test_reassignment():
+    made = world(1, 2, 3, 4)
+    made.topic("orders", (1, 2))
+    made.feed(events.ReassignmentAsked(targets={TP: (3, 4)}))
+    moving = made.topics["orders"].partitions[0]
+    assert moving == ReplicaAssignment(replicas=(3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
+    assert made.state(TP) == (1, (1, 2), 1)
+    assert made.told[3, TP].replicas == (3, 4, 1, 2)
+    made.leader_writes(TP, 1, 2, 3)
+    made.isr_seen(TP)
+    assert made.topics["orders"].partitions[0] == moving
+    made.elect()
+    made.leader_writes(TP, 1, 2, 3, 4)
+    made.effects.clear()
+    made.isr_seen(TP)
+    assert made.topics["orders"].partitions[0] == ReplicaAssignment(replicas=(3, 4))
+    assert made.state(TP) == (3, (3, 4), 2)
+    assert {b for b, tp in made.told} == {3, 4}
+    assert made.effects[-1] == events.DropReassignments(partitions=(TP,))
+
+
+def test_reassignment_that_makes_no_sense_is_refused(three):
+    three.feed(events.ReassignmentAsked(targets={TP: (1, 9), TopicPartition("x", 0): (1,)}))
+    refusals = [e.refused for e in three.effects]
+    assert refusals == [
+        "replicas [9] of orders-0 are on brokers that are not live",
+        "x-0 does not exist",
+    ]

@@ -1,0 +1,184 @@
+"""A small world for the sans-I/O controller: znodes, brokers that listen, leaders that write ISRs.
+
+Carries out effects as a runtime would. State writes can be held back, so that other things happen
+between a decision and its write.
+"""
+
+import uuid
+from dataclasses import replace
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller import events
+from broker.controller.cluster import (
+    BrokerInfo,
+    Endpoint,
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from broker.controller.controller import Controller
+from broker.types import TopicPartition
+from broker.wire.interbroker import LeaderAndIsrRequest, StopReplicaRequest
+
+ME = 100
+
+
+class World:
+    def __init__(self, unclean=()):
+        self.controller = Controller(ME)
+        self.live = {}
+        self.topics = {}
+        self.states = {}
+        self.unclean = frozenset(unclean)
+        self.deleting = set()
+        self.epoch = 0
+        self.next_czxid = 1
+        self.held = []
+        self.told = {}
+        self.answers = {}
+        self.effects = []
+        self.history = []
+
+    # --- things that happen
+
+    def register(self, broker):
+        info = BrokerInfo(broker_id=broker, endpoints=(Endpoint(host="h", port=9000 + broker),))
+        self.live[broker] = LiveBroker(info=info, epoch=self.next_czxid)
+        self.next_czxid += 1
+        self.told = {key: v for key, v in self.told.items() if key[0] != broker}
+
+    def unregister(self, broker):
+        del self.live[broker]
+
+    def elect(self):
+        self.epoch += 1
+        self.held = []
+        self.feed(events.Resigned())
+        self.feed(
+            events.Elected(
+                epoch=self.epoch,
+                live=dict(self.live),
+                topics=dict(self.topics),
+                states=dict(self.states),
+                unclean=self.unclean,
+            )
+        )
+        if self.deleting:
+            self.feed(events.DeletionAsked(topics=frozenset(self.deleting)))
+
+    def brokers(self, *up):
+        """Exactly these brokers are registered; the controller hears of it."""
+        for broker in set(self.live) - set(up):
+            self.unregister(broker)
+        for broker in sorted(set(up) - set(self.live)):
+            self.register(broker)
+        self.brokers_seen()
+
+    def brokers_seen(self):
+        self.feed(events.BrokersChanged(live=dict(self.live)))
+
+    def topic(self, name, *replicas):
+        parts = {p: ReplicaAssignment(replicas=r) for p, r in enumerate(replicas)}
+        topic_id = uuid.UUID(int=self.next_czxid)
+        self.next_czxid += 1
+        self.topics[name] = TopicAssignment(topic_id=topic_id, partitions=parts)
+        self.topics_seen(name)
+
+    def topics_seen(self, *names, gone=()):
+        self.feed(
+            events.TopicsChanged(
+                topics={name: self.topics[name] for name in names},
+                gone=frozenset(gone),
+                unclean=self.unclean & set(names),
+            )
+        )
+
+    def leader_writes(self, tp, *isr):
+        """A leader writes an ISR; the controller has not heard of it yet."""
+        old = self.states[tp]
+        self.states[tp] = replace(old, isr=isr, zk_version=old.zk_version + 1)
+
+    def isr_seen(self, *tps):
+        states = {tp: self.states[tp] for tp in tps if tp in self.states}
+        self.feed(events.IsrChanged(notifications=("/n",), states=states))
+
+    # --- carrying out
+
+    def feed(self, event, *, hold=False):
+        waiting = [event]
+        while waiting:
+            for effect in self.controller.step(waiting.pop(0)):
+                self.effects.append(effect)
+                if isinstance(effect, events.WriteStates) and hold:
+                    self.held.append(effect)
+                elif isinstance(effect, events.WriteStates):
+                    waiting.append(self.write(effect))
+                else:
+                    waiting += self.carry_out(effect)
+
+    def release(self):
+        """Carry out the writes that were held back."""
+        while self.held:
+            self.feed(self.write(self.held.pop(0)))
+
+    def write(self, effect):
+        written, conflicts = {}, {}
+        for write in effect.writes:
+            tp, now = write.partition, self.states.get(write.partition)
+            if (now.zk_version if now else None) == write.expected:
+                version = 0 if now is None else now.zk_version + 1
+                self.states[tp] = write.written_at(version)
+                self.history.append((tp, self.states[tp], frozenset(self.live)))
+                written[tp] = version
+            else:
+                conflicts[tp] = now
+        return events.StatesWritten(written=written, conflicts=conflicts)
+
+    def carry_out(self, effect):
+        if isinstance(effect, events.Send):
+            return self.deliver(effect.broker, effect.request)
+        if isinstance(effect, events.WriteAssignment):
+            self.topics[effect.topic] = effect.assignment
+        elif isinstance(effect, events.AnswerShutdown):
+            self.answers[effect.token] = effect
+        elif isinstance(effect, events.DeleteTopic):
+            del self.topics[effect.topic]
+            self.deleting.discard(effect.topic)
+            self.states = {tp: s for tp, s in self.states.items() if tp.topic != effect.topic}
+            return [events.TopicsChanged(topics={}, gone=frozenset({effect.topic}))]
+        return []
+
+    def deliver(self, broker, request):
+        assert request.broker_epoch == self.live[broker].epoch
+        assert request.controller_epoch == self.epoch
+        if isinstance(request, LeaderAndIsrRequest):
+            for topic in request.topic_states:
+                for role in topic.partition_states:
+                    tp = TopicPartition(topic.topic_name, role.partition_index)
+                    self.told[broker, tp] = role
+        elif isinstance(request, StopReplicaRequest):
+            return self.stopped(broker, request)
+        return []
+
+    def stopped(self, broker, request):
+        errors = {}
+        for topic in request.topic_states:
+            for stop in topic.partition_states:
+                tp = TopicPartition(topic.topic_name, stop.partition_index)
+                self.told.pop((broker, tp), None)
+                if stop.delete_partition:
+                    errors[tp] = ErrorCode.none
+        return [events.StopReplicaAnswered(broker=broker, errors=errors)] if errors else []
+
+    def sent(self, request_type):
+        return [
+            e
+            for e in self.effects
+            if isinstance(e, events.Send) and isinstance(e.request, request_type)
+        ]
+
+    def state(self, tp):
+        state: PartitionState = self.states[tp]
+        return (state.leader, state.isr, state.leader_epoch)
