@@ -37,7 +37,7 @@ from broker.types import ControllerEpoch, Millis, Offset, TopicPartition
 from broker.wire.batch import RecordBatch
 
 
-class ReplicaFailed(Exception):  # noqa: N818 - named by cause
+class ReplicaFailed(Exception):
     """A replica that could not do what it had decided; its broker is about to halt."""
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -58,6 +59,11 @@ class Process:
     def signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+
+    def limit_file_size(self, max_bytes: int) -> None:
+        """From now on every file of the running program is full at ``max_bytes`` (EFBIG)."""
+        assert self._process is not None
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> int:
         assert self._process is not None

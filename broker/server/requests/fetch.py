@@ -12,8 +12,8 @@ v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from broker.replication.events import FollowerFetch
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 
 CONSUMER = -1
 """``replica_id`` of a consumer."""
@@ -46,28 +46,22 @@ def handle(request: FetchRequest, context: Context) -> Any | Awaitable[Any]:
     """Answers at once when there is enough, else when there is or time is over."""
     if getattr(request, "session_id", 0) != 0:
         return _respond(request, (), ErrorCode.fetch_session_id_not_found)
-    reads = _read(request, context, first=True)
+    reader = _Reader(request, context)
+    reads = reader.read(first=True)
     if _enough(request, reads):
         return _respond(request, reads)
-    return _wait(request, context)
+    return _wait(reader)
 
 
-async def _wait(request: FetchRequest, context: Context) -> Any:
+async def _wait(reader: "_Reader") -> Any:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + request.max_wait.total_seconds()
-    with context.purgatory.watch(_partitions(request)) as watch:
+    deadline = loop.time() + reader.request.max_wait.total_seconds()
+    with reader.context.purgatory.watch(reader.partitions) as watch:
         while True:
-            reads = _read(request, context, first=False)
-            if _enough(request, reads) or not await watch.woken(deadline - loop.time()):
-                return _respond(request, reads)
-
-
-def _partitions(request: FetchRequest) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic.topic, partition.partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    )
+            reads = reader.read(first=False)
+            done = _enough(reader.request, reads)
+            if done or not await watch.woken(deadline - loop.time()):
+                return _respond(reader.request, reads)
 
 
 def _enough(request: FetchRequest, reads: Sequence[_Read]) -> bool:
@@ -79,63 +73,76 @@ def _enough(request: FetchRequest, reads: Sequence[_Read]) -> bool:
     )
 
 
-def _read(request: FetchRequest, context: Context, *, first: bool) -> list[_Read]:
-    """Reads every partition; ``first``: a follower's offset is news to its leader."""
-    left = min(request.max_bytes, context.config.fetch_max_bytes)
-    at_least_one = True
-    reads = []
-    for topic in request.topics:
-        for asked in topic.partitions:
-            tp = TopicPartition(topic.topic, asked.partition)
+class _Reader:
+    """Reads what one request asks for, as often as it is looked at."""
+
+    def __init__(self, request: FetchRequest, context: Context) -> None:
+        self.request = request
+        self.context = context
+        self._follower = None if request.replica_id == CONSUMER else BrokerId(request.replica_id)
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """What is asked for."""
+        return tuple(tp for tp, _ in self._asked())
+
+    def read(self, *, first: bool) -> list[_Read]:
+        """Reads every partition; ``first``: where a follower fetches from is news to its leader."""
+        left = min(self.request.max_bytes, self.context.config.fetch_max_bytes)
+        reads: list[_Read] = []
+        at_least_one = True
+        for tp, asked in self._asked():
             max_bytes = min(left, asked.partition_max_bytes)
-            read = _read_partition(
-                tp, asked, request.replica_id, context, max_bytes, at_least_one, first
-            )
+            read = self._read_partition(tp, asked, max_bytes, at_least_one)
+            if first and read.error is ErrorCode.none:
+                read = self._note_progress(read, asked)
             at_least_one = at_least_one and not read.records
             left = max(0, left - len(read.records))
             reads.append(read)
-    return reads
+        return reads
 
+    def _asked(self) -> Iterator[tuple[TopicPartition, FetchPartition]]:
+        for topic in self.request.topics:
+            for asked in topic.partitions:
+                yield TopicPartition(topic.topic, asked.partition), asked
 
-def _read_partition(
-    tp: TopicPartition,
-    asked: FetchPartition,
-    replica_id: int,
-    context: Context,
-    max_bytes: int,
-    at_least_one: bool,
-    first: bool,
-) -> _Read:
-    partition = context.replicas.hosted(tp)
-    if not isinstance(partition, Partition):
-        return _Read(tp, partition)
-    epoch = getattr(asked, "current_leader_epoch", -1)
-    error = partition.replica.check_leader(LeaderEpoch(epoch) if epoch >= 0 else None)
-    if error is not ErrorCode.none:
-        return _Read(tp, error)
-    follower = BrokerId(replica_id) if replica_id != CONSUMER else None
-    if follower is not None and follower not in partition.replica.replicas:
-        return _Read(tp, ErrorCode.not_leader_or_follower)
-    offset = Offset(asked.fetch_offset)
-    try:
-        bound = partition.replica.read_bound(follower)
-        records = partition.log.read(offset, max_bytes, bound, at_least_one)
-        error = ErrorCode.none
-    except OffsetOutOfRange:
+    def _read_partition(
+        self, tp: TopicPartition, asked: FetchPartition, max_bytes: int, at_least_one: bool
+    ) -> _Read:
+        partition = self.context.replicas.hosted(tp)
+        if not isinstance(partition, Partition):
+            return _Read(tp, partition)
+        error = partition.replica.check_leader(_current_epoch(asked))
+        if error is not ErrorCode.none:
+            return _Read(tp, error)
+        if self._follower is not None and self._follower not in partition.replica.replicas:
+            return _Read(tp, ErrorCode.not_leader_or_follower)
+        bound = partition.replica.read_bound(self._follower)
         records = b""
-        error = ErrorCode.offset_out_of_range
-    if first and follower is not None and error is ErrorCode.none:
+        try:
+            records = partition.log.read(asked.fetch_offset, max_bytes, bound, at_least_one)
+        except OffsetOutOfRange:
+            error = ErrorCode.offset_out_of_range
+        high_watermark = partition.replica.high_watermark
+        return _Read(tp, error, high_watermark, partition.log.log_start_offset, records)
+
+    def _note_progress(self, read: _Read, asked: FetchPartition) -> _Read:
+        partition = self.context.replicas.hosted(read.tp)
+        if self._follower is None or not isinstance(partition, Partition):
+            return read
         partition.step(
             FollowerFetch(
-                replica=follower,
-                offset=offset,
-                log_start_offset=Offset(getattr(asked, "log_start_offset", -1)),
-                now=context.clock.now(),
+                replica=self._follower,
+                offset=Offset(asked.fetch_offset),
+                log_start_offset=Offset(getattr(asked, "log_start_offset", NO_OFFSET)),
+                now=self.context.clock.now(),
             )
         )
-    return _Read(
-        tp, error, partition.replica.high_watermark, partition.log.log_start_offset, records
-    )
+        return replace(read, high_watermark=partition.replica.high_watermark)
+
+
+def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
+    return LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
 
 
 def _respond(

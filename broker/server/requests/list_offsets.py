@@ -63,8 +63,8 @@ def _list(
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return _entry(answer, tp, partition)
-    epoch = getattr(asked, "current_leader_epoch", -1)
-    error = partition.replica.check_leader(LeaderEpoch(epoch) if epoch >= 0 else None)
+    epoch = LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
+    error = partition.replica.check_leader(epoch)
     if error is not ErrorCode.none:
         return _entry(answer, tp, error)
     follower = BrokerId(replica_id) if replica_id >= 0 else None

@@ -61,8 +61,7 @@ def _find(
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return partition, NO_EPOCH, Offset(-1)
-    current = asked.current_leader_epoch
-    error = partition.replica.check_leader(LeaderEpoch(current) if current >= 0 else None)
+    error = partition.replica.check_leader(LeaderEpoch(asked.current_leader_epoch))
     if error is not ErrorCode.none:
         return error, NO_EPOCH, Offset(-1)
     epoch, end = partition.replica.end_offset_for_epoch(LeaderEpoch(asked.leader_epoch))
