@@ -3,7 +3,6 @@
 import contextlib
 import json
 import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -39,7 +38,7 @@ def start(client: Client, node: Node, progress: Path) -> ClientProcess:
     """Start ``client`` on ``node``, with its specification in a file of the node's own."""
     specification = node.directory / f"{client.name}.json"
     node.write(specification, json.dumps(client.specification, indent=1).encode())
-    command = Command(name=client.name, argv=_argv(client, specification))
+    command = Command(name=client.name, argv=_argv(client, node, specification))
     return ClientProcess(client, node.start(command), progress)
 
 
@@ -72,8 +71,8 @@ def exit_status(process: Process) -> int:
     return process.wait(_REAPED_WITHIN_S)
 
 
-def _argv(client: Client, specification: PurePosixPath) -> tuple[str, ...]:
-    return (sys.executable, "-m", client.module, str(specification))
+def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:
+    return (node.software.python, "-m", client.module, str(specification))
 
 
 def _signal(running: ClientProcess, number: int) -> None:

@@ -55,6 +55,21 @@ class Command:
     directory: PurePosixPath | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """Where the programs are that a node runs.
+
+    Attributes:
+        python: A Python that has this project's rooms and the libraries they need on a node.
+        java: Java 17 or newer.
+        zookeeper_class_path: Java's class path of ZooKeeper and all it needs.
+    """
+
+    python: str
+    java: str
+    zookeeper_class_path: str
+
+
 class Process(Protocol):
     """A started process, known by its id (never by its command line)."""
 
@@ -95,6 +110,10 @@ class Node(Protocol):
     def log_directory(self) -> PurePosixPath:
         """Where process output goes (``<name>.log``)."""
 
+    @property
+    def software(self) -> Software:
+        """Raises InfraError when something of it is missing."""
+
     def start(self, command: Command) -> Process: ...
 
     def write(self, path: PurePosixPath, content: bytes) -> None:
@@ -104,6 +123,15 @@ class Node(Protocol):
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         """Copy a file or a whole directory from the node to this machine."""
+
+    def share(self, directory: Path) -> PurePosixPath:
+        """The directory on the node for what shall come to ``directory`` of this machine: the same
+        files where the node sees ours, else copies, made every few seconds and by :meth:`sync`.
+        Names that begin with a dot are left out."""
+
+    def sync(self) -> None:
+        """Return when everything written below shared directories until now is on this machine.
+        Raises InfraError when it cannot be fetched."""
 
 
 class Backend(Protocol):

@@ -21,19 +21,23 @@ def flush(run: Run, deadline: Deadline) -> None:
         run.producers.pop()
         if problem:
             run.finding("flush", problem)
+    run.client_node.sync()
 
 
 def final_read(run: Run, deadline: Deadline) -> None:
     """Read every partition of every cell from its start to its end."""
-    progress = run.directory / "progress" / "final-read.json"
+    shared = run.client_node.share(run.directory)
+    progress = "progress/final-read.json"
     reader = run.workload.final_read(
         run.cells,
         bootstrap_servers=run.system.bootstrap_servers,
-        history=str(run.history),
-        progress=str(progress),
+        history=str(shared / "history"),
+        progress=str(shared / progress),
         deadline_s=run.campaign.limits.final_read / 1000,
     )
-    problem = clients.wait(clients.start(reader, run.client_node, progress), deadline)
+    started = clients.start(reader, run.client_node, run.directory / progress)
+    problem = clients.wait(started, deadline)
+    run.client_node.sync()
     if problem:
         run.finding("final-read", problem)
 

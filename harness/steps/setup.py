@@ -26,17 +26,19 @@ def ready(run: Run, deadline: Deadline) -> None:
 def start_workload(run: Run, deadline: Deadline) -> None:
     """Start every cell's clients; wait until each has something acknowledged."""
     load = Load(rate=run.campaign.workload.rate, record_bytes=run.campaign.workload.record_bytes)
+    shared = run.client_node.share(run.directory)
     for cell in run.cells:
         deadline.check()
-        progress = run.directory / "progress" / f"{cell.name}.json"
+        progress = f"progress/{cell.name}.json"
         for client in run.workload.clients(
             cell,
             load,
             bootstrap_servers=run.system.bootstrap_servers,
-            history=str(run.history),
-            progress=str(progress),
+            history=str(shared / "history"),
+            progress=str(shared / progress),
         ):
-            run.producers.append(clients.start(client, run.client_node, progress))
+            started = clients.start(client, run.client_node, run.directory / progress)
+            run.producers.append(started)
     if not deadline.until(
         lambda: all(producer.counts().get("acked") for producer in run.producers)
     ):

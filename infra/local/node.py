@@ -6,9 +6,10 @@ import subprocess
 import threading
 from pathlib import Path, PurePosixPath
 
-from infra.interface import Command, InfraError
+from infra.interface import Command, InfraError, Software
 from infra.local.namespace import NetworkNamespace
 from infra.local.process import LocalProcess
+from infra.software import of_this_machine
 
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
 """All that a node's processes see of our environment: it may hold secrets."""
@@ -38,6 +39,10 @@ class LocalNode:
     def log_directory(self) -> PurePosixPath:
         return PurePosixPath(self._logs)
 
+    @property
+    def software(self) -> Software:
+        return of_this_machine()
+
     def start(self, command: Command) -> LocalProcess:
         """Start ``command`` in the node. A program that does not exist ends with status 127 and
         a line in the log. Raises InfraError when the node is closed."""
@@ -62,6 +67,12 @@ class LocalNode:
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+
+    def share(self, directory: Path) -> PurePosixPath:
+        return PurePosixPath(directory)
+
+    def sync(self) -> None:
+        """Nothing to do: the files are the same."""
 
     def close(self) -> None:
         """Kill every process and let go of the namespace; files stay. Idempotent."""

@@ -6,14 +6,21 @@ holds ``server.properties`` and ``data`` (``log.dirs``).
 
 import io
 import socket
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from jproperties import Properties
 from kazoo.client import KazooClient
 
-from infra.interface import Backend, ClusterView, Command, DeploymentError, Server, ViewUnavailable
+from infra.interface import (
+    Backend,
+    ClusterView,
+    Command,
+    DeploymentError,
+    Node,
+    Server,
+    ViewUnavailable,
+)
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
 from infra.systems.zookeeper import serves, zookeeper_server
@@ -30,12 +37,12 @@ _STOP_GRACE_S = 5.0
 """Less than a controlled shutdown retries for: of brokers that all stop at once, the last ones
 have nobody to hand their leaders to."""
 
-BrokerCommand = Callable[[PurePosixPath], Sequence[str]]
+BrokerCommand = Callable[[Node, PurePosixPath], Sequence[str]]
 
 
-def bundled_broker(config: PurePosixPath) -> Sequence[str]:
-    """The bundled broker's command line, given its ``server.properties``."""
-    return [sys.executable, "-P", "-m", "broker", "--config", str(config)]
+def bundled_broker(node: Node, config: PurePosixPath) -> Sequence[str]:
+    """The bundled broker's command line on its node, given its ``server.properties``."""
+    return [node.software.python, "-P", "-m", "broker", "--config", str(config)]
 
 
 class BundledSystem:
@@ -47,7 +54,8 @@ class BundledSystem:
         properties: Kafka's broker properties, the same for every broker. Those that say who and
             where a broker is (broker.id, listeners, log.dirs, zookeeper.connect) are not the
             caller's: ValueError.
-        broker_command: Given the path of ``server.properties`` on the node, the command line.
+        broker_command: Given the node and the path of ``server.properties`` there, the command
+            line.
     """
 
     name = "bundled"
@@ -133,7 +141,7 @@ class BundledSystem:
             "zookeeper.connect": self.zookeeper_connect,
         }
         node.write(config, _server_properties(own | self._properties))
-        command = Command(name=node.name, argv=self._broker_command(config))
+        command = Command(name=node.name, argv=self._broker_command(node, config))
         return NodeServer(node, broker_id, BROKER_PORT, command)
 
     def _registered(self, broker: NodeServer) -> bool:

@@ -8,11 +8,8 @@ acknowledged (ZooKeeper's default).
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
-from pathlib import Path
 
 from infra.interface import Command, InfraError, Node
-from infra.java import find_java
 from infra.systems.server import NodeServer
 
 CLIENT_PORT = 2181
@@ -22,13 +19,6 @@ _TICKS_PER_SESSION = 10
 _TICK_MS_MIN = 20
 _SYNC_LIMIT_TICKS = 10
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-
-_JARS = (
-    "zookeeper", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "netty",
-    "metrics-core", "snappy-java", "commons-io",
-)  # fmt: skip
-"""What ZooKeeper needs of the 250 jars of PySpark: with all of them it starts four times
-slower."""
 
 _LOGGING = """\
 status = error
@@ -65,13 +55,13 @@ def zookeeper_server(
     for name, content in files.items():
         node.write(home / name, content.encode())
     argv = [
-        str(find_java()),
+        node.software.java,
         "-Xmx256m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",  # quick to start; nothing here runs long enough to gain by C2
         f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
         "-cp",
-        _class_path(),
+        node.software.zookeeper_class_path,
         _MAIN,
         str(home / "zoo.cfg"),
     ]
@@ -118,15 +108,3 @@ def serves(server: NodeServer, timeout: float = 1.0) -> bool:
             answer += received
         return b"\nMode: " in answer
     return False
-
-
-def _class_path() -> str:
-    # Not imported: PySpark takes a second to import, and only its files are wanted.
-    spark = find_spec("pyspark")
-    if spark is None or spark.origin is None:
-        raise InfraError("PySpark is not installed, whose jars hold ZooKeeper: pip install pyspark")
-    directory = Path(spark.origin).parent / "jars"
-    jars = [path for name in _JARS for path in sorted(directory.glob(f"{name}-*.jar"))]
-    if not any(path.name.startswith("zookeeper-") for path in jars):
-        raise InfraError(f"no ZooKeeper among the jars in {directory}: pip install pyspark")
-    return ":".join(map(str, jars))

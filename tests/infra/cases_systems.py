@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from infra.interface import (
     ClusterView,
     DeploymentError,
+    Node,
     PartitionView,
     ProcessState,
     ViewUnavailable,
@@ -85,7 +86,7 @@ def brokers_register_and_stop(scratch: Path) -> None:
 
 
 def a_broker_that_dies_is_told(scratch: Path) -> None:
-    def dies(_: PurePosixPath) -> Sequence[str]:
+    def dies(_node: Node, _config: PurePosixPath) -> Sequence[str]:
         return [sys.executable, "-c", "import sys; sys.exit('no disk left')"]
 
     with (
@@ -257,7 +258,7 @@ def _await(seen: list[ClusterChange], *, absent: bool = False, **fields: object)
         wait_until(found, 30, f"{fields} among {seen}")
 
 
-def _stand_in(config: PurePosixPath) -> Sequence[str]:
+def _stand_in(_: Node, config: PurePosixPath) -> Sequence[str]:
     return [sys.executable, str(STAND_IN), str(config)]
 
 

@@ -18,6 +18,7 @@ from infra.interface import (
     Process,
     ProcessState,
     Server,
+    Software,
     ViewUnavailable,
 )
 from nemesis.interface import Cluster
@@ -69,6 +70,10 @@ class MemoryNode:
     def log_directory(self) -> PurePosixPath:
         return self.directory / "logs"
 
+    @property
+    def software(self) -> Software:
+        return Software(python="python", java="java", zookeeper_class_path="jars")
+
     def start(self, command: Command) -> Process:
         return MemoryProcess(command.name)
 
@@ -80,6 +85,11 @@ class MemoryNode:
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:  # noqa: ARG002
         raise FileNotFoundError(source)
+
+    def share(self, directory: Path) -> PurePosixPath:
+        return PurePosixPath(directory)
+
+    def sync(self) -> None: ...
 
 
 @dataclass
