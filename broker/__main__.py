@@ -14,7 +14,9 @@ import click
 import uvloop
 
 from broker.config import BrokerConfig, ConfigError, load
+from broker.log.manager import LogDirectoryInUse
 from broker.server.app import App
+from broker.server.zk_session import ZkError
 
 logger = logging.getLogger("broker")
 
@@ -58,6 +60,9 @@ def main(path: Path) -> None:
         sys.exit(BAD_CONFIG)
     try:
         uvloop.run(serve(config))
+    except (ZkError, LogDirectoryInUse, OSError) as error:
+        logger.error("Broker %d cannot start: %s", config.id, error)
+        sys.exit(FAILED)
     except Exception:
         logger.exception("Broker %d failed", config.id)
         sys.exit(FAILED)

@@ -1,6 +1,7 @@
 """server.properties: Kafka's names and defaults in, or one clear line about what is wrong."""
 
 import logging
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,25 @@ def test_the_program_exits_with_2_and_no_traceback(properties) -> None:
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
     assert "num.partitions=many" in run.stderr
+
+
+def test_a_cluster_without_zookeeper_is_one_clear_line(properties, tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        path = properties(
+            f"zookeeper.connect=127.0.0.1:{nobody.getsockname()[1]}\n"
+            f"zookeeper.connection.timeout.ms=200\nlog.dirs={tmp_path}\n"
+        )
+        run = subprocess.run(
+            [sys.executable, "-m", "broker", "--config", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert run.returncode == 1
+    assert "cannot start: no connection to ZooKeeper" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_topic_settings_override_the_brokers(properties) -> None:
