@@ -67,7 +67,8 @@ def _one_run(
     run_directory = directory / "runs" / str(number)
     (run_directory / "progress").mkdir(parents=True)
     (run_directory / "logs").mkdir()
-    backend = BACKENDS[campaign.cluster.backend].open(directory / "scratch" / f"run-{number}")
+    place = BACKENDS[campaign.cluster.backend]
+    backend = place.open(directory / "scratch" / f"run-{number}", run_directory, display.note)
     try:
         with _logging_to(run_directory / "logs" / "harness.log"):
             run = _prepare(campaign, number, run_directory, backend, display, clock)

@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from infra.docker.backend import DockerBackend
 from infra.interface import Backend, InfraError
 from infra.local.backend import LocalBackend
 
-_PLANNED = frozenset({"docker", "ssh"})
+_PLANNED = frozenset({"ssh"})
 
-BACKENDS: Mapping[str, Callable[[Path], Backend]] = {"local": LocalBackend}
+BACKENDS: Mapping[str, Callable[[Path], Backend]] = {
+    "local": LocalBackend,
+    "docker": DockerBackend,
+}
 
 
 def make_backend(name: str, directory: Path) -> Backend:

@@ -6,6 +6,7 @@ from harness import standing
 from harness.commands.errors import told
 from harness.outcome import ExitStatus
 from infra import cleanup
+from infra.docker import cleanup as containers
 from infra.registry import Registry
 
 
@@ -19,10 +20,16 @@ def clean(context: click.Context, everything: bool) -> None:
 
     Results stay. What is alive is left alone, unless --all is given.
     """
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        said.append(line)
+        click.echo(line)
+
     with told():
-        registry = Registry.open()
-        if not registry.run_ids():
-            click.echo("nothing to remove")
-        removed = cleanup.clean(registry, click.echo, everything=everything)
+        removed = cleanup.clean(Registry.open(), tell, everything=everything)
+        removed &= containers.clean(tell, everything=everything)
         standing.remove_log()
+    if not said:
+        click.echo("nothing to remove")
     context.exit(ExitStatus.HELD if removed else ExitStatus.INCONCLUSIVE)

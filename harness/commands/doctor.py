@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import docker
-import docker.errors
 import psutil
 from rich import box
 from rich.table import Table
 
 from harness.console import console
 from harness.outcome import ExitStatus
+from infra.docker.engine import unavailable
 from infra.interface import InfraError
 from infra.java import JAVA_VERSION_MIN, find_java
 from infra.local.enter import can_enter
@@ -124,19 +123,13 @@ def _disk(directory: Path) -> Finding:
 
 
 def _docker() -> Finding:
-    try:
-        client = docker.from_env(timeout=5)
-        seen = f"Docker Engine {client.version()['Version']}"
-        client.close()
-        works = True
-    except (docker.errors.DockerException, OSError):
-        seen, works = "no engine answers", False
+    obstacle = unavailable()
     return Finding(
         what="Docker Engine",
-        works=works,
-        seen=seen,
-        cost="nodes as containers",
-        remedy="install Docker Engine and start it (Debian: apt-get install docker.io)",
+        works=obstacle is None,
+        seen="answers, on this machine" if obstacle is None else "not usable",
+        cost="the backend docker: nodes as containers",
+        remedy=obstacle or "",
         needed=False,
     )
 

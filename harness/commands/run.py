@@ -60,6 +60,7 @@ def run(
             kind=Kind.RUN,
             scratch=directory / "scratch",
             results=directory,
+            backend=campaign.cluster.backend,
         )
 
 

@@ -6,7 +6,6 @@ links, disks that lose writes.
 """
 
 import re
-import socket
 import threading
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from infra.local.enter import host_network, inside
 from infra.local.namespace import NetworkNamespace
 from infra.local.network import Router, free_subnet, routed_networks
 from infra.local.node import LocalNode
+from infra.probe import accepts
 
 _NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -62,19 +62,9 @@ class LocalBackend:
         self._router.heal(source.address, target.address)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        """The kernel answers for a process that is stopped: a listening port is reached as long
-        as its backlog has room."""
-
-        def connect() -> bool:
-            with socket.socket() as client:
-                client.settimeout(timeout)
-                try:
-                    client.connect((target.address, port))
-                except OSError:
-                    return False
-                return True
-
-        return self._nodes[source.name].namespace.call(connect)
+        return self._nodes[source.name].namespace.call(
+            lambda: accepts(target.address, port, timeout)
+        )
 
     def expose(self) -> str | None:
         """Let this machine outside of the run reach the nodes at their addresses, until the run

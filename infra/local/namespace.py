@@ -49,7 +49,12 @@ class NetworkNamespace:
             if not child.stdout.readline():
                 complaint = child.stderr.read().decode(errors="replace").strip()
                 raise InfraError(f"cannot make a network namespace: {complaint}")
-            return cls(os.open(f"/proc/{child.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+            return cls.of_process(child.pid)
+
+    @classmethod
+    def of_process(cls, pid: int) -> "NetworkNamespace":
+        """The one that a process is in. Raises OSError where that may not be had."""
+        return cls(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
 
     @property
     def path(self) -> str:

@@ -161,7 +161,7 @@ def test_changes_fit_the_history() -> None:
     assert fields - {"time_ns"} == set(CLUSTER.names) - {"time"}
 
 
-@pytest.mark.parametrize(("name", "says"), [("docker", "not there yet"), ("cloud", "no backend")])
+@pytest.mark.parametrize(("name", "says"), [("ssh", "not there yet"), ("cloud", "no backend")])
 def test_backends_that_are_none(name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(InfraError, match=f"{says}.*local|'{name}' is {says}.*local"):
         make_backend(name, tmp_path)

@@ -1,0 +1,119 @@
+"""The Docker backend: nodes as containers on a private bridge network of the run.
+
+The engine is this machine's own, and we are root (see :mod:`infra.docker.engine`). The harness
+reaches containers at their addresses on the bridge, and is never cut. Not handled: slow links,
+disks that lose writes, a container that something else removes (its processes are gone then).
+"""
+
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from docker.errors import DockerException
+from docker.models.containers import Container
+from docker.types import Mount
+
+from infra.docker import links
+from infra.docker.engine import connected, owned, unavailable
+from infra.docker.image import ensure_image
+from infra.docker.node import DockerNode
+from infra.interface import Capability, InfraError, Node
+from infra.probe import accepts
+
+_NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def _silent(_line: str) -> None: ...
+
+
+class DockerBackend:
+    """Implements ``infra.interface.Backend``.
+
+    Args:
+        shared: A directory of this machine that every node sees at the same path, made if need
+            be; only what lies below it can be shared with a node. None for none.
+        progress: Told, a line at a time, of an image that has to be built first.
+
+    Raises InfraError where the backend does not work, or the image cannot be built.
+    """
+
+    name = "docker"
+    capabilities = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
+
+    def __init__(
+        self, shared: Path | None = None, progress: Callable[[str], None] = _silent
+    ) -> None:
+        if obstacle := unavailable():
+            raise InfraError(obstacle)
+        self._shared = shared and shared.absolute()
+        self._lock = threading.Lock()
+        self._nodes: dict[str, DockerNode] = {}
+        self._run = f"ackproof-{secrets.token_hex(4)}"
+        if self._shared is not None:
+            self._shared.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as made:
+            self._client = made.enter_context(connected())
+            self._image = ensure_image(self._client, progress)
+            network = self._client.networks.create(self._run, internal=True, labels=owned())
+            made.callback(network.remove)
+            made.callback(self._close_nodes)
+            self._made = made.pop_all()
+        self._closed = False
+
+    def node(self, name: str) -> DockerNode:
+        """Raises ValueError for a name that is none, InfraError when closed or when there is no
+        container to be had."""
+        if not _NODE_NAME.fullmatch(name):
+            raise ValueError(f"node name {name!r}: must match {_NODE_NAME.pattern}")
+        with self._lock:
+            if self._closed:
+                raise InfraError(f"the backend is closed: no node {name}")
+            if name not in self._nodes:
+                self._nodes[name] = self._make(name)
+            return self._nodes[name]
+
+    def cut(self, source: Node, target: Node) -> None:
+        links.cut(self._nodes[source.name].namespace, target.address)
+
+    def heal(self, source: Node, target: Node) -> None:
+        links.heal(self._nodes[source.name].namespace, target.address)
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        return self._nodes[source.name].namespace.call(
+            lambda: accepts(target.address, port, timeout)
+        )
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._made.close()
+
+    def _make(self, name: str) -> DockerNode:
+        container = self._start(name)
+        try:
+            return DockerNode(name, container, self._run, self._shared)
+        except BaseException:
+            container.remove(force=True, v=True)
+            raise
+
+    def _start(self, name: str) -> Container:
+        shared = str(self._shared) if self._shared else None
+        try:
+            return self._client.containers.run(
+                self._image,
+                detach=True,
+                name=f"{self._run}-{name}",
+                hostname=name,
+                network=self._run,
+                labels=owned(),
+                mounts=[Mount(shared, shared, type="bind")] if shared else [],
+            )
+        except DockerException as error:
+            raise InfraError(f"no container for {name}: {error}") from error
+
+    def _close_nodes(self) -> None:
+        for node in self._nodes.values():
+            node.close()

@@ -1,0 +1,80 @@
+"""Removing what runs left in the engine: found by label, whoever made it and however it died."""
+
+from collections.abc import Callable, Iterator
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+from docker.models.networks import Network
+
+from infra.docker.engine import IMAGE, OWNER, connected, owner, unavailable
+from infra.interface import InfraError
+
+
+def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
+    """Remove the containers and networks whose owner is dead; with ``everything``, those of the
+    living and every image too.
+
+    Nothing is done where there is no engine to ask.
+
+    Args:
+        report: Told, a line at a time, what was removed and what could not be.
+
+    Returns whether nothing is left of what was to be removed.
+    """
+    if unavailable() is not None:
+        return True
+    with connected() as client:
+        # Containers first: a network goes only when nobody is in it, an image when nobody uses it.
+        removed = [
+            _remove(thing, report) for thing in _things(client) if everything or _dead(thing)
+        ]
+        if everything:
+            removed += [_remove_image(client, image, report) for image in _images(client)]
+    return all(removed)
+
+
+def _things(client: docker.DockerClient) -> Iterator[Container | Network]:
+    yield from client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
+    yield from client.networks.list(filters={"label": OWNER})
+
+
+def _dead(thing: Container | Network) -> bool:
+    labels = thing.labels if isinstance(thing, Container) else thing.attrs["Labels"]
+    try:
+        return not owner(labels).lives()
+    except InfraError:  # then nobody can say that it is alive
+        return True
+
+
+def _remove(thing: Container | Network, report: Callable[[str], None]) -> bool:
+    kind = "container" if isinstance(thing, Container) else "network"
+    try:
+        if isinstance(thing, Container):
+            thing.remove(force=True, v=True)
+        else:
+            thing.remove()
+    except NotFound:  # its run has come to it itself
+        return True
+    except APIError as error:
+        report(f"{kind} {thing.name}: {error.explanation}")
+        return False
+    report(f"{kind} {thing.name}: removed")
+    return True
+
+
+def _images(client: docker.DockerClient) -> list[str]:
+    found = client.api.images(filters={"label": IMAGE}, all=False)
+    return [image["Id"] for image in found]
+
+
+def _remove_image(client: docker.DockerClient, image: str, report: Callable[[str], None]) -> bool:
+    try:
+        client.images.remove(image, force=True)
+    except NotFound:  # gone with one that was made from it
+        return True
+    except APIError as error:
+        report(f"image {image}: {error.explanation}")
+        return False
+    report(f"image {image}: removed")
+    return True

@@ -1,0 +1,156 @@
+"""The image of a node: built when the sources that go into it, or its base, are new.
+
+Its tag is a hash of all that, so an image that is there already is the right one. Run as a
+program (``python -m infra.docker.image [BASE]``) it builds the image and prints its name.
+"""
+
+import hashlib
+import io
+import os
+import ssl
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException, ImageNotFound
+
+from infra.docker.base import BASE_IMAGE
+from infra.docker.engine import IMAGE, connected
+from infra.interface import InfraError
+
+BASE = "ACKPROOF_DOCKER_BASE"
+"""Environment variable: the base image to use."""
+
+REPOSITORY = "ackproof-node"
+_PUBLIC_BASE = "debian:bookworm-slim"
+_DOCKERFILE = "infra/docker/Dockerfile"
+_PROJECT = Path(__file__).parents[2]
+_FILES = ("pyproject.toml", "constraints.txt", _DOCKERFILE)
+_ROOMS = ("broker", "history", "infra", "workloads")
+_CA_BUNDLE = "ca-bundle.crt"
+_LINE_MAX = 100
+_TOLD = ("Step ", "Setting up openjdk", "Collecting ", "Installing collected packages")
+"""Of all that a build says, what begins so is passed on."""
+
+
+def ensure_image(
+    client: docker.DockerClient, progress: Callable[[str], None], base: str | None = None
+) -> str:
+    """The name of the image, built first if need be.
+
+    Args:
+        progress: Told a line at a time while the base is pulled and the image built.
+        base: A Debian image; by default that of the environment variable BASE, else the one of
+            ``make docker-base`` if it is there, else Debian's from the registry.
+
+    Raises InfraError with the engine's last words when it cannot be built.
+    """
+    base = base or os.environ.get(BASE) or _default_base(client)
+    name = f"{REPOSITORY}:{_digest(base)}"
+    if not _present(client, name):
+        if not _present(client, base):
+            _pull(client, base, progress)
+        _build(client, base, name, progress)
+    return name
+
+
+def _default_base(client: docker.DockerClient) -> str:
+    return BASE_IMAGE if _present(client, BASE_IMAGE) else _PUBLIC_BASE
+
+
+def _present(client: docker.DockerClient, name: str) -> bool:
+    try:
+        client.images.get(name)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def _pull(client: docker.DockerClient, base: str, progress: Callable[[str], None]) -> None:
+    progress(f"pulling {base}")
+    repository, _, tag = base.partition(":")
+    try:
+        for event in client.api.pull(repository, tag=tag or "latest", stream=True, decode=True):
+            if said := " ".join(event[key] for key in ("id", "status", "progress") if key in event):
+                progress(said)
+            if "error" in event:
+                raise InfraError(event["error"])
+    except (DockerException, InfraError) as error:
+        raise InfraError(
+            f"cannot pull {base} ({error}); without a registry: make docker-base, or name another "
+            f"Debian image in {BASE}"
+        ) from error
+
+
+def _build(
+    client: docker.DockerClient, base: str, name: str, progress: Callable[[str], None]
+) -> None:
+    progress(f"building {name} from {base}; minutes the first time, seconds after a code change")
+    events = client.api.build(
+        fileobj=io.BytesIO(_tar([*_sources(), *_ca_bundle()])),
+        custom_context=True,
+        dockerfile=_DOCKERFILE,
+        tag=name,
+        buildargs={"BASE": base},
+        labels={IMAGE: name},
+        network_mode="host",  # networks of containers may not reach the package registries
+        rm=True,
+        forcerm=True,
+        decode=True,
+    )
+    for event in events:
+        if "error" in event:
+            raise InfraError(f"cannot build {name}: {event['error'].strip()}")
+        for line in event.get("stream", "").splitlines():
+            if line.startswith(_TOLD):
+                progress(line[:_LINE_MAX])
+    progress(f"built {name}")
+
+
+def _digest(base: str) -> str:
+    content = _tar(_sources())
+    return hashlib.sha256(base.encode() + b"\0" + content).hexdigest()[:12]
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    """What goes into the image, name and content."""
+    found = [_PROJECT / name for name in _FILES]
+    for room in _ROOMS:
+        found += (_PROJECT / room).rglob("*.py")
+    for path in sorted(found):
+        yield str(path.relative_to(_PROJECT)), path.read_bytes()
+
+
+def _ca_bundle() -> Iterator[tuple[str, bytes]]:
+    """The certificates that this machine trusts: packages may come by way of its proxy."""
+    bundle = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
+    if bundle and Path(bundle).is_file():
+        yield _CA_BUNDLE, Path(bundle).read_bytes()
+
+
+def _tar(files: list[tuple[str, bytes]] | Iterator[tuple[str, bytes]]) -> bytes:
+    """The same bytes for the same files, whenever they were written."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files:
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def main() -> None:
+    """Build the image, telling of it on standard output."""
+    base = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
+    try:
+        with connected(timeout_s=1800) as client:
+            name = ensure_image(client, lambda line: print(line, flush=True), base)  # noqa: T201
+    except InfraError as error:
+        sys.exit(f"ackproof: {error}")
+    print(name)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
