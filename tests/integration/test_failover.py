@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import SESSION_TIMEOUT_MS, Cluster, running_cluster, until
+from kafka_cluster import SESSION_TIMEOUT_MS, Broker, Cluster, running_cluster, until
 
 SEGMENT = "00000000000000000000.log"
 
@@ -138,6 +138,30 @@ def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> No
         paused.signal(signal.SIGCONT)
     until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
     assert before == set(read_all(cluster, "t"))
+
+
+def test_a_paused_leader_loses_its_lead_and_follows_when_it_wakes(cluster: Cluster) -> None:
+    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
+    paused = cluster.brokers[cluster.leader("t")]
+    before = acked(produce(cluster, "t", values("before")))
+    others = [broker for broker in cluster.brokers.values() if broker is not paused]
+    paused.signal(signal.SIGSTOP)
+    try:
+        until(
+            "another broker leads",
+            lambda: all(_leader(cluster, other) not in (-1, paused.id) for other in others),
+        )
+        after = acked(produce(cluster, "t", values("after")))
+    finally:
+        paused.signal(signal.SIGCONT)
+    until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
+    assert len(after) == 300
+    assert before | after <= set(read_all(cluster, "t"))
+
+
+def _leader(cluster: Cluster, broker: Broker) -> int:
+    """Who leads in the eyes of ``broker``."""
+    return int(cluster.metadata(broker).topics["t"].partitions[0].leader)
 
 
 def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> None:
