@@ -18,6 +18,9 @@ ControllerEpoch = NewType("ControllerEpoch", int)
 BrokerId = NewType("BrokerId", int)
 """``broker.id``; also the replica id, since a broker holds at most one replica of a partition."""
 
+ProducerId = NewType("ProducerId", int)
+"""An idempotent producer, for as long as it runs; from InitProducerId."""
+
 ZkVersion = NewType("ZkVersion", int)
 """Version of a znode, for conditional writes. Kafka calls that of a partition state its
 partition epoch."""

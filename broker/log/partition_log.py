@@ -6,18 +6,19 @@ returns, so a killed process loses nothing; what a power failure may take is eve
 ``recovery_point``, which ``flush`` moves. Kafka's default never flushes on account of time or
 count, and neither does ours: there, replication is the durability.
 
-Not handled: compaction, producer state snapshots, message formats before v2, reads in parallel
-to writes. A full segment is flushed at once, not in the background as in Kafka.
+Not handled: compaction, transactions, message formats before v2, reads in parallel to writes. A
+full segment is flushed at once, not in the background as in Kafka.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from broker.log.config import LOG_APPEND_TIME, LogConfig
 from broker.log.epochs import LeaderEpochCache
 from broker.log.files import sync_directory
 from broker.log.loading import load_segments
+from broker.log.producers import LogProducers
 from broker.log.retention import count_deletable
 from broker.log.segment import Segment
 from broker.types import Offset
@@ -38,6 +39,7 @@ class PartitionLog:
     Attributes:
         config: the topic's settings; may be replaced at any time, and counts from then on.
         epochs: where each leader epoch began; kept up by appends, ``start_epoch`` and truncation.
+        producers: the idempotent producers; kept up by appends and truncation.
         recovery_point: everything below is fsynced.
     """
 
@@ -45,6 +47,7 @@ class PartitionLog:
         """Not to be called; see ``open``."""
         self.config = config
         self.epochs = LeaderEpochCache(directory)
+        self.producers = LogProducers(directory)
         self.recovery_point = Offset(0)
         self._directory = directory
         self._segments: list[Segment] = []
@@ -202,13 +205,16 @@ class PartitionLog:
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)
             return
+        self.producers.cut(offset)
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
         self._end_at(self._segments[-1].truncate_to(offset))
         self._start = min(self._start, self._end)
+        self._load_producers()
 
     def truncate_fully(self, offset: int) -> None:
         """Throws everything away; the log then starts and ends at ``offset``."""
+        self.producers.clear()
         while self._segments:
             self._segments.pop().delete()
         self._new_segment(offset)
@@ -249,6 +255,7 @@ class PartitionLog:
             self._roll(self._end)
         self.advance_log_start(self._segments[count].base_offset)
         old, self._segments = self._segments[:count], self._segments[count:]
+        self.producers.forget_segments({segment.base_offset for segment in old})
         for segment in old:
             segment.delete()
 
@@ -284,6 +291,7 @@ class PartitionLog:
         if flush:
             self._segments[-1].finish()
             self.flush()
+            self.producers.snapshot(self._end)
         while self._segments:
             self._segments.pop().close()
 
@@ -297,17 +305,26 @@ class PartitionLog:
         if batch.leader_epoch >= 0:
             self.epochs.assign(batch.leader_epoch, batch.base_offset)
         self._segments[-1].append(batch)
+        self.producers.state.note(batch)
         self._end = Offset(batch.next_offset)
 
     def _roll(self, base_offset: int) -> None:
         self._segments[-1].finish()
         self.flush()
+        self.producers.snapshot(base_offset)
         if self._segments[-1].base_offset != base_offset:
             self._new_segment(base_offset)
 
     def _new_segment(self, base_offset: int) -> None:
         segment = Segment(self._directory, base_offset, self.config.index_interval_bytes)
         self._segments.append(segment)
+
+    def _load_producers(self) -> None:
+        self.producers.load(self.segment_base_offsets, self._end, self._batches_from)
+
+    def _batches_from(self, offset: int) -> Iterator[RecordBatch]:
+        for segment in self._segments[self._number_of(offset) :]:
+            yield from segment.batches_from(offset)
 
     def _end_at(self, offset: int) -> None:
         self._end = Offset(offset)
@@ -333,3 +350,4 @@ class PartitionLog:
             self.truncate_fully(self._start)
         self.epochs.truncate_from_end(self._end)
         self.epochs.truncate_from_start(self._start)
+        self._load_producers()

@@ -141,6 +141,13 @@ class Segment:
         data = read_at(self._log, min(max_bytes, self.size - position), position)
         return data[: whole_batches_below(data, bound)]
 
+    def batches_from(self, offset: int) -> Iterator[RecordBatch]:
+        """Every batch from the one that holds ``offset`` on."""
+        found = self._locate(offset)
+        if found is not None:
+            for _, batch in self._walk(found[0]):
+                yield batch
+
     def offset_for_timestamp(self, timestamp: int, start_offset: int) -> Record | None:
         """The first record, from ``start_offset`` on, that is as young as ``timestamp``."""
         if self.max_timestamp < timestamp:

@@ -26,8 +26,12 @@ def encoded(
     base_offset: int = 0,
     leader_epoch: int = -1,
     attributes: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """One uncompressed batch. Timestamps in ms (multiples of 125, which floats hold exactly)."""
+    """One uncompressed batch. Timestamps in ms (multiples of 125, which floats hold exactly).
+
+    ``producer``: its id, its epoch, and the sequence number of the first record.
+    """
     records = tuple(
         Record(
             attributes=i8(0),
@@ -43,10 +47,10 @@ def encoded(
         write_batch(
             buffer,
             NewRecordBatch(
-                producer_id=i64(-1),
-                producer_epoch=i16(-1),
+                producer_id=i64(producer[0]),
+                producer_epoch=i16(producer[1]),
                 partition_leader_epoch=i32(leader_epoch),
-                base_sequence=i32(-1),
+                base_sequence=i32(producer[2]),
                 records=records,
                 attributes=i16(attributes),
             ),
@@ -60,9 +64,16 @@ def batch(
     timestamps: Sequence[int] = (),
     base_offset: int = 0,
     leader_epoch: int = -1,
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> RecordBatch:
     return parse_batch(
-        encoded(values, timestamps=timestamps, base_offset=base_offset, leader_epoch=leader_epoch)
+        encoded(
+            values,
+            timestamps=timestamps,
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            producer=producer,
+        )
     )
 
 
