@@ -228,3 +228,18 @@ def test_a_snapshot_that_cannot_be_read_is_made_up_for_by_the_log(tmp_path: Path
     assert log.producers.state.producers == before
     assert not latest.exists()
     log.close()
+
+
+def test_producers_outlive_their_records_and_a_crash(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path, SMALL, clean=True)
+    for number, one in enumerate([sent(8, 0, 0), *[sent(7, 0, n) for n in range(20)]]):
+        log.append([one], number, 0, NOW_MS)
+    log.advance_log_start(20)
+    log.delete_old_segments(21, NOW_MS)
+    assert 0 not in log.segment_base_offsets
+    before = log.producers.state.producers
+    log.close(flush=False)
+    log = PartitionLog.open(tmp_path, SMALL, clean=False, log_start_offset=20)
+    assert log.producers.state.producers == before
+    assert ProducerId(8) in before
+    log.close()
