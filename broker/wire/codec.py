@@ -6,8 +6,9 @@ versions have tagged headers, responses to ApiVersions never do, KIP-511). ``rec
 opaque bytes here: see :mod:`broker.wire.batch`.
 
 Bytes after the last field are refused: a peer that sends them speaks another version than it
-says. So are, by kio, tagged fields and error codes that are not in the schema; KIP-482 would have
-unknown tags skipped, but known clients send none.
+says. So are, by kio, error codes that are not in the schema. Tagged fields that are not in the
+schema are skipped (KIP-482), and lengths are checked before kio believes them: see
+:mod:`broker.wire.shape`.
 """
 
 import io
@@ -22,6 +23,7 @@ from kio.static.protocol import Entity, Payload, RequestHeader, RequestPayload, 
 
 from broker.wire.framing import frame
 from broker.wire.registry import UnsupportedVersion, request_type, response_type
+from broker.wire.shape import checked
 
 E = TypeVar("E", bound=Entity)
 H = TypeVar("H", bound=Entity)
@@ -101,6 +103,7 @@ def _read_message(
     header_type: type[H], entity_type: type[E], payload: bytes, malformed: type[MalformedMessage]
 ) -> tuple[H, E]:
     try:
+        payload = checked(payload, header_type, entity_type)
         header, start = entity_reader(header_type)(payload, 0)
         entity, size = entity_reader(entity_type)(payload, start)
     except (SerialError, ValueError, TypeError, KeyError, OverflowError) as error:
