@@ -56,7 +56,7 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produce:
-    """A client's batches for this partition, already validated (CRC, size, magic).
+    """A client's batches for this partition, already validated (CRC, size, magic, sequence).
 
     ``request`` is the caller's token; exactly one :class:`Respond` will carry it back, at once or
     later. ``deadline`` bounds the wait of acks=-1.
@@ -67,6 +67,9 @@ class Produce:
     acks: int
     deadline: Millis
     now: Millis
+    appended: tuple[Offset, Offset] | None = None
+    """From where to where the log holds these batches already: an idempotent producer has sent
+    them again. They are answered as if they were appended now, and are not appended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +127,13 @@ class LogStartMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    """A client gives up the records below ``offset``, which is not above the high watermark."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsrWritten:
     """ZooKeeper took the ISR that :class:`WriteIsr` asked for; the znode now has ``zk_version``."""
 
@@ -159,6 +169,7 @@ Event = (
     | EpochEndOffset
     | FetchOutOfRange
     | LogStartMoved
+    | DeleteRecords
     | IsrWritten
     | IsrWriteFailed
     | Tick
@@ -205,7 +216,7 @@ class StartEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceLogStart:
-    """Give up the records below ``offset``, as the leader has done."""
+    """Give up the records below ``offset``, as a client asked for or the leader has done."""
 
     offset: Offset
 

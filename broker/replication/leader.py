@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.replication.config import ReplicaConfig
 from broker.replication.epochs import UNKNOWN_OFFSET
 from broker.replication.events import (
+    DeleteRecords,
     FollowerFetch,
     IsrWriteFailed,
     IsrWritten,
@@ -84,13 +85,18 @@ class Leader:
 
     # --- produce ----------------------------------------------------------------------------
 
+    def refusal(self, acks: int) -> ErrorCode:
+        """With what a produce request would be refused now, or ``none``."""
+        refused = acks == -1 and self.is_under_min_isr
+        return ErrorCode.not_enough_replicas if refused else ErrorCode.none
+
     def produce(self, event: Produce) -> Effects:
-        """Append, and answer at once unless acks=-1."""
+        """Append what is not there yet, and answer at once unless acks=-1."""
         self._pass_time(event.now)
-        if event.acks == -1 and self.is_under_min_isr:
-            return (refuse(event.request, ErrorCode.not_enough_replicas),)
-        base = self._log.log_end_offset
-        appended = self._log.append_as_leader(event.batches, self.epoch)
+        refusal = self.refusal(event.acks)
+        if refusal is not ErrorCode.none:
+            return (refuse(event.request, refusal),)
+        appended, base, required = self._append(event)
         if event.acks != -1:
             answer = Respond(request=event.request, error=ErrorCode.none, base_offset=base)
             return (*appended, *self._advance(), answer)
@@ -98,11 +104,19 @@ class Leader:
             Waiting(
                 request=event.request,
                 base_offset=base,
-                required_offset=self._log.log_end_offset,
+                required_offset=required,
                 deadline=event.deadline,
             )
         )
         return (*appended, *self._advance())
+
+    def _append(self, event: Produce) -> tuple[Effects, Offset, Offset]:
+        """The effects, and from where to where the batches are in the log."""
+        if event.appended is not None:
+            return ((), *event.appended)
+        base = self._log.log_end_offset
+        appended = self._log.append_as_leader(event.batches, self.epoch)
+        return appended, base, self._log.log_end_offset
 
     def _acknowledge(self) -> Effects:
         """Answer those whose records are below the high watermark."""
@@ -113,6 +127,10 @@ class Leader:
             else refuse(done.request, ErrorCode.not_enough_replicas_after_append)
             for done in self.pending.reached(self._log.high_watermark)
         )
+
+    def delete_records(self, event: DeleteRecords) -> Effects:
+        """Give up the oldest records; followers hear of it with their next fetch."""
+        return self._log.advance_start(event.offset)
 
     # --- high watermark ---------------------------------------------------------------------
 

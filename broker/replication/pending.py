@@ -1,15 +1,18 @@
 """Produce requests with acks=-1 that wait for the high watermark.
 
-A leader's log end only grows, so requests come in the order of the offset they wait for: the
-first ones in are the first ones done, and nothing is ever searched or polled. Deadlines come in
-any order and have a heap of their own, whose finished entries are dropped when their time comes.
+They are done in the order of the offset they wait for, and expire in that of their deadlines: a
+heap for each, so that nothing is ever searched or polled. Offsets grow with the leader's log, but
+for the repetitions of idempotent producers. What one heap is done with, the other drops when it
+gets there.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import TypeVar
 
 from broker.types import Millis, Offset
+
+Key = TypeVar("Key", Millis, Offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,39 +29,39 @@ class PendingProduces:
     """Each method but ``add`` removes the requests it returns."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
+        self._waiting: dict[int, Waiting] = {}
+        self._offsets: list[tuple[Offset, int]] = []
         self._deadlines: list[tuple[Millis, int]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, waiting: Waiting) -> None:
-        """Requests must come in the order of their required offsets."""
+        """``waiting.request`` is not waiting yet."""
         self._waiting[waiting.request] = waiting
+        heappush(self._offsets, (waiting.required_offset, waiting.request))
         heappush(self._deadlines, (waiting.deadline, waiting.request))
 
     def reached(self, high_watermark: Offset) -> list[Waiting]:
         """Those that wait for nothing above ``high_watermark``."""
-        done = []
-        while self._waiting:
-            first = next(iter(self._waiting.values()))
-            if first.required_offset > high_watermark:
-                break
-            done.append(self._waiting.pop(first.request))
-        return done
+        return self._take(self._offsets, high_watermark)
 
     def expired(self, now: Millis) -> list[Waiting]:
         """Those whose deadline is not after ``now``, earliest first."""
-        late = []
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, request = heappop(self._deadlines)
-            if request in self._waiting:
-                late.append(self._waiting.pop(request))
-        return late
+        return self._take(self._deadlines, now)
 
     def drain(self) -> list[Waiting]:
         """All of them."""
         everyone = list(self._waiting.values())
         self._waiting.clear()
+        self._offsets.clear()
         self._deadlines.clear()
         return everyone
+
+    def _take(self, heap: list[tuple[Key, int]], limit: Key) -> list[Waiting]:
+        taken = []
+        while heap and (heap[0][0] <= limit or heap[0][1] not in self._waiting):
+            _, request = heappop(heap)
+            if request in self._waiting:
+                taken.append(self._waiting.pop(request))
+        return taken

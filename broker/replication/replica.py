@@ -8,11 +8,12 @@ Only ``LeaderAndIsr`` changes the role. The replica does not care who sends it: 
 partition's own leader under a scheme without one. It asks for ISR changes through ``WriteIsr``
 and believes nothing about them until it is told.
 
-Not handled: bytes, disks, fetch sessions, idempotence and transactions; fencing of controllers by
+Not handled: bytes, disks, fetch sessions, transactions; which batches are repetitions (the log
+remembers, and says so in ``Produce``); fencing of controllers by
 their epoch and of brokers by theirs, which is done once per request by whoever receives it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from broker.replication.config import ReplicaConfig
 from broker.replication.epochs import Entry
 from broker.replication.events import (
     AskEpoch,
+    DeleteRecords,
     EpochEndOffset,
     Event,
     Fetched,
@@ -184,7 +186,13 @@ class Replica:
     @property
     def low_watermark(self) -> Offset:
         """LW: on a leader the smallest log start of all replicas, -1 until each has fetched."""
-        starts = [remote.log_start_offset for remote in self._remotes.values()]
+        return self.low_watermark_among(self._remotes)
+
+    def low_watermark_among(self, brokers: Container[BrokerId]) -> Offset:
+        """The smallest log start of this replica and of those followers that are ``brokers``."""
+        starts = [
+            remote.log_start_offset for id_, remote in self._remotes.items() if id_ in brokers
+        ]
         return min([self._log.log_start_offset, *starts])
 
     @property
@@ -223,6 +231,10 @@ class Replica:
             if current_leader_epoch > self.leader_epoch:
                 return ErrorCode.unknown_leader_epoch
         return ErrorCode.none if self._leader else ErrorCode.not_leader_or_follower
+
+    def refusal(self, acks: int) -> ErrorCode:
+        """With what a produce request would be refused now, or ``none``."""
+        return self._leader.refusal(acks) if self._leader else ErrorCode.not_leader_or_follower
 
     def read_bound(self, follower: BrokerId | None) -> Offset:
         """Where reading ends: at the log's end for a follower, at the watermark for a consumer."""
@@ -265,6 +277,7 @@ def _following(handler: Callable[[Follower, Any], Effects]) -> Step:
 _OF_EVERY_ROLE: Final[Mapping[type[Event], Step]] = {
     LeaderAndIsr: Replica._told,
     LogStartMoved: Replica._log_start_moved,
+    DeleteRecords: _ignore,
     Produce: _refuse_produce,
     FollowerFetch: _ignore,
     Fetched: _ignore,
@@ -286,6 +299,7 @@ STEPS: Final[Mapping[Role, Mapping[type[Event], Step]]] = {
     Role.LEADER: {
         **_OF_EVERY_ROLE,
         Produce: _leading(Leader.produce),
+        DeleteRecords: _leading(Leader.delete_records),
         FollowerFetch: _leading(Leader.follower_fetch),
         IsrWritten: _leading(Leader.isr_written),
         IsrWriteFailed: _leading(Leader.isr_write_failed),

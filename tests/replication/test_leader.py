@@ -6,17 +6,21 @@ from lab import A, B, C, Lab
 
 from broker.replication.config import ReplicaConfig
 from broker.replication.events import (
+    AdvanceLogStart,
     Append,
+    DeleteRecords,
     FollowerFetch,
     HighWatermark,
     IsrWriteFailed,
     IsrWritten,
     LogStartMoved,
+    Produce,
     Respond,
     Tick,
     WriteIsr,
 )
 from broker.replication.remote import RemoteReplica
+from broker.types import Millis, Offset
 
 
 def leading(brokers: int = 3, **config: int | None) -> Lab:
@@ -50,6 +54,47 @@ def test_acks_all_is_answered_in_the_step_that_raises_the_watermark() -> None:
     lab.ask(C)
     assert kinds(lab) == [HighWatermark, Respond, Respond]
     assert [lab.answers[request].base_offset for request in requests] == [0, 2]
+
+
+def again(lab: Lab, first: int, last: int, acks: int = -1) -> int:
+    """A request whose batches are in the log already, from ``first`` up to ``last``."""
+    lab.step(
+        A,
+        Produce(
+            request=100 + first,
+            batches=(),
+            acks=acks,
+            deadline=Millis(lab.now + 1000),
+            now=lab.now,
+            appended=(Offset(first), Offset(last)),
+        ),
+    )
+    return 100 + first
+
+
+def test_a_repetition_is_answered_like_the_first_time_and_not_appended() -> None:
+    lab = leading(brokers=2)
+    lab.produce(A, count=2, acks=-1)
+    later = lab.produce(A, count=2, acks=-1)
+    repeated = again(lab, 0, 2)
+    assert kinds(lab) == []
+    lab.step(A, FollowerFetch(replica=B, offset=2, log_start_offset=0, now=lab.now))
+    done = Respond(request=repeated, error=ErrorCode.none, base_offset=0)
+    assert lab.answers[repeated] == done, "it waits for no more than its own records"
+    assert lab.error(later) is None
+    assert lab[A].log_end_offset == 4
+    committed = again(lab, 0, 2)
+    assert lab.effects == (done,)
+    assert again(lab, 0, 2, acks=1) == committed
+    assert lab.effects == (done,)
+
+
+def test_a_repetition_does_not_escape_min_insync_replicas() -> None:
+    lab = leading(brokers=1, min_insync_replicas=2)
+    lab.produce(A, acks=1)
+    assert lab[A].refusal(-1) is ErrorCode.not_enough_replicas
+    assert lab[A].refusal(1) is ErrorCode.none
+    assert lab.error(again(lab, 0, 1)) is ErrorCode.not_enough_replicas
 
 
 def test_a_leader_alone_in_the_isr_answers_acks_all_at_once() -> None:
@@ -190,6 +235,32 @@ def test_low_watermark_is_the_smallest_log_start() -> None:
     assert lab[A].low_watermark == 0
     lab.step(A, FollowerFetch(replica=B, offset=3, log_start_offset=1, now=lab.now))
     assert lab[A].low_watermark == 1
+
+
+def test_a_dead_follower_does_not_hold_the_low_watermark() -> None:
+    lab = leading(brokers=3)
+    lab.produce(A, count=3)
+    for follower, log_start in ((B, 2), (C, 0)):
+        lab.step(
+            A,
+            FollowerFetch(replica=follower, offset=3, log_start_offset=log_start, now=lab.now),
+        )
+    lab.step(A, LogStartMoved(offset=2))
+    assert lab[A].low_watermark == 0
+    assert lab[A].low_watermark_among({A, B}) == 2
+
+
+def test_deleted_records_are_given_up_on_leader_and_follower() -> None:
+    lab = leading(brokers=2)
+    lab.produce(A, count=3)
+    lab.exchange(B, times=2)
+    assert lab.step(A, DeleteRecords(offset=2)) == (AdvanceLogStart(offset=2),)
+    assert lab.step(A, DeleteRecords(offset=1)) == ()
+    assert lab[A].low_watermark == 0
+    lab.exchange(B)
+    assert lab[B].log_start_offset == 2
+    lab.ask(B)
+    assert lab[A].low_watermark == 2
 
 
 # --- the ISR --------------------------------------------------------------------------------------

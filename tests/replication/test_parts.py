@@ -84,14 +84,19 @@ def test_a_log_cannot_start_after_its_end() -> None:
         LocalLog(state)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "reach", "expire"]), st.integers(0, 60))))
-def test_pending_requests_are_answered_once_and_in_time(steps: list[tuple[str, int]]) -> None:
+waiting_steps = st.tuples(
+    st.sampled_from(["add", "reach", "expire"]), st.integers(0, 60), st.integers(1, 60)
+)
+
+
+@given(st.lists(waiting_steps))
+def test_pending_requests_are_answered_once_and_in_time(steps: list[tuple[str, int, int]]) -> None:
     pending = PendingProduces()
     model: dict[int, Waiting] = {}
-    for number, (what, value) in enumerate(steps):
+    for number, (what, value, required) in enumerate(steps):
         if what == "add":
             model[number] = Waiting(
-                request=number, base_offset=number, required_offset=number + 1, deadline=value
+                request=number, base_offset=0, required_offset=required, deadline=value
             )
             pending.add(model[number])
             continue

@@ -8,6 +8,7 @@ from lab import A, B, C, Lab
 from simulator.log import MemoryBatch
 
 from broker.replication.events import (
+    DeleteRecords,
     EpochEndOffset,
     Event,
     Fetched,
@@ -61,6 +62,7 @@ EVENTS: dict[type[Event], Event] = {
         EpochEndOffset(current_leader_epoch=1, leader_epoch=0, end_offset=0),
         FetchOutOfRange(leader_epoch=1, log_start_offset=5, log_end_offset=9),
         LogStartMoved(offset=1),
+        DeleteRecords(offset=1),
         IsrWritten(leader_epoch=1, isr=(A, B), zk_version=2),
         IsrWriteFailed(leader_epoch=1, conflict=False),
         Tick(now=1),
@@ -71,10 +73,10 @@ EVENTS: dict[type[Event], Event] = {
 
 IGNORED = {
     Role.LEADER: {Fetched, EpochEndOffset, FetchOutOfRange},
-    Role.FOLLOWER: {FollowerFetch, IsrWritten, IsrWriteFailed, Tick},
+    Role.FOLLOWER: {FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick},
     Role.OFFLINE: {
         *(Fetched, EpochEndOffset, FetchOutOfRange),
-        *(FollowerFetch, IsrWritten, IsrWriteFailed, Tick),
+        *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick),
     },
 }
 
