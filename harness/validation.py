@@ -5,12 +5,9 @@ judged first (:mod:`harness.campaign`); when those are right, what fields say ab
 what librdkafka says of the producers' properties.
 """
 
-import json
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 import workloads
@@ -20,6 +17,7 @@ from harness.campaign import Campaign, FaultEntry
 from harness.cells import expand
 from harness.durations import format_ms
 from harness.timings import CampaignTimings
+from infra.documents import DocumentRefused, Problem, parse, problems_of
 from infra.interface import Capability
 from infra.systems import SYSTEMS
 from nemesis import FAULTS, targets
@@ -30,37 +28,18 @@ _SET_FOR_EACH_BROKER = {"broker.id", "listeners", "log.dirs", "zookeeper.connect
 _SWEPT_TOPIC_PROPERTIES = {"min.insync.replicas", "unclean.leader.election.enable"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """One thing wrong with a campaign. ``field``: its path in the file, ``faults[1].hold``."""
-
-    field: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.reason}"
-
-
-class CampaignRefused(ValueError):
+class CampaignRefused(DocumentRefused):
     """A campaign file that will not be run. Carries the file and every problem found."""
-
-    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
-        self.path = path
-        self.problems = tuple(problems)
-        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
 
 
 def load(path: Path) -> Campaign:
     """The campaign in the file ``path``; CampaignRefused when there is anything wrong with it."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-        return Campaign.model_validate_json(json.dumps(content, default=str))
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise CampaignRefused(path, [_whole_file(f"cannot be read: {unreadable}")]) from None
-    except yaml.YAMLError as broken:
-        raise CampaignRefused(path, [_whole_file(f"not YAML: {broken}")]) from None
+        return Campaign.model_validate_json(parse(path))
+    except DocumentRefused as refused:
+        raise CampaignRefused(path, refused.problems) from None
     except ValidationError as invalid:
-        raise CampaignRefused(path, list(_of_pydantic(invalid))) from None
+        raise CampaignRefused(path, list(problems_of(invalid))) from None
 
 
 def check(campaign: Campaign, path: Path) -> None:
@@ -87,40 +66,6 @@ def check_capabilities(campaign: Campaign, path: Path, capabilities: frozenset[C
     ]
     if problems:
         raise CampaignRefused(path, problems)
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a key given twice, of which YAML would silently keep the last."""
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, object]:
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-def _whole_file(reason: str) -> Problem:
-    return Problem(field="file", reason=reason)
-
-
-def _of_pydantic(invalid: ValidationError) -> Iterator[Problem]:
-    for error in invalid.errors():
-        field = "".join(
-            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]
-        ).removeprefix(".")
-        reason = error["msg"].removeprefix("Value error, ")
-        if error["type"] == "extra_forbidden":
-            reason = "unknown key"
-        elif error["type"] not in ("missing", "value_error"):
-            reason += f", not {error['input']!r}"
-        yield Problem(field=field or "file", reason=reason)
 
 
 def _known(kind: str, name: str, table: Sequence[str], field: str) -> Iterator[Problem]:

@@ -9,8 +9,8 @@ import click
 
 from harness.outcome import ExitStatus
 from harness.results import NotResults
-from harness.validation import CampaignRefused
 from history.errors import HistoryError
+from infra.documents import DocumentRefused
 from infra.interface import InfraError
 
 
@@ -19,7 +19,7 @@ def told() -> Iterator[None]:
     """Turns the errors that a user can mend into a message and an exit status."""
     try:
         yield
-    except (CampaignRefused, NotResults) as usage:
+    except (DocumentRefused, NotResults) as usage:
         fail(str(usage), ExitStatus.USAGE)
     except (InfraError, HistoryError, OSError) as failure:
         if debugging():
