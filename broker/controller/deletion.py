@@ -55,7 +55,7 @@ class Deletions:
         for tp in tps:
             context.settle_phase(tp)
             for broker, phase in context.replica_phases.of(tp):
-                if phase is ReplicaPhase.DELETION_STARTED:
+                if phase in (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL):
                     continue
                 context.replica_phases.move(tp, broker, ReplicaPhase.OFFLINE)
                 self.delete_replica(tp, broker)

@@ -72,6 +72,8 @@ class Reassignments:
             ),
         )
         self._outbox.put(WriteAssignment(topic=tp.topic, assignment=self._context.topics[tp.topic]))
+        if set(target) == set(now.replicas):
+            self._outbox.put(DropReassignments(partitions=(tp,)))
         for broker in target:
             if self._context.replica_phases[tp, broker] is ReplicaPhase.NON_EXISTENT:
                 self._context.replica_phases.move(tp, broker, ReplicaPhase.NEW)

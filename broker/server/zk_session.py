@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 SessionNumber = NewType("SessionNumber", int)
 """Which of this process's ZooKeeper sessions, counted from 0."""
 
-REQUESTS_IN_FLIGHT_MAX = 100
+REQUESTS_IN_FLIGHT_MAX = 50
 RECONNECT_DELAY_S_MAX = 1.0
 
 Callback = Callable[[], None]

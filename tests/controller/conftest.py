@@ -6,11 +6,12 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pyspark
 import pytest
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 START_TIMEOUT_S = 60
 TICK_MS = 500
@@ -45,20 +46,17 @@ class ZooKeeper:
             self._process = subprocess.Popen(
                 [java, "-Xmx128m", "-cp", str(jars), main, str(config)], stdout=log, stderr=log
             )
-        self._await_port()
+        self._await_service()
 
-    def _await_port(self) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            assert self._process is not None
-            assert self._process.poll() is None, (self._directory / "zookeeper.log").read_text()
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise AssertionError("ZooKeeper did not start")
+    def _await_service(self) -> None:
+        """Waits for a whole handshake: connections made too early are sometimes never answered."""
+        client = KazooClient(self.connect, timeout=2, connection_retry={"max_tries": -1})
+        try:
+            client.start(START_TIMEOUT_S)
+        except KazooTimeoutError:
+            raise AssertionError((self._directory / "zookeeper.log").read_text()) from None
+        client.stop()
+        client.close()
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

@@ -274,6 +274,24 @@ def test_reassignment():
     assert made.effects[-1] == events.DropReassignments(partitions=(TP,))
 
 
+def test_reassignment_of_the_order_alone(three):
+    three.feed(events.ReassignmentAsked(targets={TP: (3, 1, 2)}))
+    assert three.topics["orders"].partitions[0] == ReplicaAssignment(replicas=(3, 1, 2))
+    assert events.DropReassignments(partitions=(TP,)) in three.effects
+    assert three.told[2, TP].replicas == (3, 1, 2)
+    assert three.state(TP) == (1, (1, 2, 3), 1)
+
+
+def test_reassignment_taken_back():
+    made = world(1, 2, 3)
+    made.topic("orders", (1, 2))
+    made.feed(events.ReassignmentAsked(targets={TP: (1, 3)}))
+    made.feed(events.ReassignmentAsked(targets={TP: (1, 2)}))
+    assert made.topics["orders"].partitions[0] == ReplicaAssignment(replicas=(1, 2))
+    assert events.DropReassignments(partitions=(TP,)) in made.effects
+    assert (3, TP) not in made.told
+
+
 def test_reassignment_that_makes_no_sense_is_refused(three):
     three.feed(events.ReassignmentAsked(targets={TP: (1, 9), TopicPartition("x", 0): (1,)}))
     refusals = [e.refused for e in three.effects]

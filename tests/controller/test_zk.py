@@ -28,7 +28,7 @@ def info(broker=1, port=9092):
 
 @asynccontextmanager
 async def connected(zookeeper, **options):
-    zk = KafkaZk(zookeeper.connect, SESSION_MS, **options)
+    zk = KafkaZk(zookeeper.connect, SESSION_MS, connection_timeout_ms=20_000, **options)
     await zk.start()
     try:
         yield zk

@@ -1,0 +1,311 @@
+"""ControllerRuntime against a real ZooKeeper and brokers that listen."""
+
+import asyncio
+import json
+import logging
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from kazoo.client import KazooClient
+from kio.schema.errors import ErrorCode
+from listening_broker import ListeningBroker
+
+from broker.config import BrokerConfig
+from broker.controller.cluster import ReplicaAssignment
+from broker.controller.events import StateWrite
+from broker.server.controller import ControllerRuntime
+from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk_session import SessionExpired
+from broker.types import NO_LEADER, TopicPartition, ZkVersion
+from broker.wire.interbroker import ControlledShutdownRequest, LeaderAndIsrRequest
+
+pytestmark = pytest.mark.integration
+
+SESSION_MS = 1500
+DEADLINE_S = 40
+TP = TopicPartition("orders", 0)
+
+
+class Cluster:
+    """Brokers with their controllers, by id."""
+
+    def __init__(self, connect, stack):
+        self._connect = connect
+        self._stack = stack
+        self.brokers = {}
+        self.controllers = {}
+        self._tasks = {}
+
+    async def add(self, broker_id, connect=None):
+        broker = ListeningBroker(broker_id, connect or self._connect, SESSION_MS)
+        await broker.start()
+        self.brokers[broker_id] = broker
+        self._stack.push_async_callback(self.remove, broker_id)
+        config = BrokerConfig(broker_id=broker_id, zookeeper_connect=connect or self._connect)
+        runtime = ControllerRuntime(config, broker.zk)
+        self.controllers[broker_id] = runtime
+        self._tasks[broker_id] = asyncio.create_task(runtime.run())
+        return broker
+
+    async def remove(self, broker_id):
+        if broker_id not in self.brokers:
+            return
+        task = self._tasks.pop(broker_id)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled(), task.exception()
+        del self.controllers[broker_id]
+        await self.brokers.pop(broker_id).close()
+
+    def active(self):
+        return [b for b, runtime in self.controllers.items() if runtime.active]
+
+    async def state(self, tp, condition, seen_by=None):
+        """The partition's state as soon as ``condition`` holds for it."""
+        zk = self.brokers[seen_by or min(self.brokers)].zk
+        while True:
+            state = (await zk.partition_states([tp])).get(tp)
+            if state is not None and condition(state):
+                return state
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def cluster(zookeeper, *ids):
+    async with AsyncExitStack() as stack:
+        made = Cluster(zookeeper.connect, stack)
+        for broker_id in ids:
+            await made.add(broker_id)
+        if ids:
+            await until(made.active)
+        yield made
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+def run(main):
+    asyncio.run(asyncio.wait_for(main, DEADLINE_S))
+
+
+@pytest.fixture
+def admin(zookeeper):
+    """A ZooKeeper client of an administrator."""
+    client = KazooClient(zookeeper.connect, timeout=20)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_election_and_reelection(zookeeper, admin):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            assert made.active() == [1]
+            data, _ = await asyncio.to_thread(admin.get, "/controller")
+            node = json.loads(data)
+            assert (node["brokerid"], node["version"]) == (1, 1)
+            assert (await asyncio.to_thread(admin.get, "/controller_epoch"))[0] == b"1"
+            await made.remove(1)
+            await until(lambda: made.active() == [2])
+            assert (await asyncio.to_thread(admin.get, "/controller_epoch"))[0] == b"2"
+            await made.brokers[2].zk.create_topic("orders", {0: [2]}, {})
+            state = await made.state(TP, lambda s: s.leader == 2)
+            assert state.controller_epoch == 2
+
+    run(main())
+
+
+def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
+    caplog.set_level(logging.INFO, logger="state.change.logger")
+
+    async def main():
+        async with cluster(zookeeper, 1, 2, 3) as made:
+            await made.brokers[1].zk.create_topic("orders", {0: [2, 3, 1]}, {})
+            await until(lambda: all(TP in b.roles for b in made.brokers.values()))
+            data, stat = await asyncio.to_thread(
+                admin.get, "/brokers/topics/orders/partitions/0/state"
+            )
+            assert json.loads(data) == {
+                "controller_epoch": 1,
+                "leader": 2,
+                "version": 1,
+                "leader_epoch": 0,
+                "isr": [2, 3, 1],
+            }
+            assert stat.version == 0
+            await made.remove(2)
+            state = await made.state(TP, lambda s: s.leader == 3)
+            assert (state.isr, state.leader_epoch) == ((3, 1), 1)
+            await until(lambda: made.brokers[1].roles[TP].leader == 3)
+            first = next(r for r in made.brokers[1].requests if isinstance(r, LeaderAndIsrRequest))
+            assert first.broker_epoch == made.brokers[1].epoch
+
+    run(main())
+    lines = [json.loads(r.message) for r in caplog.records if r.name == "state.change.logger"]
+    life = [
+        (line["event"], line.get("leader"), line.get("leader_epoch"))
+        for line in lines
+        if line.get("partition") == "orders-0" and line.get("to") in (None, 1)
+    ]
+    assert life == [
+        ("written", 2, 0),
+        ("sent", 2, 0),
+        ("acknowledged", 2, 0),
+        ("written", 3, 1),
+        ("sent", 3, 1),
+        ("acknowledged", 3, 1),
+    ]
+
+
+def test_returning_broker_gets_its_partition_back(zookeeper):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            await made.brokers[1].zk.create_topic("orders", {0: [2]}, {})
+            await made.state(TP, lambda s: s.leader == 2)
+            await made.remove(2)
+            assert (await made.state(TP, lambda s: s.leader == NO_LEADER)).isr == (2,)
+            await made.add(2)
+            assert (await made.state(TP, lambda s: s.leader == 2)).leader_epoch == 2
+            await until(lambda: made.brokers[2].roles.get(TP, None) is not None)
+
+    run(main())
+
+
+def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way):
+    async def main():
+        async with cluster(zookeeper) as made:
+            await made.add(1, way.connect)
+            await until(lambda: made.active() == [1])
+            await made.add(2)
+            await made.brokers[2].zk.create_topic("orders", {0: [2, 1]}, {})
+            await made.state(TP, lambda s: s.leader == 2)
+            old = made.controllers[1]._term.tenure
+            way.freeze()
+            await until(lambda: 2 in made.active())
+            state = await made.state(TP, lambda s: s.isr == (2,), seen_by=2)
+            assert state.controller_epoch == 2
+            late = StateWrite(
+                partition=TP,
+                leader=1,
+                leader_epoch=9,
+                isr=(1,),
+                controller_epoch=1,
+                expected=state.zk_version,
+            )
+            writing = asyncio.create_task(
+                ControllerZk(made.brokers[1].zk).write_states(old, [late])
+            )
+            way.thaw()
+            await until(lambda: made.active() == [2])
+            with pytest.raises(SessionExpired):
+                await writing
+            forged = type(old)(old.epoch, old.epoch_version, made.brokers[2].zk.session.number)
+            with pytest.raises(ControllerMoved, match="controller epoch 1 is over"):
+                await ControllerZk(made.brokers[2].zk).write_states(forged, [late])
+            assert (await made.state(TP, lambda _: True, seen_by=2)).leader == 2
+            await made.brokers[1].register()
+            await made.remove(2)
+            await until(lambda: made.active() == [1])
+
+    run(main())
+
+
+def test_isr_notification_is_taken_in_and_removed(zookeeper, admin):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            zk = made.brokers[1].zk
+            await zk.create_topic("orders", {0: [1, 2]}, {})
+            state = await made.state(TP, lambda s: s.leader == 1)
+            await zk.write_isr(
+                TP,
+                leader=1,
+                leader_epoch=0,
+                controller_epoch=1,
+                isr=[1],
+                zk_version=state.zk_version,
+            )
+            await zk.notify_isr_change([TP])
+            await until(lambda: metadata_isr(made.brokers[2]) == (1,))
+            path = "/isr_change_notification"
+            while await asyncio.to_thread(admin.get_children, path):
+                await asyncio.sleep(0.02)
+
+    run(main())
+
+
+def metadata_isr(broker):
+    """The ISR of the first partition of the latest UpdateMetadata that names one."""
+    named = [r for r in broker.requests if getattr(r, "live_brokers", ()) and r.topic_states]
+    return named[-1].topic_states[0].partition_states[0].isr if named else ()
+
+
+def test_controlled_shutdown(zookeeper):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            await made.brokers[1].zk.create_topic("orders", {0: [2, 1]}, {})
+            await made.state(TP, lambda s: s.leader == 2)
+            ask = ControlledShutdownRequest(broker_id=2, broker_epoch=made.brokers[2].epoch)
+            refused = await made.controllers[2].controlled_shutdown(ask)
+            assert refused.error_code is ErrorCode.not_controller
+            answer = await made.controllers[1].controlled_shutdown(ask)
+            assert (answer.error_code, answer.remaining_partitions) == (ErrorCode.none, ())
+            assert (await made.state(TP, lambda _: True)).leader == 1
+
+    run(main())
+
+
+def test_orders_of_an_administrator(zookeeper, admin):
+    async def order(path, text):
+        await asyncio.to_thread(admin.create, path, text)
+        while await asyncio.to_thread(admin.exists, path):
+            await asyncio.sleep(0.02)
+
+    async def main():
+        async with cluster(zookeeper, 1, 2, 3) as made:
+            zk = made.brokers[1].zk
+            await zk.create_topic("orders", {0: [2, 1]}, {})
+            await made.state(TP, lambda s: s.leader == 2)
+
+            await order("/admin/reassign_partitions", b"nonsense")
+            move = {
+                "version": 1,
+                "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}],
+            }
+            await order("/admin/reassign_partitions", json.dumps(move).encode())
+            assigned = (await zk.topic_assignments(["orders"]))["orders"].partitions[0]
+            assert assigned == ReplicaAssignment(replicas=(1, 2))
+
+            elect = {"version": 1, "partitions": [{"topic": "orders", "partition": 0}]}
+            await order("/admin/preferred_replica_election", json.dumps(elect).encode())
+            assert (await made.state(TP, lambda _: True)).leader == 1
+
+            await zk.delete_topic("orders")
+            while await asyncio.to_thread(admin.exists, "/brokers/topics/orders"):
+                await asyncio.sleep(0.02)
+            await order("/admin/delete_topics/no-such", b"")
+            assert await zk.topic_config("orders") == {}
+            assert made.brokers[1].stopped[TP].delete_partition
+            await zk.create_topic("orders", {0: [3]}, {})
+            state = await made.state(TP, lambda s: s.leader == 3)
+            assert state.zk_version == ZkVersion(0)
+
+    run(main())
+
+
+def test_unreachable_broker_gets_its_requests_later(zookeeper):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            broker = made.brokers[2]
+            broker._server.close()
+            for writer in tuple(broker._writers):
+                writer.close()
+            await made.brokers[1].zk.create_topic("orders", {0: [1, 2]}, {})
+            await until(lambda: TP in made.brokers[1].roles)
+            assert TP not in broker.roles
+            broker._server = await asyncio.start_server(broker._serve, "127.0.0.1", broker.port)
+            await until(lambda: TP in broker.roles)
+
+    run(main())

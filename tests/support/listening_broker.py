@@ -1,0 +1,74 @@
+"""A broker as the controller sees it: registered, and answering what it is told over TCP."""
+
+import asyncio
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.cluster import BrokerInfo, Endpoint
+from broker.server.zk import KafkaZk
+from broker.types import TopicPartition
+from broker.wire import interbroker as wire
+from broker.wire.codec import read_request, write_response
+from broker.wire.framing import read_frame
+
+MAX_BYTES = 1_000_000
+
+
+class ListeningBroker:
+    """Answers every request with success and keeps it in ``requests``; ``roles`` and ``stopped``
+    say what came of them."""
+
+    def __init__(self, broker_id, connect, session_ms):
+        self.id = broker_id
+        self.zk = KafkaZk(connect, session_ms, connection_timeout_ms=20_000)
+        self.requests = []
+        self.roles = {}
+        self.stopped = {}
+        self._writers = set()
+
+    async def start(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        await self.zk.start()
+        await self.register()
+
+    async def register(self):
+        endpoint = Endpoint(host="127.0.0.1", port=self.port)
+        info = BrokerInfo(broker_id=self.id, endpoints=(endpoint,))
+        self.epoch = await self.zk.register_broker(info)
+
+    async def close(self):
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await self._server.wait_closed()
+        await self.zk.close()
+
+    async def _serve(self, reader, writer):
+        self._writers.add(writer)
+        try:
+            while (payload := await read_frame(reader, MAX_BYTES)) is not None:
+                header, request = read_request(payload)
+                self.requests.append(request)
+                writer.write(write_response(header.correlation_id, self._answer(request)))
+        except (OSError, EOFError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    def _answer(self, request):
+        none = ErrorCode.none
+        if isinstance(request, wire.UpdateMetadataRequest):
+            return wire.UpdateMetadataResponse(error_code=none)
+        if isinstance(request, wire.LeaderAndIsrRequest):
+            for topic in request.topic_states:
+                for role in topic.partition_states:
+                    self.roles[TopicPartition(topic.topic_name, role.partition_index)] = role
+            return wire.LeaderAndIsrResponse(error_code=none, topics=())
+        for topic in request.topic_states:
+            for stop in topic.partition_states:
+                tp = TopicPartition(topic.topic_name, stop.partition_index)
+                self.roles.pop(tp, None)
+                self.stopped[tp] = stop
+        return wire.StopReplicaResponse(error_code=none, partition_errors=())
