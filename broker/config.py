@@ -87,9 +87,19 @@ def _version(value: object) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
+def _count_by_address(value: object) -> object:
+    if isinstance(value, tuple):
+        return value
+    entries = [entry.rpartition(":") for entry in str(value).split(",") if entry.strip()]
+    if not all(address.strip() and count.strip().isdigit() for address, _, count in entries):
+        raise ValueError("Input should be a list such as 10.0.0.1:100,10.0.0.2:200")
+    return tuple((address.strip(), int(count)) for address, _, count in entries)
+
+
 Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
 Bool = Annotated[bool, BeforeValidator(_boolean)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
+CountByAddress = Annotated[tuple[tuple[str, int], ...], BeforeValidator(_count_by_address)]
 OneListener = Annotated[Listener, BeforeValidator(_listener)]
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -169,6 +179,11 @@ class BrokerConfig(_Properties):
     """Before 0.11 followers truncate to their high watermark, since then by leader epochs
     (KIP-101). Nothing else depends on it here."""
     socket_request_max_bytes: Positive = 100 * 2**20
+    socket_listen_backlog_size: Positive = 50
+    connections_max_idle_ms: int = 600_000
+    max_connections: NotNegative = 2**31 - 1
+    max_connections_per_ip: NotNegative = 2**31 - 1
+    max_connections_per_ip_overrides: CountByAddress = ()
     request_timeout_ms: Positive = 30_000
     message_max_bytes: NotNegative = 1_048_588
     fetch_max_bytes: Annotated[int, Field(ge=1024)] = 55 * 2**20

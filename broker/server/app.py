@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Iterator
+from functools import partial
 
 from broker.config import BrokerConfig, Listener
 from broker.log.manager import LogManager
 from broker.server.clock import Clock
-from broker.server.connections import Connections
+from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
 from broker.server.controlled_shutdown import hand_over
 from broker.server.controller import ControllerRuntime
@@ -93,7 +94,7 @@ class App:
         async with asyncio.TaskGroup() as group:
             replicas = self._replicas(logs, group)
             controller = ControllerRuntime(self._config, self._zk)
-            connections = await self._listen(replicas, controller)
+            connections = await self._listen(replicas, controller, group)
             registration = Registration(self._config, self._zk, self._fence)
             await registration.register()
             self._spawn(group, registration.renew_forever())
@@ -123,7 +124,9 @@ class App:
             Surroundings(self._clock, self._purgatory, isr_changes.write, self._halt),
         )
 
-    async def _listen(self, replicas: ReplicaManager, controller: ControllerRuntime) -> Connections:
+    async def _listen(
+        self, replicas: ReplicaManager, controller: ControllerRuntime, group: asyncio.TaskGroup
+    ) -> Connections:
         context = Context(
             config=self._config,
             cluster_id=await self._zk.cluster_id(),
@@ -136,8 +139,8 @@ class App:
             controller=controller,
             served=SERVED,
         )
-        connections = Connections(Dispatcher(context), self._config.socket_request_max_bytes)
-        await connections.start(self._config.listeners)
+        connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
+        await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
 
     def _schedule(

@@ -5,14 +5,19 @@ kio decodes records too, but not compressed ones, and it drops the milliseconds 
 """
 
 import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_signed_varint, read_signed_varlong, read_unsigned_varint
 
 from broker.wire.batch import HEADER_BYTES, Compression, CorruptBatch, RecordBatch, TimestampType
+
+DECOMPRESSED_BYTES_MAX = 100 * 2**20
+"""What a batch may hold, as much as a whole request of ``socket.request.max.bytes`` may by default:
+a megabyte of zeros compressed with zstd would otherwise become gigabytes."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
@@ -39,6 +44,8 @@ def records(batch: RecordBatch) -> Iterator[Record]:
         for _ in range(batch.count):
             length, size = read_signed_varint(payload, at)
             at += size
+            if length < 0:
+                raise ValueError(f"a record of {length} bytes")
             yield _record(batch, payload, at)
             at += length
     except (SerialError, ValueError, OSError, EOFError, zlib.error) as error:
@@ -76,11 +83,26 @@ def _nullable_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
     return payload[at : at + length], at + length
 
 
+Decompressed = TypeVar("Decompressed", bytes, bytearray)
+
+
+def _bounded(data: Decompressed) -> Decompressed:
+    if len(data) > DECOMPRESSED_BYTES_MAX:
+        raise ValueError(f"more than {DECOMPRESSED_BYTES_MAX} bytes when decompressed")
+    return data
+
+
+def _gzip(data: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        return _bounded(stream.read(DECOMPRESSED_BYTES_MAX + 1))
+
+
 def _arrow(codec: str) -> Callable[[bytes], bytes]:
     def decompress(data: bytes) -> bytes:
         import pyarrow as pa  # late: most brokers never need it, and it takes long to load
 
-        return bytes(pa.input_stream(pa.py_buffer(data), compression=codec).read())
+        stream = pa.input_stream(pa.py_buffer(data), compression=codec)
+        return _bounded(bytes(stream.read(DECOMPRESSED_BYTES_MAX + 1)))
 
     return decompress
 
@@ -89,25 +111,28 @@ def _snappy(data: bytes) -> bytes:
     """Java clients cut the data into blocks in xerial's frame, librdkafka sends one bare block."""
     if not data.startswith(_XERIAL_MAGIC):
         return _snappy_block(data)
-    blocks = []
+    blocks = bytearray()
     at = _XERIAL_HEADER_BYTES
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
-        blocks.append(_snappy_block(data[at + 4 : at + 4 + size]))
+        blocks += _snappy_block(data[at + 4 : at + 4 + size])
+        _bounded(blocks)
         at += 4 + size
-    return b"".join(blocks)
+    return bytes(blocks)
 
 
 def _snappy_block(block: bytes) -> bytes:
     import pyarrow as pa  # late, as above
 
     size, _ = read_unsigned_varint(block, 0)
+    if size > DECOMPRESSED_BYTES_MAX:
+        raise ValueError(f"a block that claims to hold {size} bytes")
     return bytes(pa.decompress(block, decompressed_size=size, codec="snappy"))
 
 
 _DECOMPRESS: dict[Compression, Callable[[bytes], bytes]] = {
     Compression.NONE: bytes,
-    Compression.GZIP: gzip.decompress,
+    Compression.GZIP: _gzip,
     Compression.SNAPPY: _snappy,
     Compression.LZ4: _arrow("lz4"),
     Compression.ZSTD: _arrow("zstd"),

@@ -55,6 +55,16 @@ def test_properties_are_read_as_kafka_reads_them(properties) -> None:
     assert config.truncation is Truncation.HIGH_WATERMARK
 
 
+def test_connection_limits_have_kafkas_names_and_defaults(properties) -> None:
+    assert load(properties("")).connections_max_idle_ms == 600_000
+    assert load(properties("")).max_connections == load(properties("")).max_connections_per_ip
+    overrides = "max.connections.per.ip.overrides=10.0.0.1:5, ::1:7\n"
+    config = load(properties(overrides))
+    assert config.max_connections_per_ip_overrides == (("10.0.0.1", 5), ("::1", 7))
+    with pytest.raises(ConfigError, match=r"10.0.0.1:100,10.0.0.2:200"):
+        load(properties("max.connections.per.ip.overrides=10.0.0.1\n"))
+
+
 def test_an_unknown_property_is_a_warning(properties, caplog) -> None:
     with caplog.at_level(logging.WARNING):
         load(properties("num.network.threads=3\n"))

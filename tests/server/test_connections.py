@@ -8,9 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from broker.config import Listener
-from broker.server.connections import PIPELINE, CloseConnection, Connections, Reply
+from broker.server.acceptor import ConnectionLimits
+from broker.server.connections import (
+    PIPELINE,
+    CloseConnection,
+    ConnectionConfig,
+    Connections,
+    Reply,
+)
 
 DEADLINE_S = 10
+SMALL_REQUESTS = ConnectionConfig(max_request_bytes=1000)
 
 
 def frame(payload: bytes) -> bytes:
@@ -18,8 +26,10 @@ def frame(payload: bytes) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving(dispatch: Callable[[bytes], Reply]) -> AsyncIterator[int]:
-    connections = Connections(dispatch, max_request_bytes=1000)
+async def serving(
+    dispatch: Callable[[bytes], Reply], config: ConnectionConfig = SMALL_REQUESTS
+) -> AsyncIterator[int]:
+    connections = Connections(dispatch, config)
     await connections.start(Listener("127.0.0.1", 0))
     try:
         yield connections.port
@@ -157,5 +167,104 @@ def test_unanswered_requests_are_bounded() -> None:
             release.set()
             assert len(await reader.readexactly(5 * PIPELINE * 4)) == 5 * PIPELINE * 4
             writer.close()
+
+    run(test())
+
+
+def echo(payload: bytes) -> bytes:
+    return frame(payload)
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(struct.pack(">i", 100)[:3], id="half a length"),
+        pytest.param(frame(b"half")[:-1], id="half a frame"),
+        pytest.param(frame(b"whole"), id="a request and then nothing"),
+    ],
+)
+def test_silence_closes_a_connection(bytes_sent: bytes) -> None:
+    config = ConnectionConfig(1000, max_idle_ms=200)
+
+    async def test() -> None:
+        async with serving(echo, config) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            silent_reader, silent_writer = await asyncio.open_connection("127.0.0.1", port)
+            silent_writer.write(bytes_sent)
+            silence = asyncio.ensure_future(silent_reader.read())
+            while not silence.done():
+                writer.write(frame(b"busy"))
+                assert await reader.readexactly(8) == frame(b"busy")
+                await asyncio.sleep(0)
+            assert silence.result() == (bytes_sent if bytes_sent == frame(b"whole") else b"")
+            writer.close()
+            silent_writer.close()
+
+    run(test())
+
+
+def test_a_client_that_takes_no_responses_is_dropped_with_what_it_did_not_take() -> None:
+    config = ConnectionConfig(1000, max_idle_ms=200)
+
+    async def test() -> None:
+        connections = Connections(lambda _: bytes(2**23), config)
+        await connections.start(Listener("127.0.0.1", 0))
+        _, writer = await asyncio.open_connection("127.0.0.1", connections.port, limit=1)
+        writer.write(frame(b"x") * 4)
+        while not len(connections):
+            await asyncio.sleep(0)
+        while len(connections):
+            await asyncio.sleep(0.01)
+        writer.close()
+        await connections.close()
+
+    run(test())
+
+
+def test_an_address_has_only_so_many_connections() -> None:
+    limits = ConnectionLimits(per_ip=0, per_ip_overrides={"127.0.0.1": 2})
+
+    async def test() -> None:
+        async with serving(echo, ConnectionConfig(1000, limits=limits)) as port:
+            first = await asyncio.open_connection("127.0.0.1", port)
+            second = await asyncio.open_connection("127.0.0.1", port)
+            for reader, writer in (first, second):
+                writer.write(frame(b"in"))
+                assert await reader.readexactly(6) == frame(b"in")
+            third, third_writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await third.read() == b""
+            third_writer.close()
+            first[1].close()
+            while True:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(frame(b"in"))
+                with contextlib.suppress(ConnectionError):
+                    if await reader.read(1):
+                        break
+                writer.close()
+            writer.close()
+            second[1].close()
+
+    run(test())
+
+
+def test_at_max_connections_newcomers_wait_until_somebody_leaves() -> None:
+    config = ConnectionConfig(1000, limits=ConnectionLimits(total=1))
+
+    async def test() -> None:
+        async with serving(echo, config) as port:
+            first, first_writer = await asyncio.open_connection("127.0.0.1", port)
+            second, second_writer = await asyncio.open_connection("127.0.0.1", port)
+            second_writer.write(frame(b"in"))
+            for _ in range(100):
+                first_writer.write(frame(b"in"))
+                assert await first.readexactly(6) == frame(b"in")
+            waiting = asyncio.ensure_future(second.readexactly(6))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            first_writer.close()
+            assert await waiting == frame(b"in")
+            second_writer.close()
 
     run(test())

@@ -19,6 +19,7 @@ from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from broker.wire.batch import CorruptBatch
 
 OFFSET_NOT_AVAILABLE_SINCE = 5
 LATEST = -1
@@ -69,7 +70,10 @@ def _list(
         return _entry(answer, tp, error)
     follower = BrokerId(replica_id) if replica_id >= 0 else None
     bound = partition.replica.read_bound(follower)
-    timestamp, offset = _find(partition, asked.timestamp, bound)
+    try:
+        timestamp, offset = _find(partition, asked.timestamp, bound)
+    except CorruptBatch:
+        return _entry(answer, tp, ErrorCode.corrupt_message)
     if follower is None and asked.timestamp != EARLIEST and offset in (bound, NO_OFFSET):
         error = _unless_behind(partition, asked.__version__)
     if error is not ErrorCode.none:

@@ -1,8 +1,9 @@
 """Produce (api 0), versions 3 to 9.
 
-Behaviour: one record batch of magic 2 per partition; its CRC is checked, its records are not
-looked at. acks=0 gets no response, and an error with acks=0 closes the connection, so that the
-client notices. acks=-1 waits in the replica until the ISR has the batch or ``timeout`` is over.
+Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
+(:mod:`broker.server.requests.client_batch`), its records are not looked at. acks=0 gets no
+response, and an error with acks=0 closes the connection, so that the client notices. acks=-1 waits
+in the replica until the ISR has the batch or ``timeout`` is over.
 Not modelled: transactions, the check of sequence numbers, LogAppendTime, quotas.
 
 v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
@@ -19,9 +20,9 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 from broker.server.connections import CloseConnection
 from broker.server.partition import Partition, Produced
 from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.client_batch import validated
 from broker.server.requests.context import Context
 from broker.types import Offset, TopicPartition
-from broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
 
 MILLISECOND = timedelta(milliseconds=1)
 NO_OFFSET = Offset(-1)
@@ -49,26 +50,12 @@ def _produce(
         return _failed(partition)
     if request.acks not in (-1, 0, 1):
         return _failed(ErrorCode.invalid_required_acks)
-    batches = _validated(data.records, partition.config.max_message_bytes)
+    batches = validated(data.records, request.__version__, partition.config.max_message_bytes)
     if isinstance(batches, ErrorCode):
         return _failed(batches)
     timeout_ms = request.timeout // MILLISECOND
     future = partition.produce(batches, request.acks, timeout_ms)
     return future.result() if future.done() else future
-
-
-def _validated(
-    records: bytes | None, max_message_bytes: int
-) -> tuple[RecordBatch, ...] | ErrorCode:
-    try:
-        batches = parse_batches(records or b"")
-    except CorruptBatch:
-        return ErrorCode.corrupt_message
-    if len(batches) != 1:
-        return ErrorCode.invalid_record
-    if batches[0].size > max_message_bytes:
-        return ErrorCode.message_too_large
-    return batches
 
 
 def _failed(error: ErrorCode) -> Produced:

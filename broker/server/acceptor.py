@@ -1,0 +1,132 @@
+"""Who may connect: Kafka's ``max.connections``, and how new connections are taken in.
+
+At ``max.connections`` nobody is accepted until somebody leaves; newcomers wait in the kernel's
+queue (``socket.listen.backlog.size``). Above ``max.connections.per.ip`` a newcomer is closed at
+once. Running out of file descriptors is survived: accepting pauses. Not handled: limits and rates
+per listener (KIP-402, KIP-612), since there is one listener.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from broker.config import Listener
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""Pause after the system could give us no socket."""
+
+NO_LIMIT = 2**31 - 1
+
+Take = Callable[[socket.socket, str], Awaitable[None]]
+"""Takes a new connection: its socket, and the address it came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """``max.connections``, ``max.connections.per.ip`` and its overrides by address."""
+
+    total: int = NO_LIMIT
+    per_ip: int = NO_LIMIT
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, address: str) -> int:
+        """How many may come from ``address``."""
+        return self.per_ip_overrides.get(address, self.per_ip)
+
+
+NO_LIMITS = ConnectionLimits()
+
+
+class ConnectionQuotas:
+    """Counts the open connections."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+        self._by_address: Counter[str] = Counter()
+        self._room = asyncio.Condition()
+
+    async def room(self) -> None:
+        """Waits until there are fewer than ``max.connections``."""
+        async with self._room:
+            await self._room.wait_for(lambda: self._by_address.total() < self._limits.total)
+
+    def enter(self, address: str) -> bool:
+        """Counts one more from ``address``, unless that is one too many."""
+        if self._by_address[address] >= self._limits.of(address):
+            return False
+        self._by_address[address] += 1
+        return True
+
+    async def leave(self, address: str) -> None:
+        """Counts one less from ``address``."""
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+        async with self._room:
+            self._room.notify_all()
+
+
+def listening_socket(listener: Listener, backlog: int) -> socket.socket:
+    """A socket that listens; without a host on every address, IPv6 too where there is that.
+
+    Raises:
+        OSError: the address is taken, or none of ours.
+    """
+    everywhere = not listener.host and socket.has_dualstack_ipv6()
+    if everywhere:
+        family = socket.AF_INET6
+    else:
+        ((family, *_), *_) = socket.getaddrinfo(
+            listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM
+        )
+    listening = socket.create_server(
+        (listener.host, listener.port),
+        family=family,
+        backlog=backlog,
+        dualstack_ipv6=everywhere,
+    )
+    listening.setblocking(False)
+    return listening
+
+
+async def accept_forever(listening: socket.socket, quotas: ConnectionQuotas, take: Take) -> None:
+    """Accepts and hands over, as long as it is not cancelled. Who takes a connection makes it
+    leave the quotas again."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await quotas.room()
+        try:
+            connection, (host, *_) = await loop.sock_accept(listening)
+        except ConnectionAbortedError:
+            continue
+        except OSError as error:
+            logger.warning("Cannot accept connections, trying again: %s", error)
+            await asyncio.sleep(RETRY_S)
+            continue
+        address = _without_mapping(host)
+        if not quotas.enter(address):
+            logger.info("Closing a connection from %s: it has too many", address)
+            connection.close()
+            continue
+        try:
+            await take(connection, address)
+        except OSError as error:
+            logger.debug("Connection from %s lost at once: %s", address, error)
+            connection.close()
+            await quotas.leave(address)
+
+
+def _without_mapping(host: str) -> str:
+    """``127.0.0.1`` for ``::ffff:127.0.0.1``, which a socket for both families reports."""
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+            return str(address.ipv4_mapped)
+    return host

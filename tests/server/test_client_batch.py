@@ -1,0 +1,76 @@
+"""What a producer is told about a batch that is not one."""
+
+import struct
+
+import pytest
+from batches import encoded, with_payload
+from crc32c import crc32c
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.client_batch import validated
+from broker.wire.batch import Compression
+
+SOUND = encoded([b"a", b"b", b"c"])
+NEWEST = 9
+MAX_BYTES = 1000
+CONTROL = 0x20
+
+
+def patched(form: str, at: int, value: int, raw: bytes = SOUND) -> bytes:
+    """``raw`` with another value in its header, and a CRC that is right again."""
+    data = bytearray(raw)
+    struct.pack_into(form, data, at, value)
+    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    return bytes(data)
+
+
+def compressed(last_offset_delta: int, count: int) -> bytes:
+    raw = with_payload(SOUND, b"opaque", Compression.ZSTD)
+    return patched(">i", 57, count, patched(">i", 23, last_offset_delta, raw))
+
+
+def test_a_sound_batch_is_taken() -> None:
+    (batch,) = validated(SOUND, NEWEST, len(SOUND))
+    assert bytes(batch.raw) == SOUND
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        pytest.param(None, ErrorCode.invalid_record, id="null"),
+        pytest.param(b"", ErrorCode.invalid_record, id="nothing"),
+        pytest.param(SOUND + SOUND, ErrorCode.invalid_record, id="two batches"),
+        pytest.param(SOUND[:-1], ErrorCode.corrupt_message, id="torn"),
+        pytest.param(SOUND + b"x", ErrorCode.corrupt_message, id="something behind it"),
+        pytest.param(SOUND[:9], ErrorCode.corrupt_message, id="not even a length"),
+        pytest.param(SOUND[:-1] + b"x", ErrorCode.corrupt_message, id="wrong CRC"),
+        pytest.param(patched(">b", 16, 1), ErrorCode.invalid_record, id="magic 1"),
+        pytest.param(patched(">b", 16, 3), ErrorCode.invalid_record, id="magic 3"),
+        pytest.param(patched(">i", 8, 2**31 - 1), ErrorCode.corrupt_message, id="length too large"),
+        pytest.param(patched(">i", 8, -1), ErrorCode.corrupt_message, id="length negative"),
+        pytest.param(patched(">i", 57, 4), ErrorCode.invalid_record, id="count above offsets"),
+        pytest.param(patched(">i", 23, 9), ErrorCode.invalid_record, id="offsets above count"),
+        pytest.param(patched(">i", 23, 2**31 - 1), ErrorCode.invalid_record, id="huge delta"),
+        pytest.param(
+            patched(">i", 57, 2**30, patched(">i", 23, 2**30 - 1)),
+            ErrorCode.invalid_record,
+            id="more records than fit",
+        ),
+        pytest.param(
+            patched(">i", 57, 0, patched(">i", 23, -1)), ErrorCode.corrupt_message, id="no records"
+        ),
+        pytest.param(compressed(8, 10), ErrorCode.invalid_record, id="compressed, count lies"),
+        pytest.param(patched(">q", 0, 7), ErrorCode.invalid_record, id="base offset not 0"),
+        pytest.param(patched(">h", 21, CONTROL), ErrorCode.invalid_record, id="control batch"),
+        pytest.param(patched(">h", 21, 7), ErrorCode.corrupt_message, id="unknown codec"),
+        pytest.param(patched(">q", 43, 5), ErrorCode.invalid_record, id="producer, no sequence"),
+        pytest.param(encoded([b"x" * 1000]), ErrorCode.message_too_large, id="too large"),
+    ],
+)
+def test_what_is_wrong_is_named(data: bytes | None, error: ErrorCode) -> None:
+    assert validated(data, NEWEST, MAX_BYTES) is error
+
+
+def test_zstd_came_with_version_7() -> None:
+    assert validated(compressed(2, 3), 6, MAX_BYTES) is ErrorCode.unsupported_compression_type
+    assert not isinstance(validated(compressed(2, 3), 7, MAX_BYTES), ErrorCode)
