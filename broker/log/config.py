@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-_MAX_LONG = 2**63 - 1
+MAX_LONG = 2**63 - 1
 _WEEK_MS = 7 * 24 * 3_600_000
 
 CREATE_TIME = "CreateTime"
@@ -34,14 +34,20 @@ class LogConfig:
     retention_bytes: int = -1
     """The oldest segments are deleted while the others together hold this much; -1: never."""
 
-    flush_messages: int = _MAX_LONG
+    flush_messages: int = MAX_LONG
     """Records after which the log is fsynced. Kafka leaves that to the operating system."""
 
-    flush_ms: int = _MAX_LONG
+    flush_ms: int = MAX_LONG
     """Time in ms that a record may wait for its fsync; looked at by ``flush_if_due``."""
 
     message_timestamp_type: str = CREATE_TIME
     """``CreateTime``: the client's timestamps stay. ``LogAppendTime``: the leader sets them."""
+
+    message_timestamp_before_max_ms: int = MAX_LONG
+    """How far a client's timestamp may lie before the leader's clock."""
+
+    message_timestamp_after_max_ms: int = MAX_LONG
+    """How far a client's timestamp may lie after the leader's clock."""
 
     def __post_init__(self) -> None:
         if self.message_timestamp_type not in (CREATE_TIME, LOG_APPEND_TIME):

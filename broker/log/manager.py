@@ -138,6 +138,11 @@ class LogManager:
         for log in self._logs.values():
             log.flush_if_due(now_ms)
 
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets idempotent producers that have been silent for ``producer.id.expiration.ms``."""
+        for log in self._logs.values():
+            log.producers.state.expire(now_ms, expiration_ms)
+
     def close(self, clean: bool = True) -> None:
         """Closes all logs and gives the directories back.
 

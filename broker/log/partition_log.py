@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from broker.log.config import LOG_APPEND_TIME, LogConfig
+from broker.log.config import LogConfig
 from broker.log.epochs import LeaderEpochCache
 from broker.log.files import sync_directory
 from broker.log.loading import load_segments
@@ -113,6 +113,11 @@ class PartitionLog:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp in ms of all batches on disk, -1 if there is none."""
+        return max(segment.max_timestamp for segment in self._segments)
+
+    @property
     def segment_base_offsets(self) -> tuple[Offset, ...]:
         """Where the segments begin, ascending."""
         return tuple(Offset(segment.base_offset) for segment in self._segments)
@@ -130,17 +135,16 @@ class PartitionLog:
             base_offset: of the first batch, when ``leader_epoch`` is given.
             leader_epoch: a leader appends: offsets and this epoch are written into the batches.
                 None, a follower appends: they are stored as they came.
-            now_ms: wall clock, for ``message.timestamp.type=LogAppendTime`` and ``flush.ms``.
+            now_ms: wall clock, for ``flush.ms``.
 
         Raises:
             OffsetsOutOfOrder: a batch would begin below the log's end; it and those after it were
                 not appended.
             OSError: the disk is full or broken; likewise.
         """
-        append_time = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None
         for batch in batches:
             if leader_epoch is not None:
-                batch = stamped(batch, base_offset, leader_epoch, append_time)
+                batch = stamped(batch, base_offset, leader_epoch)
                 base_offset = batch.next_offset
             self._append(batch)
         if self._unflushed_since is None:

@@ -31,6 +31,7 @@ PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 TOPIC_CONFIGS = "/config/topics"
 CLUSTER_ID = "/cluster/id"
+PRODUCER_IDS = "/latest_producer_id_block"
 
 PERSISTENT = (
     BROKER_IDS,
@@ -43,7 +44,7 @@ PERSISTENT = (
     "/config/changes",
     "/config/clients",
     "/config/users",
-    "/latest_producer_id_block",
+    PRODUCER_IDS,
     "/log_dir_event_notification",
 )
 """Created at start when missing (``ZkData.PersistentZkPaths``)."""
@@ -293,6 +294,22 @@ def decode_controller(data: bytes) -> BrokerId:
         return BrokerId(int(decode(CONTROLLER, data)["brokerid"]))
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{CONTROLLER} names no broker: {error!r}") from error
+
+
+def encode_producer_ids(broker: BrokerId, block: range) -> bytes:
+    """The block of producer ids that ``broker`` took last, version 1."""
+    start, end = str(block.start), str(block.stop - 1)
+    return encode({"version": 1, "broker": broker, "block_start": start, "block_end": end})
+
+
+def decode_producer_ids_end(data: bytes) -> int:
+    """The first producer id after the block that was taken last; 0 when none was."""
+    if not data:
+        return 0
+    try:
+        return int(decode(PRODUCER_IDS, data)["block_end"]) + 1
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedNode(f"{PRODUCER_IDS} names no block: {error!r}") from error
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:

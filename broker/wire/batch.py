@@ -207,23 +207,24 @@ def parse_batches(
     return tuple(batches)
 
 
-def stamped(
-    batch: RecordBatch, base_offset: int, leader_epoch: int, log_append_time: int | None = None
-) -> RecordBatch:
-    """A copy of ``batch`` as the leader of ``leader_epoch`` stores it at ``base_offset``.
-
-    Args:
-        log_append_time: with ``message.timestamp.type=LogAppendTime``, the moment in ms. It
-            becomes the max timestamp, which then counts for every record; this lies inside the
-            CRC, which is computed anew.
-    """
+def stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordBatch:
+    """A copy of ``batch`` as the leader of ``leader_epoch`` stores it at ``base_offset``."""
     raw = bytearray(batch.raw)
     _BASE_OFFSET.pack_into(raw, 0, base_offset)
     _EPOCH.pack_into(raw, _EPOCH_AT, leader_epoch)
-    if log_append_time is not None:
-        _ATTRIBUTES.pack_into(raw, _ATTRIBUTES_AT, batch.attributes | _LOG_APPEND_TIME_BIT)
-        _MAX_TIMESTAMP.pack_into(raw, _MAX_TIMESTAMP_AT, log_append_time)
-        _CRC.pack_into(raw, _CRC_AT, crc32c(memoryview(raw)[_CRC_FROM:]))
+    return parse_batch(raw, verify_crc=False)
+
+
+def with_append_time(batch: RecordBatch, moment_ms: int) -> RecordBatch:
+    """A copy of ``batch`` for ``message.timestamp.type=LogAppendTime``.
+
+    The moment becomes the max timestamp, which then counts for every record (KIP-32). It lies
+    inside the CRC, which is computed anew.
+    """
+    raw = bytearray(batch.raw)
+    _ATTRIBUTES.pack_into(raw, _ATTRIBUTES_AT, batch.attributes | _LOG_APPEND_TIME_BIT)
+    _MAX_TIMESTAMP.pack_into(raw, _MAX_TIMESTAMP_AT, moment_ms)
+    _CRC.pack_into(raw, _CRC_AT, crc32c(memoryview(raw)[_CRC_FROM:]))
     return parse_batch(raw, verify_crc=False)
 
 

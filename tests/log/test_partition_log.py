@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, batch, encoded
 
-from broker.log.config import LOG_APPEND_TIME, LogConfig
+from broker.log.config import LogConfig
 from broker.log.partition_log import OffsetOutOfRange, PartitionLog
-from broker.wire.batch import TimestampType, parse_batch, parse_batches
+from broker.wire.batch import parse_batch, parse_batches, with_append_time
 
 WHOLE = 10**9
 
@@ -47,11 +47,9 @@ def test_offsets_too_far_for_the_index_roll_as_well(tmp_path: Path) -> None:
     log.close()
 
 
-def test_log_append_time_is_the_leaders_clock(tmp_path: Path) -> None:
-    log = opened(tmp_path, message_timestamp_type=LOG_APPEND_TIME)
-    log.append([batch([b"a", b"b"])], 0, 1, NOW_MS + 777)
-    (stored,) = parse_batches(log.read(0, WHOLE, WHOLE))
-    assert stored.timestamp_type is TimestampType.LOG_APPEND_TIME
+def test_log_append_time_counts_in_look_ups(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    log.append([with_append_time(batch([b"a", b"b"]), NOW_MS + 777)], 0, 1, NOW_MS)
     assert log.offset_for_timestamp(NOW_MS + 1) == (0, NOW_MS + 777)
     log.close()
 

@@ -16,6 +16,7 @@ from broker.wire.batch import (
     parse_batches,
     stamped,
     whole_batches_below,
+    with_append_time,
 )
 from broker.wire.records import records
 
@@ -99,7 +100,7 @@ def test_stamping_changes_offset_and_epoch_alone(offset: int, epoch: int) -> Non
 
 
 def test_log_append_time_counts_for_every_record() -> None:
-    placed = stamped(parse_batch(THREE), 5, 1, log_append_time=NOW_MS + 9)
+    placed = with_append_time(parse_batch(THREE), NOW_MS + 9)
     checked = parse_batch(bytes(placed.raw))
     assert checked.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert [record.timestamp for record in records(checked)] == [NOW_MS + 9] * 3

@@ -1,0 +1,114 @@
+"""DeleteRecords (api 21), versions 0 to 2.
+
+Behaviour: the leader moves its log's start to the offset asked for (-1: its high watermark), never
+above the high watermark; followers hear of it with their next fetch. The answer waits, up to
+``timeout``, until every replica on a live broker has followed: it then carries the low watermark.
+Not modelled: POLICY_VIOLATION for compacted topics, which there are none of.
+
+v2 flexible.
+"""
+
+import asyncio
+from typing import Any
+
+from kio.schema.delete_records.v2.request import DeleteRecordsRequest
+from kio.schema.errors import ErrorCode
+
+from broker.replication.events import DeleteRecords
+from broker.server.partition import Partition
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.types import Offset, TopicPartition
+
+TO_HIGH_WATERMARK = -1
+NO_OFFSET = Offset(-1)
+
+Targets = dict[TopicPartition, Offset | ErrorCode]
+
+
+async def handle(request: DeleteRecordsRequest, context: Context) -> Any:
+    """Answers when the replicas have followed, or with REQUEST_TIMED_OUT."""
+    targets: Targets = {
+        tp: _delete(context.replicas.hosted(tp), Offset(partition.offset))
+        for topic in request.topics
+        for partition in topic.partitions
+        for tp in [TopicPartition(topic.name, partition.partition_index)]
+    }
+    await _wait(targets, request.timeout.total_seconds(), context)
+    answer = Answer.to(request)
+    return answer(
+        "DeleteRecordsResponse",
+        throttle_time=NO_THROTTLE,
+        topics=tuple(
+            answer(
+                "DeleteRecordsTopicResult",
+                name=topic.name,
+                partitions=tuple(
+                    _result(
+                        answer,
+                        TopicPartition(topic.name, partition.partition_index),
+                        targets,
+                        context,
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _delete(partition: Partition | ErrorCode, offset: Offset) -> Offset | ErrorCode:
+    """The offset up to which the leader has given up its records, or why it has not."""
+    if not isinstance(partition, Partition):
+        return partition
+    error = partition.replica.check_leader(None)
+    if error is not ErrorCode.none:
+        return error
+    high_watermark = partition.replica.high_watermark
+    target = high_watermark if offset == TO_HIGH_WATERMARK else offset
+    if not 0 <= target <= high_watermark:
+        return ErrorCode.offset_out_of_range
+    partition.step(DeleteRecords(offset=target))
+    return target
+
+
+async def _wait(targets: Targets, timeout_s: float, context: Context) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    with context.purgatory.watch(targets) as watch:
+        while any(_reached(tp, target, context)[0] is _LATER for tp, target in targets.items()):
+            if not await watch.woken(deadline - loop.time()):
+                return
+
+
+_LATER = ErrorCode.request_timed_out
+"""What is answered if nothing more happens."""
+
+
+def _reached(
+    tp: TopicPartition, target: Offset | ErrorCode, context: Context
+) -> tuple[ErrorCode, Offset]:
+    """How far it is by now: the error code, and the low watermark."""
+    if isinstance(target, ErrorCode):
+        return target, NO_OFFSET
+    partition = context.replicas.hosted(tp)
+    if not isinstance(partition, Partition):
+        return partition, NO_OFFSET
+    error = partition.replica.check_leader(None)
+    if error is not ErrorCode.none:
+        return error, NO_OFFSET
+    low_watermark = partition.replica.low_watermark_among(context.metadata.brokers)
+    if low_watermark < target:
+        return _LATER, NO_OFFSET
+    return ErrorCode.none, low_watermark
+
+
+def _result(answer: Answer, tp: TopicPartition, targets: Targets, context: Context) -> Any:
+    error, low_watermark = _reached(tp, targets[tp], context)
+    return answer(
+        "DeleteRecordsPartitionResult",
+        partition_index=tp.partition,
+        low_watermark=low_watermark,
+        error_code=error,
+    )
