@@ -10,7 +10,7 @@ import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from jproperties import Properties, PropertyError
@@ -96,6 +96,7 @@ def _count_by_address(value: object) -> object:
     return tuple((address.strip(), int(count)) for address, _, count in entries)
 
 
+TimestampType = Literal["CreateTime", "LogAppendTime"]
 Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
 Bool = Annotated[bool, BeforeValidator(_boolean)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
@@ -136,6 +137,11 @@ class TopicConfig(_Properties):
     retention_ms: MinusOneOrMore = 168 * _HOUR_MS
     flush_messages: Positive = _MAX_LONG
     flush_ms: NotNegative = _MAX_LONG
+    message_timestamp_type: TimestampType = "CreateTime"
+    message_timestamp_difference_max_ms: NotNegative = _MAX_LONG
+    """Counts both ways, where the two below say nothing (KIP-937)."""
+    message_timestamp_before_max_ms: NotNegative = _MAX_LONG
+    message_timestamp_after_max_ms: NotNegative = _MAX_LONG
 
     def log_config(self) -> LogConfig:
         """The part of it that the logs need."""
@@ -148,7 +154,15 @@ class TopicConfig(_Properties):
             retention_bytes=self.retention_bytes,
             flush_messages=self.flush_messages,
             flush_ms=self.flush_ms,
+            message_timestamp_type=self.message_timestamp_type,
+            message_timestamp_before_max_ms=self._or_difference(
+                self.message_timestamp_before_max_ms
+            ),
+            message_timestamp_after_max_ms=self._or_difference(self.message_timestamp_after_max_ms),
         )
+
+    def _or_difference(self, limit_ms: int) -> int:
+        return self.message_timestamp_difference_max_ms if limit_ms == _MAX_LONG else limit_ms
 
     def overridden(self, overrides: Mapping[str, str]) -> "TopicConfig":
         """This configuration with a topic's own settings on top.
@@ -224,8 +238,18 @@ class BrokerConfig(_Properties):
     log_retention_check_interval_ms: Positive = 300_000
     log_flush_interval_messages: Positive = _MAX_LONG
     log_flush_interval_ms: NotNegative | None = None
+    log_flush_scheduler_interval_ms: Positive | None = None
+    """How often the logs are looked at for ``flush.ms``. None: each second; in Kafka never, so
+    that ``log.flush.interval.ms`` alone has no effect there."""
     log_flush_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_flush_start_offset_checkpoint_interval_ms: NotNegative = 60_000
+    log_message_timestamp_type: TimestampType = "CreateTime"
+    log_message_timestamp_difference_max_ms: NotNegative = _MAX_LONG
+    log_message_timestamp_before_max_ms: NotNegative = _MAX_LONG
+    log_message_timestamp_after_max_ms: NotNegative = _MAX_LONG
+
+    producer_id_expiration_ms: Positive = 24 * _HOUR_MS
+    producer_id_expiration_check_interval_ms: Positive = 600_000
 
     @model_validator(mode="after")
     def _settings_fit_each_other(self) -> Self:
@@ -260,6 +284,13 @@ class BrokerConfig(_Properties):
         return max(-1, self.log_retention_hours * _HOUR_MS)
 
     @property
+    def flush_ms(self) -> int:
+        """``log.flush.interval.ms``, else ``log.flush.scheduler.interval.ms``, else never."""
+        if self.log_flush_interval_ms is not None:
+            return self.log_flush_interval_ms
+        return self.log_flush_scheduler_interval_ms or _MAX_LONG
+
+    @property
     def truncation(self) -> Truncation:
         """How followers truncate, by ``inter.broker.protocol.version``."""
         old = self.inter_broker_protocol_version < (0, 11)
@@ -278,9 +309,11 @@ class BrokerConfig(_Properties):
             retention_bytes=self.log_retention_bytes,
             retention_ms=self.retention_ms,
             flush_messages=self.log_flush_interval_messages,
-            flush_ms=_MAX_LONG
-            if self.log_flush_interval_ms is None
-            else self.log_flush_interval_ms,
+            flush_ms=self.flush_ms,
+            message_timestamp_type=self.log_message_timestamp_type,
+            message_timestamp_difference_max_ms=self.log_message_timestamp_difference_max_ms,
+            message_timestamp_before_max_ms=self.log_message_timestamp_before_max_ms,
+            message_timestamp_after_max_ms=self.log_message_timestamp_after_max_ms,
         )
 
 

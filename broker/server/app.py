@@ -24,6 +24,7 @@ from broker.server.fetchers import Fetchers
 from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
 from broker.server.partition import Surroundings
+from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
 from broker.server.registration import Registration
 from broker.server.replica_manager import ReplicaManager
@@ -42,7 +43,7 @@ TICK_MS = 100
 """How exactly produce timeouts and ISR checks are kept."""
 
 FLUSH_CHECK_MS = 1_000
-"""How exactly ``flush.ms`` is kept."""
+"""How exactly ``flush.ms`` is kept, unless ``log.flush.scheduler.interval.ms`` says."""
 
 
 class App:
@@ -137,6 +138,7 @@ class App:
             purgatory=self._purgatory,
             topics=Topics(self._config, self._zk, self._metadata),
             controller=controller,
+            producer_ids=ProducerIds(self._config.id, self._zk),
             served=SERVED,
         )
         connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
@@ -147,6 +149,7 @@ class App:
         self, group: asyncio.TaskGroup, replicas: ReplicaManager, logs: LogManager
     ) -> None:
         config = self._config
+        flush_check_ms = config.log_flush_scheduler_interval_ms or FLUSH_CHECK_MS
         checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
         for interval_ms, action in (
             (TICK_MS, replicas.tick),
@@ -154,7 +157,13 @@ class App:
             (config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint_recovery_points),
             (config.log_flush_start_offset_checkpoint_interval_ms, logs.checkpoint_log_starts),
             (config.log_retention_check_interval_ms, replicas.delete_old_segments),
-            (FLUSH_CHECK_MS, lambda: logs.flush_if_due(self._clock.wall_ms())),
+            (flush_check_ms, lambda: logs.flush_if_due(self._clock.wall_ms())),
+            (
+                config.producer_id_expiration_check_interval_ms,
+                lambda: logs.expire_producers(
+                    self._clock.wall_ms(), config.producer_id_expiration_ms
+                ),
+            ),
         ):
             self._spawn(group, every(interval_ms, action))
 

@@ -7,7 +7,7 @@ on the event loop; nothing awaits between an event and its effects.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -15,11 +15,14 @@ from kio.schema.errors import ErrorCode
 
 from broker.config import TopicConfig
 from broker.log.partition_log import PartitionLog
+from broker.log.producer_state import Appended
+from broker.log.refused import RefusedBatch
 from broker.replication.events import (
     AdvanceLogStart,
     Append,
     Effect,
     Event,
+    FollowerFetch,
     HighWatermark,
     LeaderAndIsr,
     LogStartMoved,
@@ -33,8 +36,8 @@ from broker.replication.events import (
 from broker.replication.replica import Replica
 from broker.server.clock import Clock
 from broker.server.purgatory import Purgatory
-from broker.types import ControllerEpoch, Millis, Offset, TopicPartition
-from broker.wire.batch import RecordBatch
+from broker.types import BrokerId, ControllerEpoch, Millis, Offset, TopicPartition
+from broker.wire.batch import RecordBatch, TimestampType
 
 
 class ReplicaFailed(Exception):
@@ -46,6 +49,20 @@ class Produced(NamedTuple):
 
     error: ErrorCode
     base_offset: Offset
+    log_append_time: int = -1
+    """With ``message.timestamp.type=LogAppendTime``, in ms since 1970."""
+    message: str | None = None
+    """What more there is to say of the error."""
+
+
+def refused(error: ErrorCode, message: str | None = None) -> Produced:
+    """Nothing was appended."""
+    return Produced(error, Offset(-1), message=message)
+
+
+class _Waiting(NamedTuple):
+    future: asyncio.Future[Produced]
+    log_append_time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,8 @@ class Partition:
         self._surroundings = surroundings
         self._failed = False
         self._tokens = itertools.count()
-        self._producers: dict[int, asyncio.Future[Produced]] = {}
+        self._producers: dict[int, _Waiting] = {}
+        self._log_starts: dict[BrokerId, Offset] = {}
 
     def step(self, event: Event) -> None:
         """Feeds one event and carries out what follows from it.
@@ -104,27 +122,50 @@ class Partition:
             self._failed = True
             self._surroundings.halt(error)
             raise ReplicaFailed(str(self.tp)) from error
+        if type(event) is FollowerFetch:
+            self._look_at_log_start(event)
         if type(event) is LeaderAndIsr:
             self.controller_epoch = event.controller_epoch
 
-    def produce(
-        self, batches: Sequence[RecordBatch], acks: int, timeout_ms: int
-    ) -> asyncio.Future[Produced]:
-        """Appends validated batches; the future is done at once unless acks=-1 has to wait."""
+    def _look_at_log_start(self, event: FollowerFetch) -> None:
+        """Whoever waits for the low watermark hears of it when a follower's log start moves."""
+        if self._log_starts.get(event.replica) != event.log_start_offset:
+            self._log_starts[event.replica] = event.log_start_offset
+            self._surroundings.purgatory.wake(self.tp)
+
+    def produce(self, batch: RecordBatch, acks: int, timeout_ms: int) -> asyncio.Future[Produced]:
+        """Appends a validated batch, unless the log has it from an idempotent producer already.
+
+        The future is done at once unless acks=-1 has to wait.
+        """
         token = next(self._tokens)
         future: asyncio.Future[Produced] = asyncio.get_running_loop().create_future()
-        self._producers[token] = future
+        try:
+            appended = self._appended_before(batch, acks)
+        except RefusedBatch as error:
+            future.set_result(refused(error.error, str(error)))
+            return future
+        timed = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+        moment = appended.timestamp if appended else batch.max_timestamp
+        self._producers[token] = _Waiting(future, moment if timed else -1)
         now = self._surroundings.clock.now()
         self.step(
             Produce(
                 request=token,
-                batches=tuple(batches),
+                batches=(batch,),
                 acks=acks,
                 deadline=Millis(now + timeout_ms),
                 now=now,
+                appended=(appended.base_offset, appended.next_offset) if appended else None,
             )
         )
         return future
+
+    def _appended_before(self, batch: RecordBatch, acks: int) -> Appended | None:
+        """Who does not lead knows of no sequence; that it refuses comes first, as in Kafka."""
+        if self.replica.refusal(acks) is not ErrorCode.none:
+            return None
+        return self.log.producers.state.check(batch)
 
     def delete_old_segments(self) -> None:
         """Applies ``retention.ms`` and ``retention.bytes``."""
@@ -137,9 +178,9 @@ class Partition:
 
     def refuse_all(self, error: ErrorCode) -> None:
         """Answers everyone who still waits: the partition goes away."""
-        for future in self._producers.values():
-            if not future.done():
-                future.set_result(Produced(error, Offset(-1)))
+        for waiting in self._producers.values():
+            if not waiting.future.done():
+                waiting.future.set_result(refused(error))
         self._producers.clear()
 
     def _carry_out(self, effect: Effect) -> None:
@@ -170,6 +211,7 @@ class Partition:
             raise RuntimeError(f"{self.tp} was to end at {offset}, inside a batch: a hole follows")
 
     def _respond(self, effect: Respond) -> None:
-        future = self._producers.pop(effect.request)
-        if not future.done():  # done already: the client went away
-            future.set_result(Produced(effect.error, effect.base_offset))
+        waiting = self._producers.pop(effect.request)
+        if not waiting.future.done():  # done already: the client went away
+            moment = waiting.log_append_time if effect.error is ErrorCode.none else -1
+            waiting.future.set_result(Produced(effect.error, effect.base_offset, moment))

@@ -8,6 +8,7 @@ from broker.server.clock import Clock
 from broker.server.control_fence import ControlFence
 from broker.server.controller import ControllerRuntime
 from broker.server.metadata_cache import MetadataCache
+from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
 from broker.server.replica_manager import ReplicaManager
 from broker.server.topics import Topics
@@ -29,4 +30,5 @@ class Context:
     purgatory: Purgatory
     topics: Topics
     controller: ControllerRuntime
+    producer_ids: ProducerIds
     served: Mapping[int, range]

@@ -1,19 +1,20 @@
-"""ListOffsets (api 2), versions 1 to 6.
+"""ListOffsets (api 2), versions 1 to 7.
 
 Behaviour: -1 is the high watermark for consumers and the log end for followers, -2 the log's
-start; any other timestamp is the first offset whose record is not older, below the high watermark
-for consumers. A new leader's high watermark may be behind what was committed under the last one;
-until it has reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE rather than
-an end from before (KIP-207).
-Not modelled: transactions (both isolation levels see the same), the largest timestamp (v7).
+start, -3 the first of the youngest records (KIP-734); any other timestamp is the first offset
+whose record is not older. The last two are below the high watermark for consumers, or unknown. A
+new leader's high watermark may be behind what was committed under the last one; until it has
+reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE rather than an end from
+before (KIP-207).
+Not modelled: transactions (both isolation levels see the same).
 
-v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible.
+v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3.
 """
 
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v6.request import ListOffsetsPartition, ListOffsetsRequest
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest
 
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
@@ -24,6 +25,7 @@ from broker.wire.batch import CorruptBatch
 OFFSET_NOT_AVAILABLE_SINCE = 5
 LATEST = -1
 EARLIEST = -2
+MAX_TIMESTAMP = -3
 NO_OFFSET = Offset(-1)
 NOT_FOUND = (-1, NO_OFFSET)
 
@@ -86,6 +88,8 @@ def _find(partition: Partition, timestamp: int, bound: Offset) -> tuple[int, Off
         return -1, bound
     if timestamp == EARLIEST:
         return -1, partition.log.log_start_offset
+    if timestamp == MAX_TIMESTAMP:
+        timestamp = partition.log.max_timestamp
     found = partition.log.offset_for_timestamp(timestamp)
     return (found[1], found[0]) if found is not None and found[0] < bound else NOT_FOUND
 

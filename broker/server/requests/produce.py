@@ -1,31 +1,34 @@
 """Produce (api 0), versions 3 to 9.
 
 Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
-(:mod:`broker.server.requests.client_batch`), its records are not looked at. acks=0 gets no
-response, and an error with acks=0 closes the connection, so that the client notices. acks=-1 waits
-in the replica until the ISR has the batch or ``timeout`` is over.
-Not modelled: transactions, the check of sequence numbers, LogAppendTime, quotas.
+(:mod:`broker.server.requests.client_batch`), whether it suits the topic
+(:mod:`broker.log.validation`), and follows its producer's last (:mod:`broker.log.producer_state`).
+It stays compressed as it is. acks=0 gets no response, and an error with acks=0 closes the
+connection, so that the client notices. acks=-1 waits in the replica until the ISR has the batch or
+``timeout`` is over.
+Not modelled: transactions, quotas.
 
 v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
 """
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 
+from broker.log.refused import RefusedBatch
+from broker.log.validation import admitted
 from broker.server.connections import CloseConnection
-from broker.server.partition import Partition, Produced
+from broker.server.partition import Partition, Produced, refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.client_batch import validated
 from broker.server.requests.context import Context
-from broker.types import Offset, TopicPartition
+from broker.types import TopicPartition
 
 MILLISECOND = timedelta(milliseconds=1)
-NO_OFFSET = Offset(-1)
 
 Outcome = Produced | asyncio.Future[Produced]
 
@@ -47,19 +50,18 @@ def _produce(
 ) -> Outcome:
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
-        return _failed(partition)
+        return refused(partition)
     if request.acks not in (-1, 0, 1):
-        return _failed(ErrorCode.invalid_required_acks)
+        return refused(ErrorCode.invalid_required_acks)
     batches = validated(data.records, request.__version__, partition.config.max_message_bytes)
     if isinstance(batches, ErrorCode):
-        return _failed(batches)
-    timeout_ms = request.timeout // MILLISECOND
-    future = partition.produce(batches, request.acks, timeout_ms)
+        return refused(batches)
+    try:
+        batch = admitted(batches[0], partition.log.config, context.clock.wall_ms())
+    except RefusedBatch as error:
+        return refused(error.error, str(error))
+    future = partition.produce(batch, request.acks, request.timeout // MILLISECOND)
     return future.result() if future.done() else future
-
-
-def _failed(error: ErrorCode) -> Produced:
-    return Produced(error, NO_OFFSET)
 
 
 async def _respond_later(
@@ -107,7 +109,12 @@ def _partition_response(
         index=index,
         error_code=outcome.error,
         base_offset=outcome.base_offset,
-        log_append_time=None,
+        log_append_time=_moment(outcome.log_append_time),
         log_start_offset=partition.log.log_start_offset if isinstance(partition, Partition) else -1,
         record_errors=(),
+        error_message=outcome.message,
     )
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    return None if milliseconds < 0 else datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -8,8 +8,10 @@ from broker.server.requests import (
     api_versions,
     controlled_shutdown,
     create_topics,
+    delete_records,
     fetch,
     find_coordinator,
+    init_producer_id,
     leader_and_isr,
     list_offsets,
     metadata,
@@ -42,7 +44,7 @@ def _api(first: int, last: int, handle: Handler) -> Api:
 APIS: Final = {
     0: _api(3, 9, produce.handle),
     1: _api(4, 11, fetch.handle),
-    2: _api(1, 6, list_offsets.handle),
+    2: _api(1, 7, list_offsets.handle),
     3: _api(1, 8, metadata.handle),
     4: _api(5, 5, leader_and_isr.handle),
     5: _api(3, 3, stop_replica.handle),
@@ -51,6 +53,8 @@ APIS: Final = {
     10: _api(0, 2, find_coordinator.handle),
     18: _api(0, 3, api_versions.handle),
     19: _api(2, 4, create_topics.handle),
+    21: _api(0, 2, delete_records.handle),
+    22: _api(0, 4, init_producer_id.handle),
     23: _api(2, 4, offset_for_leader_epoch.handle),
 }
 SERVED: Final = {key: api.versions for key, api in APIS.items()}
