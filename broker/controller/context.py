@@ -1,7 +1,8 @@
 """What the controller knows: the cluster as last read, and what it is about to change.
 
 One context lives for one controller epoch. Everything in it comes from ZooKeeper or from events;
-only ``stopping``, ``preferred``, ``forced`` and ``suspects`` are not stored anywhere.
+only ``stopping``, ``preferred``, ``unclean_once``, ``forced``, ``suspects`` and ``taken_back`` are
+not stored anywhere.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,6 +36,10 @@ class Context:
         """Writes whose outcome is not known yet; at most one per partition."""
         self.preferred: set[TopicPartition] = set()
         """Partitions whose preferred replica is to lead if it can."""
+        self.unclean_once: set[TopicPartition] = set()
+        """Partitions that may be led by any online replica if nobody in the ISR can, this time."""
+        self.taken_back: set[TopicPartition] = set()
+        """Partitions whose reassignment was cancelled: their former replicas are the target."""
         self.forced: set[TopicPartition] = set()
         """Partitions that need a new leader epoch even if leader and ISR stay."""
         self.suspects: dict[TopicPartition, set[BrokerId]] = {}
@@ -74,13 +79,15 @@ class Context:
         ]
 
     def reassigned(self, tp: TopicPartition) -> bool:
-        """Whether a reassignment has come to its last phase: all target replicas are in sync."""
+        """Whether a reassignment has come to its last phase: all target replicas are in sync, or,
+        when it was cancelled, any of them."""
         assignment, state = self.assignment(tp), self.states.get(tp)
         if assignment is None or state is None:
             return False
         if not assignment.adding and not assignment.removing:
             return False
-        return set(assignment.target) <= set(state.isr) & self.online
+        target, in_sync = set(assignment.target), set(state.isr) & self.online
+        return not target.isdisjoint(in_sync) if tp in self.taken_back else target <= in_sync
 
     def adopt(self, tp: TopicPartition, state: PartitionState) -> None:
         """Take a state that was read, unless a newer one is known."""

@@ -5,8 +5,7 @@ epochs it knows nothing and does nothing. The order of things at an election is 
 first learn who is live, then their roles, and only then are leaders elected where some are
 missing.
 
-Not handled: replicas on failed log directories, changes of a live broker's endpoints, and turning
-on unclean elections for a topic that exists (it takes effect with the next controller).
+Not handled: replicas on failed log directories, changes of a live broker's endpoints.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +16,11 @@ from kio.schema.errors import ErrorCode
 from broker.controller import events
 from broker.controller.context import Context
 from broker.controller.deletion import Deletions
+from broker.controller.elections import Elections
 from broker.controller.events import Effect, Event
 from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.controller.reassignment import Reassignments
-from broker.controller.rebalance import imbalanced
 from broker.types import BrokerId, TopicPartition
 
 
@@ -56,16 +55,20 @@ class _Epoch:
         self._partitions = Partitions(self.context, outbox)
         self._deletions = Deletions(self.context, outbox, self._partitions)
         self._reassignments = Reassignments(self.context, outbox, self._partitions, self._deletions)
+        self._elections = Elections(self.context, outbox, self._partitions)
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             events.BrokersChanged: self._brokers_changed,
             events.TopicsChanged: self._topics_changed,
             events.IsrChanged: self._isr_changed,
             events.StatesWritten: self._states_written,
-            events.PreferredElectionAsked: self._preferred_election_asked,
-            events.RebalanceLeaders: self._rebalance_leaders,
+            events.PreferredElectionAsked: lambda e: self._elections.obey_znode(e.partitions),
+            events.ElectionAsked: self._elections.ask,
+            events.UncleanElectionsChanged: lambda e: self._elections.unclean_changed(e.enabled),
+            events.RebalanceLeaders: lambda e: self._elections.give_back(e.imbalance_percentage),
             events.ControlledShutdownAsked: self._controlled_shutdown_asked,
             events.DeletionAsked: lambda e: self._deletions.ask(e.topics),
             events.ReassignmentAsked: lambda e: self._reassignments.ask(e.targets),
+            events.ReassignmentsAltered: self._reassignments.alter,
             events.StopReplicaAnswered: lambda e: self._deletions.answered(e.broker, e.errors),
         }
         self._elected(event)
@@ -203,16 +206,3 @@ class _Epoch:
     def _states_written(self, event: events.StatesWritten) -> None:
         self._partitions.written(event, self._reassignments.written)
         self._reassignments.conclude()
-
-    def _preferred_election_asked(self, event: events.PreferredElectionAsked) -> None:
-        known = [tp for tp in event.partitions if self.context.assignment(tp) is not None]
-        self._elect_preferred(known)
-        done = events.DropPreferredElection()
-        self._partitions.when_settled(known, lambda: self._put_last(done))
-
-    def _rebalance_leaders(self, event: events.RebalanceLeaders) -> None:
-        self._elect_preferred(imbalanced(self.context, event.imbalance_percentage))
-
-    def _elect_preferred(self, tps: list[TopicPartition]) -> None:
-        self.context.preferred.update(tps)
-        self._partitions.reconsider(tps)

@@ -10,6 +10,7 @@ once another controller was elected; then the next event is :class:`Resigned`.
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -85,6 +86,25 @@ class PreferredElectionAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionAsked:
+    """A client wants leaders elected: preferred ones, or, where nobody leads, unclean ones.
+
+    ``partitions`` None: all. Answered by :class:`Answer` with the same ``token``.
+    """
+
+    partitions: tuple[TopicPartition, ...] | None
+    unclean: bool
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElectionsChanged:
+    """``unclean.leader.election.enable`` of these topics, by their own setting or by default."""
+
+    enabled: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceLeaders:
     """Time for ``auto.leader.rebalance.enable``'s check: brokers of whose preferred partitions
     more than ``imbalance_percentage`` are led by others get them back."""
@@ -116,6 +136,17 @@ class ReassignmentAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentsAltered:
+    """A client wants these replicas (KIP-455); None: take a reassignment under way back.
+
+    Answered by :class:`Answer` with the same ``token`` when it has begun.
+    """
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplicaAnswered:
     """A broker's answer to a StopReplica request, by partition."""
 
@@ -131,10 +162,13 @@ Event = (
     | IsrChanged
     | StatesWritten
     | PreferredElectionAsked
+    | ElectionAsked
+    | UncleanElectionsChanged
     | RebalanceLeaders
     | ControlledShutdownAsked
     | DeletionAsked
     | ReassignmentAsked
+    | ReassignmentsAltered
     | StopReplicaAnswered
 )
 
@@ -240,6 +274,21 @@ class AnswerShutdown:
     remaining: tuple[TopicPartition, ...] = ()
 
 
+class Outcome(NamedTuple):
+    """What a client is told of one partition; ``text`` says more of an error."""
+
+    error: ErrorCode
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Answer a client, by partition."""
+
+    token: int
+    outcomes: Mapping[TopicPartition, Outcome]
+
+
 Effect = (
     WriteStates
     | Send
@@ -250,4 +299,5 @@ Effect = (
     | DeleteTopic
     | DropDeletion
     | AnswerShutdown
+    | Answer
 )

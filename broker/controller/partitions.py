@@ -47,6 +47,8 @@ class Partitions:
             context.states.pop(tp, None)
             context.writing.pop(tp, None)
             context.preferred.discard(tp)
+            context.unclean_once.discard(tp)
+            context.taken_back.discard(tp)
             context.forced.discard(tp)
             context.suspects.pop(tp, None)
             context.partition_phases.forget(tp)
@@ -96,12 +98,13 @@ class Partitions:
             assignment.target if reassigned else assignment.replicas,
             online=context.online - context.suspects.get(tp, set()),
             stopping=context.stopping,
-            unclean=tp.topic in context.unclean,
+            unclean=tp.topic in context.unclean or tp in context.unclean_once,
             preferred=tp in context.preferred,
         )
         unchanged = choice == Choice(state.leader, state.isr)
         if unchanged and not reassigned and tp not in context.forced:
             context.preferred.discard(tp)
+            context.unclean_once.discard(tp)
             context.suspects.pop(tp, None)
             return None
         return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
@@ -141,7 +144,6 @@ class Partitions:
             return
         before = context.states.get(tp)
         context.adopt(tp, write.written_at(version))
-        context.preferred.discard(tp)
         context.forced.discard(tp)
         done(tp)
         if self._still_suspected(write):

@@ -6,7 +6,9 @@
    of them; they are told, the others are told to stop and delete.
 3. The assignment becomes the target.
 
-A new reassignment of a partition under way replaces the former one. A replica removed from a
+A new reassignment of a partition under way replaces the former one. Taking one back is a
+reassignment to the former replicas that ends as soon as any of them is in sync: whatever was
+acknowledged meanwhile is there, and the others catch up as always. A replica removed from a
 broker that is down is deleted when the broker comes back, unless the controller has changed by
 then: nothing in ZooKeeper remembers it.
 """
@@ -14,10 +16,18 @@ then: nothing in ZooKeeper remembers it.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kio.schema.errors import ErrorCode
+
 from broker.controller.cluster import ReplicaAssignment
 from broker.controller.context import Context
 from broker.controller.deletion import Deletions
-from broker.controller.events import DropReassignments, WriteAssignment
+from broker.controller.events import (
+    Answer,
+    DropReassignments,
+    Outcome,
+    ReassignmentsAltered,
+    WriteAssignment,
+)
 from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.controller.replica_state import ReplicaPhase
@@ -37,24 +47,57 @@ class Reassignments:
         self._finished: list[TopicPartition] = []
 
     def ask(self, targets: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:
-        """Begin with each partition's reassignment, or refuse it."""
+        """Begin with each partition's reassignment that the znode names, or refuse it."""
         for tp, target in sorted(targets.items()):
-            refused = self._refusal(tp, target)
+            begun = self._begin_if_allowed(tp, target)
             assignment = self._context.assignment(tp)
-            if refused or assignment is None:
-                self._outbox.put(DropReassignments(partitions=(tp,), refused=refused))
-            elif assignment.target != target:
-                self._begin(tp, assignment, target)
-            elif not assignment.adding and not assignment.removing:
+            if begun.error is not ErrorCode.none:
+                self._outbox.put(DropReassignments(partitions=(tp,), refused=begun.text))
+            elif assignment and not assignment.adding and not assignment.removing:
                 self._outbox.put(DropReassignments(partitions=(tp,)))
 
-    def _refusal(self, tp: TopicPartition, target: Sequence[BrokerId]) -> str | None:
-        if self._context.assignment(tp) is None or tp.topic in self._context.deleting:
-            return f"{tp} does not exist"
+    def alter(self, event: ReassignmentsAltered) -> None:
+        """Begin with reassignments, or take them back, and answer. What the znode says of these
+        partitions counts no more: it would be obeyed again by the next controller."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        for tp, target in sorted(event.targets.items()):
+            if target is None:
+                outcomes[tp] = self._take_back(tp)
+            else:
+                outcomes[tp] = self._begin_if_allowed(tp, target)
+        begun = tuple(tp for tp, outcome in outcomes.items() if outcome.error is ErrorCode.none)
+        if begun:
+            self._outbox.put(DropReassignments(partitions=begun))
+        self._outbox.put(Answer(token=event.token, outcomes=outcomes))
+
+    def _begin_if_allowed(self, tp: TopicPartition, target: tuple[BrokerId, ...]) -> Outcome:
+        assignment = self._context.assignment(tp)
+        if assignment is None or tp.topic in self._context.deleting:
+            return _unknown(tp)
+        unusable = self._unusable(tp, target)
+        if unusable is not None:
+            return Outcome(ErrorCode.invalid_replica_assignment, unusable)
+        if assignment.target != target:
+            self._context.taken_back.discard(tp)
+            self._begin(tp, assignment, target)
+        return Outcome(ErrorCode.none)
+
+    def _unusable(self, tp: TopicPartition, target: Sequence[BrokerId]) -> str | None:
         if not target or len(set(target)) != len(target):
             return f"replicas {list(target)} of {tp} are none, or one broker twice"
         unknown = [broker for broker in target if broker not in self._context.live]
         return f"replicas {unknown} of {tp} are on brokers that are not live" if unknown else None
+
+    def _take_back(self, tp: TopicPartition) -> Outcome:
+        assignment = self._context.assignment(tp)
+        if assignment is None or tp.topic in self._context.deleting:
+            return _unknown(tp)
+        if not assignment.adding and not assignment.removing:
+            return Outcome(ErrorCode.no_reassignment_in_progress, f"{tp} is not being reassigned")
+        former = tuple(broker for broker in assignment.replicas if broker not in assignment.adding)
+        self._context.taken_back.add(tp)
+        self._begin(tp, assignment, former)
+        return Outcome(ErrorCode.none)
 
     def _begin(
         self, tp: TopicPartition, now: ReplicaAssignment, target: tuple[BrokerId, ...]
@@ -72,8 +115,6 @@ class Reassignments:
             ),
         )
         self._outbox.put(WriteAssignment(topic=tp.topic, assignment=self._context.topics[tp.topic]))
-        if set(target) == set(now.replicas):
-            self._outbox.put(DropReassignments(partitions=(tp,)))
         for broker in target:
             if self._context.replica_phases[tp, broker] is ReplicaPhase.NON_EXISTENT:
                 self._context.replica_phases.move(tp, broker, ReplicaPhase.NEW)
@@ -95,6 +136,7 @@ class Reassignments:
         if not set(context.states[tp].isr) <= set(assignment.target):
             return
         self._assign(tp, ReplicaAssignment(replicas=assignment.target))
+        context.taken_back.discard(tp)
         for broker in assignment.removing:
             if context.replica_phases[tp, broker] in (ReplicaPhase.NEW, ReplicaPhase.ONLINE):
                 context.replica_phases.move(tp, broker, ReplicaPhase.OFFLINE)
@@ -112,3 +154,7 @@ class Reassignments:
         self._outbox.put(DropReassignments(partitions=tuple(self._finished)))
         self._finished = []
         self._deletions.advance()
+
+
+def _unknown(tp: TopicPartition) -> Outcome:
+    return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} does not exist")

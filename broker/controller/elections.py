@@ -1,0 +1,113 @@
+"""Elections that somebody asks for: administrators, the leader rebalance, a changed setting.
+
+The rules by which leaders are chosen are :mod:`broker.controller.election`'s; here is decided for
+which partitions they are applied anew, and what those who asked are told (KIP-183, KIP-460).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.context import Context
+from broker.controller.events import (
+    Answer,
+    DropPreferredElection,
+    ElectionAsked,
+    Outcome,
+)
+from broker.controller.outbox import Outbox
+from broker.controller.partitions import Partitions
+from broker.controller.rebalance import imbalanced
+from broker.types import BrokerId, TopicPartition
+
+
+class Elections:
+    """Has leaders elected on request."""
+
+    def __init__(self, context: Context, outbox: Outbox, partitions: Partitions) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._partitions = partitions
+
+    def give_back(self, imbalance_percentage: int) -> None:
+        """Move leaderships to preferred replicas where too many are elsewhere."""
+        self._prefer(imbalanced(self._context, imbalance_percentage))
+
+    def obey_znode(self, tps: Iterable[TopicPartition]) -> None:
+        """Elect preferred leaders; the order is dropped when all is written."""
+        known = [tp for tp in tps if self._context.assignment(tp) is not None]
+        self._prefer(known)
+        self._partitions.when_settled(known, self._drop_order)
+
+    def _drop_order(self) -> None:
+        self._outbox.flush(self._context)
+        self._outbox.put(DropPreferredElection())
+
+    def _prefer(self, tps: list[TopicPartition]) -> None:
+        self._context.preferred.update(tps)
+        self._partitions.reconsider(tps)
+
+    def unclean_changed(self, enabled: Mapping[str, bool]) -> None:
+        """Topics may have unclean elections from now on, or not any more; partitions without a
+        leader get one where they may."""
+        context = self._context
+        for topic in enabled.keys() & context.topics.keys():
+            if enabled[topic]:
+                context.unclean.add(topic)
+                self._partitions.reconsider(list(context.partitions_of(topic)))
+            else:
+                context.unclean.discard(topic)
+
+    # --- ElectLeaders -----------------------------------------------------------------------
+
+    def ask(self, event: ElectionAsked) -> None:
+        """Elect, and answer when all is written. Asked for all partitions, those that need no
+        election are not mentioned."""
+        everything = event.partitions is None
+        named = list(self._context.partitions() if event.partitions is None else event.partitions)
+        refused = {tp: no for tp in named if (no := self._refusal(tp, event.unclean)) is not None}
+        wanted = [tp for tp in named if tp not in refused]
+        if everything:
+            refused = {}
+        chosen = self._context.unclean_once if event.unclean else self._context.preferred
+        chosen.update(wanted)
+        self._partitions.reconsider(wanted)
+
+        def answer() -> None:
+            outcomes = {tp: self._outcome(tp, event.unclean) for tp in wanted}
+            self._outbox.flush(self._context)
+            self._outbox.put(Answer(token=event.token, outcomes={**refused, **outcomes}))
+
+        self._partitions.when_settled(wanted, answer)
+
+    def _refusal(self, tp: TopicPartition, unclean: bool) -> Outcome | None:
+        context = self._context
+        assignment = context.assignment(tp)
+        if assignment is None:
+            return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} does not exist")
+        if tp.topic in context.deleting:
+            return Outcome(ErrorCode.invalid_topic_exception, f"{tp.topic} is being deleted")
+        leader = self._leader(tp)
+        if (leader in context.live) if unclean else (leader == assignment.replicas[0]):
+            return Outcome(ErrorCode.election_not_needed, f"{tp} is led by {leader}")
+        return None
+
+    def _outcome(self, tp: TopicPartition, unclean: bool) -> Outcome:
+        assignment = self._context.assignment(tp)
+        if assignment is None:
+            return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} was deleted")
+        leader = self._leader(tp)
+        if unclean and leader not in self._context.live:
+            return Outcome(
+                ErrorCode.eligible_leaders_not_available, f"{tp}: no replica of it is online"
+            )
+        if not unclean and leader != assignment.replicas[0]:
+            return Outcome(
+                ErrorCode.preferred_leader_not_available,
+                f"{tp}: replica {assignment.replicas[0]} is not online and in sync",
+            )
+        return Outcome(ErrorCode.none)
+
+    def _leader(self, tp: TopicPartition) -> BrokerId | None:
+        state = self._context.states.get(tp)
+        return None if state is None else state.leader
