@@ -10,22 +10,35 @@ import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Self
 
 from jproperties import Properties, PropertyError
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     model_validator,
 )
 
+from broker.config_values import (
+    Bool,
+    CountByAddress,
+    Listener,
+    MinusOneOrMore,
+    NotNegative,
+    OneListener,
+    Paths,
+    Positive,
+    TimestampType,
+    Version,
+)
+from broker.generations import PRESETS, Generation
 from broker.log.config import LogConfig
 from broker.replication.config import Truncation
 from broker.types import BrokerId
+
+__all__ = ["BrokerConfig", "ConfigError", "Listener", "TopicConfig", "load"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,76 +48,6 @@ _MAX_LONG = 2**63 - 1
 
 class ConfigError(Exception):
     """A configuration that the broker cannot start with; its text names file, key and remedy."""
-
-
-class Listener(NamedTuple):
-    """Where to listen, or what to tell clients; ``PLAINTEXT://host:port`` in the file."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"PLAINTEXT://{self.host}:{self.port}"
-
-
-def _listener(value: object) -> Listener:
-    if isinstance(value, Listener):
-        return value
-    expected = "Input should be one listener such as PLAINTEXT://host:9092"
-    try:
-        url = urlsplit(str(value))
-        port = url.port
-    except ValueError as error:
-        raise ValueError(expected) from error
-    if url.scheme.upper() != "PLAINTEXT" or port is None or "," in str(value):
-        raise ValueError(expected)
-    return Listener(url.hostname or "", port)
-
-
-def _boolean(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).strip().lower() not in {"true", "false"}:
-        raise ValueError("Input should be true or false")
-    return str(value).strip().lower() == "true"
-
-
-def _paths(value: object) -> tuple[Path, ...]:
-    if isinstance(value, tuple):
-        return value
-    paths = tuple(Path(part.strip()) for part in str(value).split(",") if part.strip())
-    if not paths:
-        raise ValueError("Input should be one or more directories, separated by commas")
-    return paths
-
-
-def _version(value: object) -> tuple[int, ...]:
-    if isinstance(value, tuple):
-        return value
-    numbers = str(value).split("-")[0].split(".")
-    if not all(number.isdigit() for number in numbers) or len(numbers) < 2:
-        raise ValueError("Input should be a version such as 3.4 or 0.10.2")
-    return tuple(map(int, numbers))
-
-
-def _count_by_address(value: object) -> object:
-    if isinstance(value, tuple):
-        return value
-    entries = [entry.rpartition(":") for entry in str(value).split(",") if entry.strip()]
-    if not all(address.strip() and count.strip().isdigit() for address, _, count in entries):
-        raise ValueError("Input should be a list such as 10.0.0.1:100,10.0.0.2:200")
-    return tuple((address.strip(), int(count)) for address, _, count in entries)
-
-
-TimestampType = Literal["CreateTime", "LogAppendTime"]
-Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
-Bool = Annotated[bool, BeforeValidator(_boolean)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
-CountByAddress = Annotated[tuple[tuple[str, int], ...], BeforeValidator(_count_by_address)]
-OneListener = Annotated[Listener, BeforeValidator(_listener)]
-NotNegative = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-MinusOneOrMore = Annotated[int, Field(ge=-1)]
 
 
 class _Properties(BaseModel):
@@ -189,6 +132,8 @@ class BrokerConfig(_Properties):
     zookeeper_session_timeout_ms: Positive = 18_000
     zookeeper_connection_timeout_ms: Positive | None = None
 
+    ackproof_generation: Generation = "0.11"
+    """Whose replication: sets what :mod:`broker.generations` lists, unless given explicitly."""
     inter_broker_protocol_version: Version = (3, 4)
     """Before 0.11 followers truncate to their high watermark, since then by leader epochs
     (KIP-101). Nothing else depends on it here."""
@@ -250,6 +195,12 @@ class BrokerConfig(_Properties):
 
     producer_id_expiration_ms: Positive = 24 * _HOUR_MS
     producer_id_expiration_check_interval_ms: Positive = 600_000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generation_fills_gaps(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        given = {name.replace("_", "."): value for name, value in values.items()}
+        return {**PRESETS.get(str(given.get("ackproof.generation")), {}), **given}
 
     @model_validator(mode="after")
     def _settings_fit_each_other(self) -> Self:
@@ -315,6 +266,18 @@ class BrokerConfig(_Properties):
             message_timestamp_before_max_ms=self.log_message_timestamp_before_max_ms,
             message_timestamp_after_max_ms=self.log_message_timestamp_after_max_ms,
         )
+
+    def overridden(self, overrides: Mapping[str, str]) -> "BrokerConfig":
+        """This configuration with other values of some properties.
+
+        Raises:
+            ConfigError: a property that does not exist here, or a value that it cannot have.
+        """
+        given = {name.replace("_", "."): getattr(self, name) for name in self.model_fields_set}
+        try:
+            return BrokerConfig.model_validate({**given, **overrides})
+        except ValidationError as error:
+            raise ConfigError("; ".join(_faults(error))) from error
 
 
 def load(path: Path) -> BrokerConfig:

@@ -1,0 +1,77 @@
+"""Values that properties may have: how each kind is read, and what is said when it is wrong."""
+
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field
+
+
+class Listener(NamedTuple):
+    """Where to listen, or what to tell clients; ``PLAINTEXT://host:port`` in the file."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"PLAINTEXT://{self.host}:{self.port}"
+
+
+def _listener(value: object) -> Listener:
+    if isinstance(value, Listener):
+        return value
+    expected = "Input should be one listener such as PLAINTEXT://host:9092"
+    try:
+        url = urlsplit(str(value))
+        port = url.port
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if url.scheme.upper() != "PLAINTEXT" or port is None or "," in str(value):
+        raise ValueError(expected)
+    return Listener(url.hostname or "", port)
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).strip().lower() not in {"true", "false"}:
+        raise ValueError("Input should be true or false")
+    return str(value).strip().lower() == "true"
+
+
+def _paths(value: object) -> tuple[Path, ...]:
+    if isinstance(value, tuple):
+        return value
+    paths = tuple(Path(part.strip()) for part in str(value).split(",") if part.strip())
+    if not paths:
+        raise ValueError("Input should be one or more directories, separated by commas")
+    return paths
+
+
+def _version(value: object) -> tuple[int, ...]:
+    if isinstance(value, tuple):
+        return value
+    numbers = str(value).split("-")[0].split(".")
+    if not all(number.isdigit() for number in numbers) or len(numbers) < 2:
+        raise ValueError("Input should be a version such as 3.4 or 0.10.2")
+    return tuple(map(int, numbers))
+
+
+def _count_by_address(value: object) -> object:
+    if isinstance(value, tuple):
+        return value
+    entries = [entry.rpartition(":") for entry in str(value).split(",") if entry.strip()]
+    if not all(address.strip() and count.strip().isdigit() for address, _, count in entries):
+        raise ValueError("Input should be a list such as 10.0.0.1:100,10.0.0.2:200")
+    return tuple((address.strip(), int(count)) for address, _, count in entries)
+
+
+TimestampType = Literal["CreateTime", "LogAppendTime"]
+Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
+Bool = Annotated[bool, BeforeValidator(_boolean)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
+CountByAddress = Annotated[tuple[tuple[str, int], ...], BeforeValidator(_count_by_address)]
+OneListener = Annotated[Listener, BeforeValidator(_listener)]
+NotNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+MinusOneOrMore = Annotated[int, Field(ge=-1)]
