@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint nightly clean
+.PHONY: help setup java demo test test-docker docker-tests docker-image \
+        docker-base lint nightly clean
 
 help:  ## what there is to make
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) java  ## virtual environment, packages, Java
 
@@ -29,6 +31,18 @@ demo: setup  ## the quick campaign on this machine; ends with the path of an HTM
 
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
 	$(BIN)/pytest
+
+test-docker: setup  ## the tests that need a Docker Engine; installs and starts one if need be
+	$(ENGINE) $(MAKE) --no-print-directory docker-image docker-tests
+
+docker-tests:
+	$(BIN)/pytest -m docker
+
+docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
+	$(BIN)/python -m infra.docker.image $(BASE)
+
+docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no registry is reached
+	@test -n "$(BASE)" || $(BIN)/python -m infra.docker.base
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,63 +1,88 @@
-"""A base image without a registry: ``python -m infra.docker.base``.
+"""The base of the image: Debian's, from the registry, or made here where none can be reached.
 
-debootstrap makes a minimal Debian (as root; a few hundred MB are fetched from Debian's mirror),
-which is imported into the engine. Nothing is done when the image is there already.
+``python -m infra.docker.base`` sees to it that there is one. debootstrap makes a minimal Debian (as
+root; some 100 MB are fetched from Debian's mirror), which is imported into the engine.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import docker
-from docker.errors import ImageNotFound
+from docker.errors import DockerException, ImageNotFound
 
 from infra.docker.engine import IMAGE, connected
 from infra.interface import InfraError
 
-RELEASE = "bookworm"
-BASE_IMAGE = f"ackproof-base:{RELEASE}"
+_RELEASE = "bookworm"
+PUBLIC_BASE = f"debian:{_RELEASE}-slim"
+OUR_BASE = f"ackproof-base:{_RELEASE}"
 _MIRROR = "http://deb.debian.org/debian"
+_NEED = str(Path(__file__).with_name("need.sh"))
 
 
-def make_base(client: docker.DockerClient) -> None:
-    """Make ``BASE_IMAGE`` unless it is there. Raises InfraError where debootstrap fails."""
+def present(client: docker.DockerClient, name: str) -> bool:
+    """Whether the engine has the image."""
     try:
-        client.images.get(BASE_IMAGE)
+        client.images.get(name)
     except ImageNotFound:
-        with tempfile.TemporaryDirectory(prefix="ackproof-base-") as directory:
-            _import(client, _debootstrap(Path(directory)))
+        return False
+    return True
 
 
-def _debootstrap(directory: Path) -> Path:
-    """A tar archive of the system, below ``directory``."""
-    archive = directory / "base.tar"
-    _run("debootstrap", "--variant=minbase", RELEASE, str(directory / "root"), _MIRROR)
-    _run("tar", "--create", f"--file={archive}", f"--directory={directory / 'root'}", ".")
-    return archive
+def pull(client: docker.DockerClient, name: str, progress: Callable[[str], None]) -> None:
+    """Fetch an image from its registry. Raises InfraError."""
+    progress(f"pulling {name}")
+    repository, _, tag = name.partition(":")
+    try:
+        for event in client.api.pull(repository, tag=tag or "latest", stream=True, decode=True):
+            if "error" in event:
+                raise InfraError(event["error"])
+            progress(" ".join(event[key] for key in ("id", "status", "progress") if key in event))
+    except (DockerException, InfraError) as error:
+        raise InfraError(f"cannot pull {name}: {error}") from error
+
+
+def make(client: docker.DockerClient) -> None:
+    """Make OUR_BASE. Raises InfraError where debootstrap is not to be had, or fails."""
+    with tempfile.TemporaryDirectory(prefix="ackproof-base-") as directory:
+        root, archive = Path(directory, "root"), Path(directory, "base.tar")
+        _run(_NEED, "debootstrap", "debootstrap")
+        _run("debootstrap", "--variant=minbase", _RELEASE, str(root), _MIRROR)
+        _run("tar", "--create", f"--file={archive}", f"--directory={root}", ".")
+        repository, _, tag = OUR_BASE.partition(":")
+        with archive.open("rb") as content:
+            client.api.import_image_from_stream(
+                content, repository=repository, tag=tag, changes=[f"LABEL {IMAGE}={OUR_BASE}"]
+            )
 
 
 def _run(*command: str) -> None:
     try:
         subprocess.run(command, check=True, env={**os.environ, "LC_ALL": "C"})
     except (OSError, subprocess.CalledProcessError) as error:
-        raise InfraError(f"cannot make {BASE_IMAGE}: {error}") from error
+        raise InfraError(f"cannot make {OUR_BASE}: {error}") from error
 
 
-def _import(client: docker.DockerClient, archive: Path) -> None:
-    repository, _, tag = BASE_IMAGE.partition(":")
-    with archive.open("rb") as content:
-        client.api.import_image_from_data(
-            content, repository=repository, tag=tag, changes=[f"LABEL {IMAGE}={BASE_IMAGE}"]
-        )
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
-    """Make it, or say why not."""
+    """See to it that there is a base image, or say why there is none."""
     try:
         with connected(timeout_s=600) as client:
-            make_base(client)
+            if present(client, OUR_BASE) or present(client, PUBLIC_BASE):
+                return
+            try:
+                pull(client, PUBLIC_BASE, _tell)
+            except InfraError as error:
+                _tell(f"{error}; making {OUR_BASE} with debootstrap")
+                make(client)
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
 

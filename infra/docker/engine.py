@@ -4,11 +4,14 @@ The engine must be this machine's own: links are cut, and processes reached, fro
 containers by way of ``/proc/<pid>`` and of their network namespaces. Everything that is made
 carries a label that names its owner, the process that made it; what has a dead owner is garbage.
 
+``python -m infra.docker.engine`` exits with 0 where it can serve, else says why not.
+
 Not handled: harnesses in different PID namespaces on one engine (each takes the other for dead).
 """
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +30,8 @@ OWNER = "ackproof.owner"
 IMAGE = "ackproof.image"
 """Label of every image made here."""
 
+_UNIX = "unix://"
+_DEFAULT_HOST = "unix:///var/run/docker.sock"
 _INSTALL = "install Docker Engine and start it (Debian: apt-get install docker.io)"
 _REMOTE = (
     "links are cut from this machine, in the containers' network namespaces: use the engine of "
@@ -36,11 +41,35 @@ _REMOTE = (
 
 def unavailable() -> str | None:
     """None when the backend works here; else what is missing and how to mend it."""
+    if sys.platform != "linux":
+        return f"the backend docker needs Linux; this is {sys.platform}"
+    if os.geteuid() != 0:
+        return "the backend docker needs root, to enter containers' network namespaces: sudo"
     try:
         with connected() as client:
-            _check(client.info())
+            return refusal(client.info())
     except InfraError as error:
         return str(error)
+
+
+def refusal(info: Mapping[str, Any]) -> str | None:
+    """Why the containers of an engine cannot be reached from here; None when they can.
+
+    ``info``: what the engine says of itself (``docker info``).
+    """
+    security = " ".join(info.get("SecurityOptions") or ())
+    kernel = os.uname().release
+    if info.get("OSType") != "linux":
+        return f"the engine runs {info.get('OSType')} containers, not Linux"
+    if info.get("KernelVersion") != kernel:
+        return (
+            f"the engine's kernel is {info.get('KernelVersion')}, this machine's {kernel} (a "
+            f"virtual machine?): {_REMOTE}"
+        )
+    if "name=rootless" in security:
+        return "the engine is rootless, its containers are out of reach: use one that runs as root"
+    if "name=userns" in security:
+        return "the engine maps users (userns-remap): use one that does not"
     return None
 
 
@@ -51,18 +80,16 @@ def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
 
     ``timeout_s``: for each answer of the engine.
     """
-    host = os.environ.get("DOCKER_HOST", "")
-    if host and not host.startswith("unix://"):
+    host = os.environ.get("DOCKER_HOST") or _DEFAULT_HOST
+    if not host.startswith(_UNIX):
         raise InfraError(f"DOCKER_HOST={host} is not this machine: {_REMOTE}")
     try:
+        # Before the library tries: what it opens, it leaves open when nobody answers.
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.connect(host.removeprefix(_UNIX))
         client = docker.from_env(timeout=timeout_s)
-    except DockerException as error:
-        raise InfraError(f"no Docker Engine answers ({error}): {_INSTALL}") from error
-    try:
-        client.ping()
     except (DockerException, OSError) as error:
-        client.close()
-        raise InfraError(f"no Docker Engine answers ({error}): {_INSTALL}") from error
+        raise InfraError(f"no Docker Engine answers at {host} ({error}): {_INSTALL}") from error
     try:
         yield client
     except DockerException as error:
@@ -84,23 +111,5 @@ def owner(labels: Mapping[str, str]) -> ProcessIdentity:
         raise InfraError(f"label {OWNER}={labels.get(OWNER)!r} is damaged") from error
 
 
-def _check(info: Mapping[str, Any]) -> None:
-    """Raises InfraError for an engine whose containers cannot be reached from here."""
-    security = " ".join(info.get("SecurityOptions") or ())
-    refusals = {
-        f"the backend docker needs Linux; this is {sys.platform}": sys.platform != "linux",
-        f"the engine runs {info.get('OSType')} containers, not Linux": info.get("OSType")
-        != "linux",
-        f"the engine's kernel is {info.get('KernelVersion')}, not this machine's "
-        f"{os.uname().release} (a virtual machine?): {_REMOTE}": info.get("KernelVersion")
-        != os.uname().release,
-        "the engine is rootless, its containers' network namespaces are out of reach: use one "
-        "that runs as root": "rootless" in security,
-        "the engine maps users (userns-remap): use one that does not": "userns" in security,
-        "the backend docker needs root, to enter containers' network namespaces: sudo": (
-            os.geteuid() != 0
-        ),
-    }
-    for refusal, applies in refusals.items():
-        if applies:
-            raise InfraError(refusal)
+if __name__ == "__main__":
+    sys.exit(unavailable())

@@ -10,13 +10,12 @@ import os
 import ssl
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import docker
-from docker.errors import DockerException, ImageNotFound
 
-from infra.docker.base import BASE_IMAGE
+from infra.docker.base import OUR_BASE, PUBLIC_BASE, present, pull
 from infra.docker.engine import IMAGE, connected
 from infra.interface import InfraError
 
@@ -24,7 +23,6 @@ BASE = "ACKPROOF_DOCKER_BASE"
 """Environment variable: the base image to use."""
 
 REPOSITORY = "ackproof-node"
-_PUBLIC_BASE = "debian:bookworm-slim"
 _DOCKERFILE = "infra/docker/Dockerfile"
 _PROJECT = Path(__file__).parents[2]
 _FILES = ("pyproject.toml", "constraints.txt", _DOCKERFILE)
@@ -33,6 +31,9 @@ _CA_BUNDLE = "ca-bundle.crt"
 _LINE_MAX = 100
 _TOLD = ("Step ", "Setting up openjdk", "Collecting ", "Installing collected packages")
 """Of all that a build says, what begins so is passed on."""
+
+Files = Sequence[tuple[str, bytes]]
+"""Names and contents."""
 
 
 def ensure_image(
@@ -48,48 +49,38 @@ def ensure_image(
     Raises InfraError with the engine's last words when it cannot be built.
     """
     base = base or os.environ.get(BASE) or _default_base(client)
-    name = f"{REPOSITORY}:{_digest(base)}"
-    if not _present(client, name):
-        if not _present(client, base):
+    sources = list(_sources())
+    name = f"{REPOSITORY}:{_digest(base, sources)}"
+    if not present(client, name):
+        if not present(client, base):
             _pull(client, base, progress)
-        _build(client, base, name, progress)
+        _build(client, base, name, sources, progress)
     return name
 
 
-def _default_base(client: docker.DockerClient) -> str:
-    return BASE_IMAGE if _present(client, BASE_IMAGE) else _PUBLIC_BASE
-
-
-def _present(client: docker.DockerClient, name: str) -> bool:
-    try:
-        client.images.get(name)
-    except ImageNotFound:
-        return False
-    return True
-
-
 def _pull(client: docker.DockerClient, base: str, progress: Callable[[str], None]) -> None:
-    progress(f"pulling {base}")
-    repository, _, tag = base.partition(":")
     try:
-        for event in client.api.pull(repository, tag=tag or "latest", stream=True, decode=True):
-            if said := " ".join(event[key] for key in ("id", "status", "progress") if key in event):
-                progress(said)
-            if "error" in event:
-                raise InfraError(event["error"])
-    except (DockerException, InfraError) as error:
+        pull(client, base, progress)
+    except InfraError as error:
         raise InfraError(
-            f"cannot pull {base} ({error}); without a registry: make docker-base, or name another "
-            f"Debian image in {BASE}"
+            f"{error}; without a registry: make docker-base, or name another Debian image in {BASE}"
         ) from error
 
 
+def _default_base(client: docker.DockerClient) -> str:
+    return OUR_BASE if present(client, OUR_BASE) else PUBLIC_BASE
+
+
 def _build(
-    client: docker.DockerClient, base: str, name: str, progress: Callable[[str], None]
+    client: docker.DockerClient,
+    base: str,
+    name: str,
+    sources: Files,
+    progress: Callable[[str], None],
 ) -> None:
     progress(f"building {name} from {base}; minutes the first time, seconds after a code change")
     events = client.api.build(
-        fileobj=io.BytesIO(_tar([*_sources(), *_ca_bundle()])),
+        fileobj=io.BytesIO(_tar([*sources, *_ca_bundle()])),
         custom_context=True,
         dockerfile=_DOCKERFILE,
         tag=name,
@@ -109,9 +100,8 @@ def _build(
     progress(f"built {name}")
 
 
-def _digest(base: str) -> str:
-    content = _tar(_sources())
-    return hashlib.sha256(base.encode() + b"\0" + content).hexdigest()[:12]
+def _digest(base: str, sources: Files) -> str:
+    return hashlib.sha256(base.encode() + b"\0" + _tar(sources)).hexdigest()[:12]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -130,7 +120,7 @@ def _ca_bundle() -> Iterator[tuple[str, bytes]]:
         yield _CA_BUNDLE, Path(bundle).read_bytes()
 
 
-def _tar(files: list[tuple[str, bytes]] | Iterator[tuple[str, bytes]]) -> bytes:
+def _tar(files: Files) -> bytes:
     """The same bytes for the same files, whenever they were written."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -146,10 +136,15 @@ def main() -> None:
     base = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
     try:
         with connected(timeout_s=1800) as client:
-            name = ensure_image(client, lambda line: print(line, flush=True), base)  # noqa: T201
+            name = ensure_image(client, _tell, base)
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
-    print(name)  # noqa: T201
+    _tell(name)
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,93 +1,16 @@
-"""Starting cases inside fresh namespaces, as the user we are and as one without privileges."""
+"""Cases inside fresh namespaces, as the user we are and as one without privileges."""
 
-import os
-import shutil
-import subprocess
-import sys
-import sysconfig
-import tempfile
-import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+from inside import Inside, inside_as
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parent.parent
-MARK = "ACKPROOF_TEST_MARK"
-NOBODY = 65534
-
-
-@dataclass(frozen=True)
-class Inside:
-    """Cases started by one test. Every process below carries ``mark`` in its environment."""
-
-    prefix: Sequence[str]
-    python: str
-    environ: dict[str, str]
-    directory: Path
-    mark: str
-    root: bool
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def scratch(self) -> Path:
-        return self.directory / "scratch"
-
-    @property
-    def state(self) -> Path:
-        return self.directory / "state"
-
-    def sibling(self) -> "Inside":
-        """A second run beside this one."""
-        return replace(self, directory=self.directory / "sibling", mark=self.mark + "-sibling")
-
-    def argv(self, file: str, function: str) -> list[str]:
-        case = [str(HERE / "enter_case.py"), self.mark, str(self.scratch)]
-        return [*self.prefix, self.python, *case, str(HERE / file), function]
-
-    def start(self, file: str, function: str, **options: object) -> subprocess.Popen[bytes]:
-        self.directory.mkdir(exist_ok=True)
-        run = subprocess.Popen(
-            self.argv(file, function), env=self.environ, cwd=self.directory, **options
-        )
-        self.started.append(run)
-        return run
-
-    def check(self, file: str, function: str) -> None:
-        """Run a case; its failure is ours, with its output."""
-        done = subprocess.run(
-            self.argv(file, function),
-            env=self.environ,
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert self.processes() == []
-
-    def processes(self) -> list[int]:
-        """Living processes of this machine that carry the mark."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == self.mark:
-                    found.append(process.pid)
-            except psutil.Error:
-                continue
-        return found
+from infra.waiting import wait_until
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
+    wait_until(condition, timeout, what)
 
 
 @pytest.fixture(name="wait_for")
@@ -97,48 +20,8 @@ def _wait_for() -> Callable[..., None]:
 
 @pytest.fixture(params=["ourselves", "unprivileged"])
 def inside(request: pytest.FixtureRequest) -> Iterator[Inside]:
-    prefix: list[str] = []
-    python = sys.executable
-    root = os.geteuid() == 0
-    if request.param == "unprivileged":
-        if not root:
-            pytest.skip("we are unprivileged already")
-        root = False
-        # By way of env: setpriv itself still has root's privileges when it looks up a program.
-        prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env"]
-        python = _python_for_all(prefix)
-    # pytest's own temporary directories are closed to other users.
-    directory = Path(tempfile.mkdtemp(prefix="ackproof-test-", dir="/tmp"))
-    directory.chmod(0o777)
-    mark = uuid.uuid4().hex
-    environ = {
-        **os.environ,
-        MARK: mark,
-        "ACKPROOF_STATE_DIRECTORY": str(directory / "state"),
-        "HOME": str(directory),
-        "PYTHONPATH": f"{PROJECT}:{sysconfig.get_path('purelib')}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    case = Inside(prefix, python, environ, directory, mark, root)
-    yield case
-    for run in case.started:
-        run.kill()
-        run.wait(20)
-    for pid in case.processes():  # only where what is tested is broken
-        psutil.Process(pid).kill()
-    shutil.rmtree(directory)
-
-
-def _python_for_all(prefix: Sequence[str]) -> str:
-    """An interpreter of our version that the unprivileged user may run."""
-    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for python in (sys.executable, f"/usr/bin/python{ours}", f"/usr/local/bin/python{ours}"):
-        tried = subprocess.run(
-            [*prefix, python, "-c", "import socket"], capture_output=True, check=False
-        )
-        if tried.returncode == 0:
-            return python
-    pytest.skip(f"no Python {ours} that an unprivileged user may run")
+    with inside_as(request.param, Path(__file__).parent) as case:
+        yield case
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The local backend, for real: as ourselves and as a user without privileges."""
+"""What the local backend has of its own; what it has in common is in tests/backends."""
 
 import socket
 import subprocess
@@ -18,15 +18,8 @@ CASES = "cases_network.py"
 @pytest.mark.parametrize(
     "case",
     [
-        "nodes_reach_each_other",
-        "cut_is_one_way_for_open_connections",
-        "cut_leaves_other_links_alone",
         "backends_follow_each_other",
-        "processes",
-        "states",
-        "closing_kills_what_processes_started",
-        "files",
-        "refusals",
+        "our_environment_stays_ours",
         "ipv6_is_off",
     ],
 )

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs a command with a Docker Engine: the one that is there, else one that is started for it and
+# stopped again. As root on Debian, what is missing is installed.
+#     infra/docker/with-engine.sh COMMAND [ARGUMENT...]
+set -eu
+
+here=$(dirname "$0")
+usable() {
+    .venv/bin/python -P -m infra.docker.engine 2>"$1"
+}
+
+if usable /dev/null; then
+    exec "$@"
+fi
+"$here/need.sh" dockerd docker.io
+"$here/need.sh" iptables iptables
+
+log=$(mktemp /tmp/ackproof-dockerd-XXXXXX)
+reason=$(mktemp /tmp/ackproof-dockerd-XXXXXX)
+dockerd >"$log" 2>&1 &
+engine=$!
+stop() {
+    kill "$engine" 2>/dev/null || true
+    wait "$engine" 2>/dev/null || true
+    rm -f "$log" "$reason"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+tries=0
+until usable "$reason"; do
+    if [ "$tries" -ge 60 ] || ! kill -0 "$engine" 2>/dev/null; then
+        cat "$reason" >&2
+        echo "dockerd was started and does not serve; its last words:" >&2
+        tail -n 5 "$log" >&2
+        exit 3
+    fi
+    sleep 0.5
+    tries=$((tries + 1))
+done
+"$@"

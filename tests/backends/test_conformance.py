@@ -1,0 +1,25 @@
+"""One suite for all backends: whatever runs on one, runs on the others."""
+
+import pytest
+from conformance import CASES
+
+from infra.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize("case", [case.__name__ for case in CASES])
+def test_case(place, case: str) -> None:
+    place.check(case)
+
+
+def test_clean_removes_what_a_killed_harness_left(place) -> None:
+    harness = place.start("is_busy_until_killed")
+    wait_until((place.scratch / "ready").exists, 60, "the harness to be busy")
+    assert len(place.processes()) >= 4
+    harness.kill()
+    harness.wait(20)
+    assert place.left()
+    assert place.clean()
+    assert place.left() == []
+    wait_until(lambda: place.processes() == [], 20, "every process to end")

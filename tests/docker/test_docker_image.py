@@ -1,0 +1,81 @@
+"""The image: what is in it, and when it is built."""
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from containers import owned_things
+
+from infra.docker.backend import DockerBackend
+from infra.docker.engine import IMAGE, connected
+from infra.docker.image import BASE, ensure_image
+from infra.interface import InfraError
+from infra.software import zookeeper_jars
+
+DOCKERFILE = Path(__file__).parents[2] / "infra" / "docker" / "Dockerfile"
+
+
+def test_the_image_keeps_every_jar_that_zookeeper_needs() -> None:
+    kept = re.findall(r"! -name '([^']+)'", DOCKERFILE.read_text())
+    assert kept
+    for jar in zookeeper_jars():
+        assert any(fnmatch(jar.name, pattern) for pattern in kept), jar.name
+
+
+@pytest.mark.docker
+def test_what_is_built_already_is_not_built_again() -> None:
+    with connected() as client:
+        told: list[str] = []
+        name = ensure_image(client, told.append)
+        del told[:]
+        assert ensure_image(client, told.append) == name
+        assert told == []
+        assert client.images.get(name).labels[IMAGE] == name
+
+
+@pytest.mark.docker
+def test_a_base_that_is_not_to_be_had_is_named() -> None:
+    told: list[str] = []
+    with connected() as client, pytest.raises(InfraError, match=f"make docker-base.*{BASE}"):
+        ensure_image(client, told.append, base="127.0.0.1:1/nothing:there")
+    assert told[0] == "pulling 127.0.0.1:1/nothing:there"
+
+
+@pytest.mark.docker
+def test_an_image_that_does_not_build_says_why() -> None:
+    """The base is no Debian: an image of the engine without a single program."""
+    with connected() as client:
+        empty = client.api.import_image_from_data(
+            bytes(1024), repository="ackproof-test", tag="empty", changes=[f"LABEL {IMAGE}=test"]
+        )
+        assert empty
+        try:
+            with pytest.raises(InfraError, match="cannot build ackproof-node:"):
+                ensure_image(client, lambda _line: None, base="ackproof-test:empty")
+        finally:
+            client.images.remove("ackproof-test:empty", force=True)
+
+
+@pytest.mark.docker
+def test_a_backend_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = owned_things()
+    monkeypatch.setenv(BASE, "127.0.0.1:1/nothing:there")
+    with pytest.raises(InfraError, match="cannot pull"):
+        DockerBackend()
+    assert owned_things() == before
+
+
+@pytest.mark.docker
+def test_nothing_but_its_shared_directory_is_shared(tmp_path: Path) -> None:
+    backend = DockerBackend(tmp_path / "results")
+    try:
+        node = backend.node("a")
+        assert str(node.share(tmp_path / "results" / "1")) == str(tmp_path / "results" / "1")
+        with pytest.raises(InfraError, match=f"does not see {tmp_path}"):
+            node.share(tmp_path)
+        assert not node.namespace.call(
+            lambda: Path("/proc/thread-self/net/if_inet6").read_text().replace("lo", "").strip()
+        ).count("eth0"), "no IPv6 by the side of a cut"
+    finally:
+        backend.close()

@@ -1,0 +1,298 @@
+"""What every backend must do: cases that take one, and a directory of this machine.
+
+Run inside of wherever the backend works by the tests of tests/backends.
+"""
+
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path, PurePosixPath
+
+import psutil
+import pytest
+from peer import PORT, peers
+
+from infra.interface import Backend, Command, InfraError, Node, Process, ProcessState
+from infra.probe import accepts
+from infra.waiting import wait_until
+
+MARK = "ACKPROOF_TEST_MARK"
+SILENCE_S = 0.5
+BIG_BYTES = 100 << 20
+
+
+def nodes_reach_each_other(backend: Backend, _scratch: Path) -> None:
+    a, b = backend.node("a"), backend.node("b")
+    assert backend.node("a") is a
+    assert a.address != b.address
+    assert not backend.reaches(a, b, PORT), "nobody listens yet"
+    with peers(a, b):
+        for source, target in ((a, b), (b, a), (a, a)):
+            assert backend.reaches(source, target, PORT)
+        assert accepts(a.address, PORT), "the harness reaches it"
+
+
+def a_cut_is_one_way_and_hits_open_connections(backend: Backend, _scratch: Path) -> None:
+    a, b = backend.node("a"), backend.node("b")
+    with peers(a, b) as (near, far):
+        near.connect(far)
+        near.send("before ")
+        wait_until(lambda: far.received() == "before ", 10, "the connection to work")
+        backend.cut(a, b)
+        backend.cut(a, b)
+        near.send("a to b")
+        far.send("b to a")
+        wait_until(lambda: near.received() == "b to a", 10, "the way that is not cut")
+        with pytest.raises(TimeoutError):
+            wait_until(lambda: far.received() != "before ", SILENCE_S, "what is cut")
+        assert accepts(b.address, PORT), "the harness is never cut"
+        backend.heal(a, b)
+        backend.heal(a, b)
+        wait_until(lambda: far.received() == "before a to b", 20, "what was sent meanwhile")
+        assert backend.reaches(a, b, PORT)
+
+
+def a_cut_is_silent_for_new_connections(backend: Backend, _scratch: Path) -> None:
+    a, b = backend.node("a"), backend.node("b")
+    with peers(a, b):
+        backend.cut(a, b)
+        for source, target in ((a, b), (b, a)):  # the answers of a are dropped
+            begun = time.monotonic()
+            assert not backend.reaches(source, target, PORT, timeout=0.4)
+            assert time.monotonic() - begun >= 0.4, "dropped, not refused"
+        backend.heal(a, b)
+        assert backend.reaches(b, a, PORT)
+
+
+def a_cut_leaves_other_links_alone(backend: Backend, _scratch: Path) -> None:
+    a, b, c = (backend.node(name) for name in "abc")
+    with peers(a, b, c):
+        backend.cut(a, b)
+        backend.cut(b, a)
+        for source, target in ((a, c), (c, a), (b, c), (c, b), (a, a)):
+            assert backend.reaches(source, target, PORT)
+        backend.heal(a, b)
+        assert not backend.reaches(a, b, PORT, timeout=0.3), "each way is healed for itself"
+        backend.heal(b, a)
+        assert backend.reaches(a, b, PORT)
+
+
+def signals_and_states(backend: Backend, _scratch: Path) -> None:
+    sleeper = backend.node("a").start(Command(name="sleep", argv=["sleep", "1000"]))
+    assert sleeper.state() is ProcessState.RUNNING
+    assert sleeper.exit_code() is None
+    sleeper.signal(signal.SIGSTOP)
+    wait_until(lambda: sleeper.state() is ProcessState.STOPPED, 10, "STOPPED")
+    assert sleeper.exit_code() is None
+    sleeper.signal(signal.SIGCONT)
+    wait_until(lambda: sleeper.state() is ProcessState.RUNNING, 10, "RUNNING")
+    with pytest.raises(TimeoutError, match="sleep"):
+        sleeper.wait(0.05)
+    sleeper.signal(signal.SIGSTOP)
+    sleeper.signal(signal.SIGKILL)
+    wait_until(lambda: sleeper.state() is ProcessState.EXITED, 10, "EXITED")
+    assert sleeper.wait(10) == sleeper.exit_code() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError, match=str(sleeper.pid)):
+        sleeper.signal(signal.SIGCONT)
+
+
+def exit_codes(backend: Backend, _scratch: Path) -> None:
+    node = backend.node("a")
+    # 137 is what shells make of SIGKILL: it must not be taken for it.
+    for status in (0, 7, 137, 143):
+        ended = _python(node, f"exit-{status}", f"raise SystemExit({status})")
+        assert ended.wait(20) == ended.exit_code() == status
+    terminated = node.start(Command(name="terminated", argv=["sleep", "1000"]))
+    terminated.signal(signal.SIGTERM)
+    assert terminated.wait(10) == -signal.SIGTERM
+    missing = node.start(Command(name="missing", argv=["/nonexistent"]))
+    assert missing.wait(10) == 127
+    assert b"/nonexistent" in node.read(node.log_directory / "missing.log")
+
+
+def processes_and_their_output(backend: Backend, scratch: Path) -> None:
+    node = backend.node("a")
+    show = (
+        "import os, sys; print(os.getpid(), os.getcwd(), os.environ['X'], flush=True);"
+        "print('to stderr', file=sys.stderr)"
+    )
+    (shown, again) = (_python(node, "show", show, env={"X": "a b"}) for _ in range(2))
+    assert shown.wait(20) == again.wait(20) == 0
+    said = node.read(node.log_directory / "show.log").decode().splitlines()
+    assert sorted(said) == sorted(
+        [f"{p.pid} {node.directory} a b" for p in (shown, again)] + ["to stderr"] * 2
+    )
+    elsewhere = Command(name="pwd", argv=["pwd"], directory=PurePosixPath("/tmp"))
+    assert node.start(elsewhere).wait(10) == 0
+    node.fetch(node.log_directory, scratch / "fetched")
+    assert (scratch / "fetched" / "show.log").read_text().splitlines() == said
+    assert (scratch / "fetched" / "pwd.log").read_text() == "/tmp\n"
+
+
+def a_killed_server_leaves_its_node_and_its_data(backend: Backend, _scratch: Path) -> None:
+    node = backend.node("a")
+    file = node.directory / "data"
+    keep = f"import time; open({str(file)!r}, 'a').write('kept '); time.sleep(1000)"
+    bystander = node.start(Command(name="bystander", argv=["sleep", "1000"]))
+    for times in (1, 2):
+        server = _python(node, "server", keep)
+        wait_until(lambda times=times: _content(node, file) == b"kept " * times, 20, "the data")
+        server.signal(signal.SIGKILL)
+        assert server.wait(10) == -signal.SIGKILL
+    assert bystander.state() is ProcessState.RUNNING
+
+
+def orphans_are_reaped(backend: Backend, _scratch: Path) -> None:
+    node = backend.node("a")
+    fork = "import os, sys; child = os.fork(); sys.stdout.write(f'{child}\\n' if child else '')"
+    assert _python(node, "forks", fork).wait(20) == 0
+    orphan = node.read(node.log_directory / "forks.log").decode().strip()
+
+    def reaped() -> bool:
+        look = Command(name="look", argv=["test", "!", "-e", f"/proc/{orphan}"])
+        return node.start(look).wait(10) == 0
+
+    wait_until(reaped, 20, "the orphan to be reaped")
+
+
+def files(backend: Backend, scratch: Path) -> None:
+    node = backend.node("a")
+    deep = node.directory / "deep" / "deeper"
+    node.write(deep / "file", b"first")
+    node.write(deep / "file", b"content")
+    node.write(deep / "empty", b"")
+    assert node.read(deep / "file") == b"content"
+    assert node.read(deep / "empty") == b""
+    node.fetch(node.directory / "deep", scratch / "copy" / "tree")
+    node.fetch(deep / "file", scratch / "copy" / "single")
+    assert (scratch / "copy" / "tree" / "deeper" / "file").read_bytes() == b"content"
+    assert (scratch / "copy" / "tree" / "deeper" / "empty").read_bytes() == b""
+    assert (scratch / "copy" / "single").read_bytes() == b"content"
+    assert _python(node, "reads", f"assert open({str(deep / 'file')!r}).read()").wait(20) == 0
+    for read in (node.read, lambda path: node.fetch(path, scratch / "x")):
+        with pytest.raises(FileNotFoundError):
+            read(PurePosixPath("/nonexistent"))
+
+
+def a_hundred_megabytes(backend: Backend, scratch: Path) -> None:
+    node = backend.node("a")
+    content = os.urandom(1 << 20) * (BIG_BYTES >> 20)
+    digest = hashlib.sha256(content).hexdigest()
+    big = node.directory / "big"
+    node.write(big, content)
+    assert hashlib.sha256(node.read(big)).hexdigest() == digest
+    node.fetch(big, scratch / "big")
+    with (scratch / "big").open("rb") as fetched:
+        assert hashlib.file_digest(fetched, "sha256").hexdigest() == digest
+
+
+def what_is_shared_comes_here(backend: Backend, scratch: Path) -> None:
+    node = backend.node("a")
+    here = scratch / "results" / "history"
+    here.mkdir(parents=True)
+    there = node.share(here)
+    write = f"open({str(there / 'table')!r}, 'w').write('rows')"
+    assert _python(node, "client", write).wait(20) == 0
+    node.sync()
+    assert (here / "table").read_text() == "rows"
+
+
+def its_software_is_there(backend: Backend, _scratch: Path) -> None:
+    node = backend.node("a")
+    for name, code in {
+        "broker": "import broker.server",
+        "clients": "import workloads.producer, workloads.final_read",
+    }.items():
+        assert _python(node, name, code).wait(60) == 0, _log(node, name)
+    java = node.start(Command(name="java", argv=[node.software.java, "-version"]))
+    assert java.wait(60) == 0, _log(node, "java")
+    for jar in node.software.zookeeper_class_path.split(":"):
+        assert node.start(Command(name="jar", argv=["test", "-f", jar])).wait(10) == 0, jar
+
+
+def closing_ends_what_processes_started(backend: Backend, _scratch: Path) -> None:
+    node = backend.node("a")
+    fork = "import os, time; print(os.fork(), flush=True); time.sleep(1000)"
+    process = _python(node, "forks", fork, env={MARK: "closing"})
+    log = node.log_directory / "forks.log"
+    wait_until(lambda: node.read(log).count(b"\n") == 2, 20, "both processes")
+    process.signal(signal.SIGSTOP)
+    assert marked("closing")
+    backend.close()
+    backend.close()
+    wait_until(lambda: not marked("closing"), 20, "the processes to be gone")
+    assert process.state() is ProcessState.EXITED
+    assert process.exit_code() == -signal.SIGKILL
+
+
+def refusals(backend: Backend, _scratch: Path) -> None:
+    for name in ("", "A", "1a", "a/b", "..", "a b"):
+        with pytest.raises(ValueError, match=f"node name {name!r}"):
+            backend.node(name)
+    node = backend.node("a")
+    backend.close()
+    with pytest.raises(InfraError, match="closed"):
+        backend.node("b")
+    with pytest.raises(InfraError, match="closed"):
+        node.start(Command(name="x", argv=["true"]))
+
+
+def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
+    """Not a case of its own: a harness in the middle of a run."""
+    a, b = backend.node("a"), backend.node("b")
+    env = {MARK: os.environ[MARK]}
+    _python(a, "runs", "import os, time; os.fork(); time.sleep(1000)", env=env)
+    stopped = b.start(Command(name="stopped", argv=["sleep", "1000"], env=env))
+    stopped.signal(signal.SIGSTOP)
+    b.start(Command(name="leaves", argv=["setsid", "sleep", "1000"], env=env))
+    backend.cut(a, b)
+    (scratch / "ready").write_text("")
+    signal.pause()
+
+
+CASES = (
+    nodes_reach_each_other,
+    a_cut_is_one_way_and_hits_open_connections,
+    a_cut_is_silent_for_new_connections,
+    a_cut_leaves_other_links_alone,
+    signals_and_states,
+    exit_codes,
+    processes_and_their_output,
+    a_killed_server_leaves_its_node_and_its_data,
+    orphans_are_reaped,
+    files,
+    a_hundred_megabytes,
+    what_is_shared_comes_here,
+    its_software_is_there,
+    closing_ends_what_processes_started,
+    refusals,
+)
+
+
+def _python(node: Node, name: str, code: str, env: dict[str, str] | None = None) -> Process:
+    argv = [node.software.python, "-c", code]
+    return node.start(Command(name=name, argv=argv, env=env or {}))
+
+
+def _content(node: Node, path: PurePosixPath) -> bytes:
+    try:
+        return node.read(path)
+    except FileNotFoundError:
+        return b""
+
+
+def _log(node: Node, name: str) -> str:
+    return node.read(node.log_directory / f"{name}.log").decode()
+
+
+def marked(mark: str) -> list[int]:
+    """Processes of this machine that carry the mark in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
