@@ -133,7 +133,7 @@ def processes_and_their_output(backend: Backend, scratch: Path) -> None:
 def a_killed_server_leaves_its_node_and_its_data(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     file = node.directory / "data"
-    keep = f"import time; open({str(file)!r}, 'a').write('kept '); time.sleep(1000)"
+    keep = f"import signal; open({str(file)!r}, 'a').write('kept '); signal.pause()"
     bystander = node.start(Command(name="bystander", argv=["sleep", "1000"]))
     for times in (1, 2):
         server = _python(node, "server", keep)
@@ -213,7 +213,7 @@ def its_software_is_there(backend: Backend, _scratch: Path) -> None:
 
 def closing_ends_what_processes_started(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
-    fork = "import os, time; print(os.fork(), flush=True); time.sleep(1000)"
+    fork = "import os, signal; print(os.fork(), flush=True); signal.pause()"
     process = _python(node, "forks", fork, env={MARK: "closing"})
     log = node.log_directory / "forks.log"
     wait_until(lambda: node.read(log).count(b"\n") == 2, 20, "both processes")
@@ -242,7 +242,7 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     """Not a case of its own: a harness in the middle of a run."""
     a, b = backend.node("a"), backend.node("b")
     env = {MARK: os.environ[MARK]}
-    _python(a, "runs", "import os, time; os.fork(); time.sleep(1000)", env=env)
+    _python(a, "runs", "import os, signal; os.fork(); signal.pause()", env=env)
     stopped = b.start(Command(name="stopped", argv=["sleep", "1000"], env=env))
     stopped.signal(signal.SIGSTOP)
     b.start(Command(name="leaves", argv=["setsid", "sleep", "1000"], env=env))
