@@ -25,6 +25,7 @@ from broker.config_values import (
     Bool,
     CountByAddress,
     Listener,
+    MetricsListener,
     MinusOneOrMore,
     NotNegative,
     OneListener,
@@ -126,6 +127,9 @@ class BrokerConfig(_Properties):
     broker_rack: str | None = None
     listeners: OneListener = Listener("", 9092)
     advertised_listeners: OneListener = Listener("", 0)
+    metrics_listener: MetricsListener = None
+    """Where Prometheus finds the metrics, e.g. ``http://127.0.0.1:9308`` (page ``/metrics``); not
+    a property of Kafka, which has JMX. None: nowhere."""
     log_dirs: Paths = (Path("/tmp/kafka-logs"),)
 
     zookeeper_connect: Annotated[str, Field(min_length=1)]

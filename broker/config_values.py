@@ -17,18 +17,37 @@ class Listener(NamedTuple):
         return f"PLAINTEXT://{self.host}:{self.port}"
 
 
+class HttpListener(NamedTuple):
+    """Where to serve HTTP; ``http://host:port`` in the file."""
+
+    host: str
+    port: int
+
+
 def _listener(value: object) -> Listener:
     if isinstance(value, Listener):
         return value
-    expected = "Input should be one listener such as PLAINTEXT://host:9092"
+    return Listener(*_address(value, "one listener such as PLAINTEXT://host:9092"))
+
+
+def _http_listener(value: object) -> HttpListener | None:
+    if value is None or isinstance(value, HttpListener):
+        return value
+    return HttpListener(*_address(value, "an address such as http://host:9308"))
+
+
+def _address(value: object, example: str) -> tuple[str, int]:
+    """Host and port of a URL with the scheme of ``example`` and nothing behind the port."""
+    expected = f"Input should be {example}"
     try:
         url = urlsplit(str(value))
         port = url.port
     except ValueError as error:
         raise ValueError(expected) from error
-    if url.scheme.upper() != "PLAINTEXT" or port is None or "," in str(value):
+    scheme_fits = f" {url.scheme.lower()}://" in example.lower()
+    if not scheme_fits or port is None or "," in str(value) or url.path.strip("/"):
         raise ValueError(expected)
-    return Listener(url.hostname or "", port)
+    return url.hostname or "", port
 
 
 def _boolean(value: object) -> bool:
@@ -71,6 +90,7 @@ Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
 Bool = Annotated[bool, BeforeValidator(_boolean)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
 CountByAddress = Annotated[tuple[tuple[str, int], ...], BeforeValidator(_count_by_address)]
+MetricsListener = Annotated[HttpListener | None, BeforeValidator(_http_listener)]
 OneListener = Annotated[Listener, BeforeValidator(_listener)]
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]

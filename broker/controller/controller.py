@@ -35,6 +35,12 @@ class Controller:
         self._outbox = Outbox(controller_id, inter_broker_listener)
         self._epoch: _Epoch | None = None
 
+    @property
+    def context(self) -> Context | None:
+        """What it knows as the controller of this epoch, for others to look at; None between
+        epochs."""
+        return None if self._epoch is None else self._epoch.context
+
     def step(self, event: Event) -> tuple[Effect, ...]:
         """Take in one event; returns what is to be done, in this order."""
         if isinstance(event, events.Elected):

@@ -10,7 +10,7 @@ with an error rather than live on with a part missing.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from functools import partial
 
 from broker.config import BrokerConfig, Listener
@@ -23,6 +23,8 @@ from broker.server.controller import ControllerRuntime
 from broker.server.fetchers import Fetchers
 from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
+from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
+from broker.server.metrics.snapshot import Snapshot, take
 from broker.server.partition import Surroundings
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
@@ -57,6 +59,7 @@ class App:
             config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
         )
+        self._zk.on_session_expired(ZOOKEEPER_EXPIRES.inc)
         self._topic_configs = TopicConfigs(config, self._zk)
         self._fence = ControlFence()
         self._metadata = MetadataCache()
@@ -92,10 +95,11 @@ class App:
         logs.close(clean=True)
 
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
             replicas = self._replicas(logs, group)
             controller = ControllerRuntime(self._config, self._zk)
             connections = await self._listen(replicas, controller, group)
+            await closing.enter_async_context(self._exposed(replicas, controller, connections))
             registration = Registration(self._config, self._zk, self._fence)
             await registration.register()
             self._spawn(group, registration.renew_forever())
@@ -144,6 +148,27 @@ class App:
         connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
+
+    @contextlib.asynccontextmanager
+    async def _exposed(
+        self, replicas: ReplicaManager, controller: ControllerRuntime, connections: Connections
+    ) -> AsyncIterator[None]:
+        """Serves metrics meanwhile, if there is a ``metrics.listener``."""
+        listener = self._config.metrics_listener
+        if listener is None:
+            yield
+            return
+        from broker.server.metrics.endpoint import MetricsEndpoint  # late: memory, if unused
+
+        def look() -> Snapshot:
+            return take(replicas, controller.context, self._purgatory, len(connections))
+
+        endpoint = MetricsEndpoint(look)
+        await endpoint.start(listener.host, listener.port)
+        try:
+            yield
+        finally:
+            await endpoint.close()
 
     def _schedule(
         self, group: asyncio.TaskGroup, replicas: ReplicaManager, logs: LogManager

@@ -20,6 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig
 from broker.controller import events
+from broker.controller.context import Context
 from broker.server.controller_channel import log_tenure
 from broker.server.controller_term import ASKED, WATCHED, Term
 from broker.server.zk import KafkaZk
@@ -63,6 +64,11 @@ class ControllerRuntime:
     def active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
         return self._term is not None
+
+    @property
+    def context(self) -> Context | None:
+        """What this broker knows as the controller, for others to look at; None if it is not."""
+        return None if self._term is None else self._term.context
 
     async def run(self) -> None:
         """Contest, work, and go on until cancelled.

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import singledispatchmethod
+from time import perf_counter
 from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -18,13 +19,15 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.controller import events
 from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
+from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.server import zk_nodes
 from broker.server.connection import BrokerConnection
 from broker.server.controller_channel import Channel, Spawn, log_tenure
+from broker.server.metrics import meters
 from broker.server.zk import KafkaZk
 from broker.server.zk_controller import ControllerZk, Tenure
-from broker.types import BrokerId, TopicPartition
+from broker.types import NO_LEADER, BrokerId, TopicPartition
 from broker.wire.interbroker import StopReplicaRequest
 
 log = logging.getLogger(__name__)
@@ -78,6 +81,11 @@ class Term:
         self._dropped: list[Channel] = []
         self._looks: Mapping[str, Look] = {}
         self._topics: dict[str, TopicAssignment] = {}
+
+    @property
+    def context(self) -> Context | None:
+        """What the controller knows, for others to look at."""
+        return self._controller.context
 
     def stop(self) -> None:
         """Say nothing more to anybody, from now on."""
@@ -250,10 +258,26 @@ class Term:
 
     @_carry_out.register
     async def _(self, effect: events.WriteStates) -> events.Event | None:
+        began = perf_counter()
         outcome = await self._orders.write_states(self.tenure, effect.writes)
+        self._count_elections(effect.writes, outcome, perf_counter() - began)
         for write in effect.writes:
             _log_write(self._config.id, write, written=write.partition in outcome.written)
         return outcome
+
+    def _count_elections(
+        self, writes: Iterable[events.StateWrite], outcome: events.StatesWritten, seconds: float
+    ) -> None:
+        """Before the controller hears of the outcome: what it knows are still the old leaders."""
+        known = {} if self.context is None else self.context.states
+        elected = [
+            (known[write.partition], write.leader)
+            for write in writes
+            if write.partition in outcome.written
+            and write.partition in known
+            and write.leader not in (NO_LEADER, known[write.partition].leader)
+        ]
+        meters.elected([leader in old.isr for old, leader in elected], seconds)
 
     @_carry_out.register
     async def _(self, effect: events.Send) -> None:

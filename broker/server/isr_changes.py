@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 
 from broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
 from broker.server.clock import Clock
+from broker.server.metrics import meters
 from broker.server.partition import Partition
 from broker.server.zk import IsrWriteOutcome, KafkaZk
 from broker.server.zk_session import SessionExpired, ZkClosed
@@ -62,6 +63,7 @@ class IsrChanges:
         self._last_change = self._clock.now()
 
     async def _write(self, partition: Partition, effect: WriteIsr) -> None:
+        size_before = len(partition.replica.isr)
         try:
             result = await self._zk.write_isr(
                 partition.tp,
@@ -75,10 +77,12 @@ class IsrChanges:
             return
         logger.info("ISR of %s to %s: %s", partition.tp, effect.isr, result.outcome.name)
         if result.zk_version is None:
+            meters.FAILED_ISR_UPDATES.inc()
             conflict = result.outcome is IsrWriteOutcome.CONFLICT
             partition.step(IsrWriteFailed(leader_epoch=effect.leader_epoch, conflict=conflict))
             return
         self.changed(partition.tp)
+        meters.isr_changed(size_before, len(effect.isr))
         partition.step(
             IsrWritten(
                 leader_epoch=effect.leader_epoch, isr=effect.isr, zk_version=result.zk_version

@@ -7,7 +7,7 @@ on the event loop; nothing awaits between an event and its effects.
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -35,6 +35,7 @@ from broker.replication.events import (
 )
 from broker.replication.replica import Replica
 from broker.server.clock import Clock
+from broker.server.metrics.meters import REPLICATION_BYTES_IN, of_topic
 from broker.server.purgatory import Purgatory
 from broker.types import BrokerId, ControllerEpoch, Millis, Offset, TopicPartition
 from broker.wire.batch import RecordBatch, TimestampType
@@ -97,6 +98,7 @@ class Partition:
         self.config = config
         self.controller_epoch = ControllerEpoch(-1)
         """Of the controller that wrote the partition state as we know it."""
+        self.meters = of_topic(tp.topic)
         self._surroundings = surroundings
         self._failed = False
         self._tokens = itertools.count()
@@ -176,6 +178,11 @@ class Partition:
         if self.log.log_start_offset != start:
             self.step(LogStartMoved(offset=self.log.log_start_offset))
 
+    @property
+    def waiting_producers(self) -> int:
+        """How many produce requests wait for the in-sync replicas."""
+        return len(self._producers)
+
     def refuse_all(self, error: ErrorCode) -> None:
         """Answers everyone who still waits: the partition goes away."""
         for waiting in self._producers.values():
@@ -189,6 +196,7 @@ class Partition:
                 now_ms = self._surroundings.clock.wall_ms()
                 batches = cast(tuple[RecordBatch, ...], effect.batches)
                 self.log.append(batches, effect.base_offset, effect.leader_epoch, now_ms)
+                self._count(batches, leads=effect.leader_epoch is not None)
                 self._surroundings.purgatory.wake(self.tp)
             case HighWatermark():
                 self._surroundings.purgatory.wake(self.tp)
@@ -204,6 +212,13 @@ class Partition:
                 self.log.truncate_fully(effect.offset)
             case AdvanceLogStart():
                 self.log.advance_log_start(effect.offset)
+
+    def _count(self, batches: Sequence[RecordBatch], *, leads: bool) -> None:
+        size = sum(batch.size for batch in batches)
+        if leads:
+            self.meters.appended(sum(batch.count for batch in batches), size)
+        else:
+            REPLICATION_BYTES_IN.inc(size)
 
     def _truncate(self, offset: Offset) -> None:
         self.log.truncate_to(offset)

@@ -38,6 +38,8 @@ class Purgatory:
 
     def __init__(self) -> None:
         self._watches: dict[TopicPartition, set[Watch]] = {}
+        self.waiting = 0
+        """How many requests wait."""
 
     @contextlib.contextmanager
     def watch(self, partitions: Iterable[TopicPartition]) -> Iterator[Watch]:
@@ -46,9 +48,11 @@ class Purgatory:
         watch = Watch()
         for key in keys:
             self._watches.setdefault(key, set()).add(watch)
+        self.waiting += 1
         try:
             yield watch
         finally:
+            self.waiting -= 1
             for key in keys:
                 self._forget(key, watch)
 

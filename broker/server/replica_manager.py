@@ -18,6 +18,7 @@ from broker.replication.events import LeaderAndIsr, Tick
 from broker.replication.replica import LogState, Replica, Role, StaleEpoch
 from broker.server.fetchers import Fetchers
 from broker.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
+from broker.server.metrics.meters import forget_topic
 from broker.server.partition import Partition, Surroundings
 from broker.server.state_change_log import StateChangeLog
 from broker.server.topic_configs import TopicConfigs
@@ -213,4 +214,6 @@ class ReplicaManager:
         if partition is not None:
             partition.refuse_all(ErrorCode.unknown_topic_or_partition)
             self._surroundings.purgatory.wake(tp)
+            if not any(other.topic == tp.topic for other in self._partitions):
+                forget_topic(tp.topic)
         self._logs.delete(tp)

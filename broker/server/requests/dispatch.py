@@ -2,9 +2,13 @@
 
 import inspect
 from collections.abc import Awaitable
+from time import perf_counter
 from typing import Any
 
+from kio.static.protocol import RequestPayload
+
 from broker.server.connections import CloseConnection, Reply
+from broker.server.metrics import meters
 from broker.server.requests import api_versions
 from broker.server.requests.context import Context
 from broker.server.requests.table import APIS, SERVED
@@ -25,24 +29,36 @@ class Dispatcher:
         self._context = context
 
     def __call__(self, frame: bytes) -> Reply:
+        began = perf_counter()
         try:
             header, request = read_request(frame, SERVED)
         except UnsupportedVersion as error:
             return _unsupported(error)
         except MalformedRequest as error:
+            meters.MALFORMED_REQUESTS.inc()
             raise CloseConnection(str(error)) from error
         response = APIS[request.__api_key__].handle(request, self._context)
         if inspect.isawaitable(response):
-            return _later(header.correlation_id, response)
-        return None if response is None else write_response(header.correlation_id, response)
+            return _later(request, header.correlation_id, response, began)
+        return _encoded(request, header.correlation_id, response, began)
 
 
-async def _later(correlation_id: int, response: Awaitable[Any]) -> bytes | None:
-    entity = await response
-    return None if entity is None else write_response(correlation_id, entity)
+async def _later(
+    request: RequestPayload, correlation_id: int, response: Awaitable[Any], began: float
+) -> bytes | None:
+    return _encoded(request, correlation_id, await response, began)
+
+
+def _encoded(
+    request: RequestPayload, correlation_id: int, response: Any, began: float
+) -> bytes | None:
+    reply = None if response is None else write_response(correlation_id, response)
+    meters.request_done(request, perf_counter() - began)
+    return reply
 
 
 def _unsupported(error: UnsupportedVersion) -> bytes:
     if error.api_key != API_VERSIONS or error.correlation_id is None:
+        meters.MALFORMED_REQUESTS.inc()
         raise CloseConnection(str(error)) from error
     return write_response(error.correlation_id, api_versions.unsupported(SERVED.items()))

@@ -22,13 +22,11 @@ from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
+from broker.server.metrics.meters import CONSUMER, TopicMeters
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
-
-CONSUMER = -1
-"""``replica_id`` of a consumer."""
 
 NO_OFFSET = Offset(-1)
 
@@ -40,6 +38,7 @@ class _Read:
     high_watermark: Offset = NO_OFFSET
     log_start_offset: Offset = NO_OFFSET
     records: bytes = b""
+    meters: TopicMeters | None = None
 
 
 def handle(request: FetchRequest, context: Context) -> Any | Awaitable[Any]:
@@ -114,9 +113,9 @@ class _Reader:
             return _Read(tp, partition)
         error = partition.replica.check_leader(_current_epoch(asked))
         if error is not ErrorCode.none:
-            return _Read(tp, error)
+            return _Read(tp, error, meters=partition.meters)
         if self._follower is not None and self._follower not in partition.replica.replicas:
-            return _Read(tp, ErrorCode.not_leader_or_follower)
+            return _Read(tp, ErrorCode.not_leader_or_follower, meters=partition.meters)
         bound = partition.replica.read_bound(self._follower)
         records = b""
         try:
@@ -124,7 +123,14 @@ class _Reader:
         except OffsetOutOfRange:
             error = ErrorCode.offset_out_of_range
         high_watermark = partition.replica.high_watermark
-        return _Read(tp, error, high_watermark, partition.log.log_start_offset, records)
+        return _Read(
+            tp,
+            error,
+            high_watermark,
+            partition.log.log_start_offset,
+            records,
+            partition.meters,
+        )
 
     def _note_progress(self, read: _Read, asked: FetchPartition) -> _Read:
         partition = self.context.replicas.hosted(read.tp)
@@ -151,6 +157,9 @@ def _respond(
     answer = Answer.to(request)
     topics: dict[str, list[Any]] = {}
     for read in reads:
+        if read.meters is not None:
+            by_follower = request.replica_id != CONSUMER
+            read.meters.fetched(read.error, len(read.records), by_follower=by_follower)
         topics.setdefault(read.tp.topic, []).append(_partition_data(answer, read))
     return answer(
         "FetchResponse",

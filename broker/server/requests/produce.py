@@ -51,6 +51,14 @@ def _produce(
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return refused(partition)
+    outcome = _append(partition, data, request, context)
+    partition.meters.produced(outcome.error if isinstance(outcome, Produced) else ErrorCode.none)
+    return outcome
+
+
+def _append(
+    partition: Partition, data: PartitionProduceData, request: ProduceRequest, context: Context
+) -> Outcome:
     if request.acks not in (-1, 0, 1):
         return refused(ErrorCode.invalid_required_acks)
     batches = validated(data.records, request.__version__, partition.config.max_message_bytes)

@@ -1,0 +1,212 @@
+"""What the broker counts as it goes: rates, times and bytes, under the names of Kafka's MBeans.
+
+A name is the MBean's domain, type and name in lower case, as the JMX exporter's rules for Kafka
+have it; what is ``...PerSec`` there is a counter here (``kafka.server:type=BrokerTopicMetrics,
+name=BytesInPerSec`` becomes ``kafka_server_brokertopicmetrics_bytesin_total``), from which
+Prometheus computes the rate. Sums over topics, which Kafka has as MBeans of their own, are
+Prometheus' business too. What can be read off the broker's state is not counted but looked at:
+:mod:`broker.server.metrics.snapshot`.
+
+There is one registry per process, since there is one broker per process. Whoever counts on the
+hot path holds on to a labelled child: to look one up takes longer than to count.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import RequestPayload
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+
+REGISTRY: Final = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+GCCollector(registry=REGISTRY)
+
+MILLISECONDS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000)
+"""Bounds of the histograms' buckets."""
+
+CONSUMER = -1
+"""``replica_id`` of a fetch that comes from no follower."""
+
+FETCH = 1
+
+_EXPECTED_OF_PRODUCE: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.corrupt_message,
+        ErrorCode.kafka_storage_error,
+    }
+)
+_EXPECTED_OF_FETCH: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.offset_out_of_range,
+        ErrorCode.kafka_storage_error,
+    }
+)
+"""What a client hears in the normal course of things: no failure of the broker
+(``ReplicaManager.appendToLocalLog`` and ``readFromLog``)."""
+
+
+def _counter(name: str, what: str, *labels: str) -> Counter:
+    return Counter(name, what, labels, registry=REGISTRY)
+
+
+def _milliseconds(name: str, what: str, *labels: str) -> Histogram:
+    return Histogram(name, what, labels, registry=REGISTRY, buckets=MILLISECONDS)
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+_REQUESTS = _counter(
+    "kafka_network_requestmetrics_requests", "Requests answered.", "request", "version"
+)
+_TIMES = _milliseconds(
+    "kafka_network_requestmetrics_totaltimems",
+    "Milliseconds from a request's decoding to its encoded response; waiting included.",
+    "request",
+)
+MALFORMED_REQUESTS = _counter(
+    "kafka_network_requestmetrics_malformedrequests",
+    "Requests that could not be decoded or are not served, and closed their connection.",
+)
+
+
+def request_done(request: RequestPayload, seconds: float) -> None:
+    """Counts a request that has been answered. Fetch counts by who fetches, as in Kafka: what a
+    consumer waits for is not what a follower waits for."""
+    kind = 0
+    if request.__api_key__ == FETCH:
+        kind = 1 if getattr(request, "replica_id", CONSUMER) == CONSUMER else 2
+    count, observe = _of_request(type(request), kind)
+    count()
+    observe(seconds * 1000)
+
+
+@cache
+def _of_request(request: Any, kind: int) -> tuple[Callable[[], None], Callable[[float], None]]:
+    name = request.__name__.removesuffix("Request") + ("", "Consumer", "Follower")[kind]
+    requests = _REQUESTS.labels(name, str(request.__version__))
+    return requests.inc, _TIMES.labels(name).observe
+
+
+# --- topics -----------------------------------------------------------------------------------
+
+_BY_TOPIC = tuple(
+    _counter(f"kafka_server_brokertopicmetrics_{name}", what, "topic")
+    for name, what in (
+        ("messagesin", "Records appended as leader."),
+        ("bytesin", "Bytes appended as leader."),
+        ("bytesout", "Bytes sent to consumers."),
+        ("totalproducerequests", "Partitions asked for in Produce requests."),
+        ("failedproducerequests", "Of these, failed for a reason that is not the client's."),
+        ("totalfetchrequests", "Partitions asked for in Fetch requests."),
+        ("failedfetchrequests", "Of these, failed for a reason that is not the client's."),
+    )
+)
+REPLICATION_BYTES_IN = _counter(
+    "kafka_server_brokertopicmetrics_replicationbytesin", "Bytes appended as follower."
+)
+REPLICATION_BYTES_OUT = _counter(
+    "kafka_server_brokertopicmetrics_replicationbytesout", "Bytes sent to followers."
+)
+
+
+class TopicMeters:
+    """The counters of one topic; ask :func:`of_topic` for them."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
+
+    def __init__(self, topic: str) -> None:
+        (
+            self.messages_in,
+            self.bytes_in,
+            self.bytes_out,
+            self.produces,
+            self.failed_produces,
+            self.fetches,
+            self.failed_fetches,
+        ) = (counter.labels(topic) for counter in _BY_TOPIC)
+
+    def appended(self, records: int, size: int) -> None:
+        """Records were appended as leader, ``size`` bytes in all."""
+        self.messages_in.inc(records)
+        self.bytes_in.inc(size)
+
+    def produced(self, error: ErrorCode) -> None:
+        """One partition of a Produce request was appended or refused."""
+        self.produces.inc()
+        if error is not ErrorCode.none and error not in _EXPECTED_OF_PRODUCE:
+            self.failed_produces.inc()
+
+    def fetched(self, error: ErrorCode, size: int, *, by_follower: bool) -> None:
+        """One partition of a Fetch request was read, ``size`` bytes of it."""
+        self.fetches.inc()
+        if size:
+            (REPLICATION_BYTES_OUT if by_follower else self.bytes_out).inc(size)
+        if error is not ErrorCode.none and error not in _EXPECTED_OF_FETCH:
+            self.failed_fetches.inc()
+
+
+@cache
+def of_topic(topic: str) -> TopicMeters:
+    """The counters of a topic that is on this broker; others must not get any, or clients could
+    make the broker remember whatever names they like."""
+    return TopicMeters(topic)
+
+
+def forget_topic(topic: str) -> None:
+    """The last partition of the topic has left this broker."""
+    of_topic.cache_clear()
+    for counter in _BY_TOPIC:
+        counter.remove(topic)
+
+
+# --- replication and controller ---------------------------------------------------------------
+
+ISR_SHRINKS = _counter("kafka_server_replicamanager_isrshrinks", "ISRs made smaller by us.")
+ISR_EXPANDS = _counter("kafka_server_replicamanager_isrexpands", "ISRs made larger by us.")
+FAILED_ISR_UPDATES = _counter(
+    "kafka_server_replicamanager_failedisrupdates", "ISRs that could not be written."
+)
+LEADER_ELECTIONS = _milliseconds(
+    "kafka_controller_controllerstats_leaderelectionrateandtimems",
+    "Elections by this controller, and milliseconds until the new leaders were in ZooKeeper.",
+)
+UNCLEAN_LEADER_ELECTIONS = _counter(
+    "kafka_controller_controllerstats_uncleanleaderelections",
+    "Partitions that got a leader from outside their ISR.",
+)
+ZOOKEEPER_EXPIRES = _counter(
+    "kafka_server_sessionexpirelistener_zookeeperexpires", "ZooKeeper sessions that expired."
+)
+
+
+def elected(in_isr: Sequence[bool], seconds: float) -> None:
+    """Leaders were elected; for each partition, whether its new leader was in its ISR."""
+    if in_isr:
+        LEADER_ELECTIONS.observe(seconds * 1000)
+        UNCLEAN_LEADER_ELECTIONS.inc(in_isr.count(False))
+
+
+def isr_changed(before: int, after: int) -> None:
+    """An ISR of ``before`` members now has ``after``."""
+    if after != before:
+        (ISR_SHRINKS if after < before else ISR_EXPANDS).inc()

@@ -1,0 +1,122 @@
+"""What an operator sees of a cluster, healthy and not, at ``metrics.listener``."""
+
+import re
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka_clients import create_topic, produce, read_all
+from kafka_cluster import TIMEOUT_S, Broker, Cluster, running_cluster, until
+from prometheus_client.parser import text_string_to_metric_families
+
+pytestmark = pytest.mark.integration
+
+Sample = tuple[str, frozenset[tuple[str, str]]]
+
+
+@pytest.fixture
+def cluster(tmp_path) -> Iterator[Cluster]:
+    overrides = {"metrics.listener": "http://127.0.0.1:0", "min.insync.replicas": "2"}
+    with running_cluster(tmp_path, overrides=overrides) as cluster:
+        yield cluster
+
+
+def address(broker: Broker) -> str:
+    """The newest that its log tells."""
+    return re.findall(r"Metrics at (\S+)", broker.log.read_text())[-1]
+
+
+def scrape(broker: Broker) -> Callable[..., float]:
+    """Reads all metrics once; the returned function gives the sum of a sample over its labels."""
+    with urllib.request.urlopen(address(broker), timeout=TIMEOUT_S) as response:
+        assert response.headers["content-type"].startswith("text/plain")
+        text = response.read().decode()
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+
+    def value(name: str, **labels: str) -> float:
+        found = [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
+        assert found, f"no sample {name} {labels}"
+        return sum(found)
+
+    return value
+
+
+def over_all(cluster: Cluster, name: str, **labels: str) -> float:
+    running = [broker for broker in cluster.brokers.values() if broker.running]
+    return sum(scrape(broker)(name, **labels) for broker in running)
+
+
+REPLICA_MANAGER = "kafka_server_replicamanager_"
+CONTROLLER = "kafka_controller_kafkacontroller_"
+TOPIC = "kafka_server_brokertopicmetrics_"
+
+
+def test_traffic_is_counted(cluster: Cluster) -> None:
+    create_topic(cluster, "counted", partitions=3)
+    values = [b"x" * 100] * 50
+    for partition in range(3):
+        assert set(produce(cluster, "counted", values, partition, acks="all").values()) == {None}
+        assert read_all(cluster, "counted", partition) == values
+    assert over_all(cluster, TOPIC + "messagesin_total", topic="counted") == 150
+    stored = over_all(cluster, TOPIC + "bytesin_total", topic="counted")
+    assert stored >= 150 * 100
+    assert over_all(cluster, TOPIC + "bytesout_total", topic="counted") >= stored
+    assert over_all(cluster, TOPIC + "replicationbytesin_total") >= 2 * stored
+    assert over_all(cluster, TOPIC + "replicationbytesout_total") >= 2 * stored
+    assert over_all(cluster, TOPIC + "failedproducerequests_total", topic="counted") == 0
+    assert over_all(cluster, "kafka_log_log_size", topic="counted") == 3 * stored
+    assert over_all(cluster, "kafka_log_log_logendoffset", topic="counted") == 3 * 150
+    requests = "kafka_network_requestmetrics_"
+    produced = over_all(cluster, requests + "requests_total", request="Produce")
+    assert produced > 0
+    assert over_all(cluster, requests + "totaltimems_count", request="Produce") == produced
+    assert over_all(cluster, requests + "totaltimems_count", request="FetchConsumer") > 0
+    assert over_all(cluster, requests + "totaltimems_sum", request="FetchFollower") > 0
+    assert over_all(cluster, "kafka_server_socket_server_metrics_connection_count") >= 6
+    assert over_all(cluster, CONTROLLER + "activecontrollercount") == 1
+    assert over_all(cluster, CONTROLLER + "globalpartitioncount") == 3
+    assert over_all(cluster, REPLICA_MANAGER + "leadercount") == 3
+    assert over_all(cluster, REPLICA_MANAGER + "partitioncount") == 9
+
+
+def test_a_dead_broker_shows(cluster: Cluster) -> None:
+    create_topic(cluster, "watched", partitions=3)
+    for _ in range(2):
+        assert over_all(cluster, REPLICA_MANAGER + "underreplicatedpartitions") == 0
+    controller = next(
+        b for b in cluster.brokers.values() if scrape(b)(CONTROLLER + "activecontrollercount")
+    )
+    first, second = (b for b in cluster.brokers.values() if b is not controller)
+    elections = "kafka_controller_controllerstats_leaderelectionrateandtimems_count"
+    before = scrape(controller)(elections)
+    first.kill()
+    until(
+        "every partition is under-replicated and led",
+        lambda: (
+            over_all(cluster, REPLICA_MANAGER + "underreplicatedpartitions") == 3
+            and over_all(cluster, REPLICA_MANAGER + "leadercount") == 3
+        ),
+    )
+    assert over_all(cluster, REPLICA_MANAGER + "atminisrpartitioncount") == 3
+    assert over_all(cluster, CONTROLLER + "offlinepartitionscount") == 0
+    assert scrape(controller)(elections) == before + 1
+    second.kill()
+    until(
+        "acks=all is refused everywhere",
+        lambda: over_all(cluster, REPLICA_MANAGER + "underminisrpartitioncount") == 3,
+    )
+    assert over_all(cluster, "kafka_cluster_partition_underminisr", topic="watched") == 3
+    produce(cluster, "watched", [b"x"], 0, acks="all", message_timeout_ms=1000)
+    assert over_all(cluster, TOPIC + "failedproducerequests_total", topic="watched") > 0
+    for broker in (first, second):
+        broker.start()
+    until(
+        "all replicas are in sync again",
+        lambda: (
+            all(broker.log.read_text().count("Metrics at") == 2 for broker in (first, second))
+            and over_all(cluster, REPLICA_MANAGER + "underreplicatedpartitions") == 0
+        ),
+    )
+    assert over_all(cluster, REPLICA_MANAGER + "isrexpands_total") >= 3
+    cleanly = over_all(cluster, "kafka_controller_controllerstats_uncleanleaderelections_total")
+    assert cleanly == 0
