@@ -221,24 +221,26 @@ def test_a_real_kill_leaves_at_least_what_was_flushed(tmp_path: Path) -> None:
     assert told <= len(found) <= told + 500
 
 
-@pytest.fixture
-def small_files() -> None:
+@contextmanager
+def small_files() -> Iterator[None]:
     """Let this process write files of at most 64 KiB, as a full disk would (Python ignores
-    SIGXFSZ, so that writing more is an OSError)."""
+    SIGXFSZ, so that writing more is an OSError). Only around the write: pytest's own output may
+    go to a file, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("small_files")
 def test_a_write_that_fails_is_told_and_costs_nothing_written_before(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
     writer.append(send(0))
     writer.flush()
     for sequence in range(1, 90_000):
         writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None))
-    with pytest.raises(WriteFailed, match=r"part-000002"):
+    with small_files(), pytest.raises(WriteFailed, match=r"part-000002"):
         writer.flush()
     assert sequences(tmp_path) == [0]
     assert [path.name for path in tmp_path.iterdir()] == ["sends.t.0.w.part-000001.parquet"]

@@ -1,6 +1,7 @@
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -121,22 +122,25 @@ def test_flush_moves_the_recovery_point(tmp_path: Path) -> None:
     log.close()
 
 
-@pytest.fixture
-def file_size_limit() -> Iterator[int]:
-    limit = 400
+@contextmanager
+def file_size_limit(limit: int) -> Iterator[None]:
+    """Only around the append: pytest's own output may go to a file, too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_failed_append_leaves_no_torn_batch(tmp_path: Path, file_size_limit: int) -> None:
+def test_a_failed_append_leaves_no_torn_batch(tmp_path: Path) -> None:
+    limit = 400
     log = opened(tmp_path)
-    with pytest.raises(OSError, match="File too large"):
+    with file_size_limit(limit), pytest.raises(OSError, match="File too large"):
         fill(log, 100)
-    count = file_size_limit // batch().size
+    count = limit // batch().size
     assert log.log_end_offset == count
     assert (tmp_path / f"{0:020d}.log").stat().st_size == count * batch().size == log.size
     log.close()
