@@ -156,6 +156,7 @@ class BrokerConfig(_Properties):
     min_insync_replicas: Positive = 1
     unclean_leader_election_enable: Bool = False
     auto_create_topics_enable: Bool = True
+    delete_topic_enable: Bool = True
     auto_leader_rebalance_enable: Bool = True
     leader_imbalance_check_interval_seconds: Positive = 300
     leader_imbalance_per_broker_percentage: NotNegative = 10

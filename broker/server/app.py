@@ -10,12 +10,13 @@ with an error rather than live on with a part missing.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
 
 from broker.config import BrokerConfig, Listener
 from broker.log.manager import LogManager
 from broker.server.clock import Clock
+from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
 from broker.server.controlled_shutdown import hand_over
@@ -97,13 +98,14 @@ class App:
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
             replicas = self._replicas(logs, group)
-            controller = ControllerRuntime(self._config, self._zk)
+            registration = Registration(self._config, self._zk, self._fence)
+            controller = ControllerRuntime(self._config, self._zk, registration.registered)
             connections = await self._listen(replicas, controller, group)
             await closing.enter_async_context(self._exposed(replicas, controller, connections))
-            registration = Registration(self._config, self._zk, self._fence)
             await registration.register()
             self._spawn(group, registration.renew_forever())
             self._spawn(group, controller.run())
+            self._spawn(group, self._follow_configs(replicas, controller))
             self._schedule(group, replicas, logs)
             logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
             await self._stopped(stop)
@@ -128,6 +130,16 @@ class App:
             Fetchers(self._config, self._clock, self._locate, spawn),
             Surroundings(self._clock, self._purgatory, isr_changes.write, self._halt),
         )
+
+    def _follow_configs(
+        self, replicas: ReplicaManager, controller: ControllerRuntime
+    ) -> Coroutine[None, None, None]:
+        def changed(topics: Collection[str] | None) -> None:
+            replicas.configure(topics)
+            controller.configs_changed(topics)
+
+        changes = ConfigChanges(self._config.id, self._zk, self._topic_configs, changed)
+        return changes.follow_forever()
 
     async def _listen(
         self, replicas: ReplicaManager, controller: ControllerRuntime, group: asyncio.TaskGroup

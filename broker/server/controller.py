@@ -7,14 +7,15 @@ something changed: what is put into the queue is the job to read it again.
 At session expiry the term ends at once, before anything else is done: another broker may be
 controller already. What the ended term still had in flight is fenced in ZooKeeper (its session and
 its controller epoch) and at the brokers (the controller epoch in every request). With the next
-session the office is contested anew.
+session the office is contested anew, once the broker is registered in it.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -26,7 +27,7 @@ from broker.server.controller_term import ASKED, WATCHED, Term
 from broker.server.zk import KafkaZk
 from broker.server.zk_controller import ControllerMoved, ControllerZk
 from broker.server.zk_session import SessionExpired
-from broker.types import TopicPartition
+from broker.types import BrokerId, TopicPartition
 from broker.wire.interbroker import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S = 5
 
+Outcomes = Mapping[TopicPartition, events.Outcome]
+"""What became of each partition that was asked about."""
+
 Job = Callable[[asyncio.TaskGroup], Awaitable[None]]
 """Gets the group that owns the tasks it starts."""
 
@@ -44,11 +48,13 @@ Job = Callable[[asyncio.TaskGroup], Awaitable[None]]
 class ControllerRuntime:
     """The controller of this broker, active or not. ``run`` is its life.
 
-    Start it when the broker is registered, so that the first thing a new controller sees is not
-    the absence of its own broker.
+    ``registered`` returns when the broker is registered in the current session: the first thing
+    that a new controller sees must not be the absence of its own broker.
     """
 
-    def __init__(self, config: BrokerConfig, zk: KafkaZk) -> None:
+    def __init__(
+        self, config: BrokerConfig, zk: KafkaZk, registered: Callable[[], Awaitable[None]]
+    ) -> None:
         self._config = config
         self._zk = zk
         self._elections = ControllerZk(zk)
@@ -56,7 +62,9 @@ class ControllerRuntime:
         self._term: Term | None = None
         self._ended: list[Term] = []
         self._tokens = itertools.count()
-        self._shutdowns: dict[int, asyncio.Future[events.AnswerShutdown]] = {}
+        self._registered = registered
+        self._questions: dict[int, asyncio.Future[Any]] = {}
+        """Answers that are waited for, by token; None when the term ends first."""
         zk.on_session_expired(self._resign)
         zk.on_session_established(self._contest_soon)
 
@@ -92,24 +100,58 @@ class ControllerRuntime:
 
         NOT_CONTROLLER when this broker is not the controller, or ceases to be before it is done.
         """
-        if self._term is None:
-            return _refused(ErrorCode.not_controller)
-        token = next(self._tokens)
-        answer: asyncio.Future[events.AnswerShutdown] = asyncio.get_running_loop().create_future()
-        self._shutdowns[token] = answer
-        self._enqueue(
-            events.ControlledShutdownAsked(
-                broker=request.broker_id, broker_epoch=request.broker_epoch, token=token
+        outcome: events.AnswerShutdown | None = await self._ask(
+            partial(
+                events.ControlledShutdownAsked,
+                broker=request.broker_id,
+                broker_epoch=request.broker_epoch,
             )
         )
-        try:
-            outcome = await answer
-        finally:
-            self._shutdowns.pop(token, None)
         return ControlledShutdownResponse(
-            error_code=outcome.error,
-            remaining_partitions=tuple(map(_remaining, outcome.remaining)),
+            error_code=ErrorCode.not_controller if outcome is None else outcome.error,
+            remaining_partitions=tuple(map(_remaining, outcome.remaining)) if outcome else (),
         )
+
+    async def elect_leaders(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> Outcomes | None:
+        """Elect preferred leaders, or unclean ones where nobody leads; ``partitions`` None: all.
+
+        Returns what came of it when it is written; None when this broker is not the controller.
+        """
+        asked = partial(events.ElectionAsked, partitions=partitions, unclean=unclean)
+        answer: events.Answer | None = await self._ask(asked)
+        return None if answer is None else answer.outcomes
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    ) -> Outcomes | None:
+        """Begin to move partitions; a target of None takes a reassignment back.
+
+        Returns what was begun; None when this broker is not the controller.
+        """
+        asked = partial(events.ReassignmentsAltered, targets=targets)
+        answer: events.Answer | None = await self._ask(asked)
+        return None if answer is None else answer.outcomes
+
+    def configs_changed(self, topics: Collection[str] | None) -> None:
+        """The settings of these topics changed; None: those of all may have."""
+        term = self._term
+        if term is not None:
+            self._jobs.put_nowait((term, lambda _group: term.configs_changed(topics)))
+
+    async def _ask(self, question: Callable[..., events.Event]) -> Any:
+        """The answer to the event that ``question`` makes of a token; None: not the controller."""
+        if self._term is None:
+            return None
+        token = next(self._tokens)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._questions[token] = answer
+        self._enqueue(question(token=token))
+        try:
+            return await answer
+        finally:
+            self._questions.pop(token, None)
 
     # --- the queue --------------------------------------------------------------------------
 
@@ -154,6 +196,7 @@ class ControllerRuntime:
 
     async def _contest(self, group: asyncio.TaskGroup) -> None:
         """See who holds the office; take it if nobody does."""
+        await self._registered()
         holder = await self._zk.controller(self._contest_soon)
         if holder is not None and (holder != self._config.id or self._term is not None):
             if holder != self._config.id:
@@ -165,9 +208,7 @@ class ControllerRuntime:
             log.info("broker %d is not the controller", self._config.id)
             return
         log.info("broker %d is the controller, epoch %d", self._config.id, tenure.epoch)
-        term = Term(
-            self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer_shutdown
-        )
+        term = Term(self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer)
         self._term = term
         looks = {path: partial(self._look, term, path) for path in WATCHED}
         await term.begin(looks)
@@ -188,23 +229,18 @@ class ControllerRuntime:
         term.stop()
         self._ended.append(term)
         log_tenure("resigned", self._config.id, term.tenure.epoch)
-        for token, answer in self._shutdowns.items():
+        for answer in self._questions.values():
             if not answer.done():
-                refusal = events.AnswerShutdown(token=token, error=ErrorCode.not_controller)
-                answer.set_result(refusal)
+                answer.set_result(None)
 
     async def _close_ended(self) -> None:
         while self._ended:
             await self._ended.pop().close()
 
-    def _answer_shutdown(self, effect: events.AnswerShutdown) -> None:
-        answer = self._shutdowns.get(effect.token)
+    def _answer(self, effect: events.AnswerShutdown | events.Answer) -> None:
+        answer = self._questions.get(effect.token)
         if answer is not None and not answer.done():
             answer.set_result(effect)
-
-
-def _refused(error: ErrorCode) -> ControlledShutdownResponse:
-    return ControlledShutdownResponse(error_code=error, remaining_partitions=())
 
 
 def _remaining(tp: TopicPartition) -> RemainingPartition:

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import singledispatchmethod
 from time import perf_counter
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from broker.server import zk_nodes
 from broker.server.connection import BrokerConnection
 from broker.server.controller_channel import Channel, Spawn, log_tenure
 from broker.server.metrics import meters
+from broker.server.topic_configs import TopicConfigs
 from broker.server.zk import KafkaZk
 from broker.server.zk_controller import ControllerZk, Tenure
 from broker.types import NO_LEADER, BrokerId, TopicPartition
@@ -44,7 +45,7 @@ ASKED = (
 WATCHED = (zk_nodes.BROKER_IDS, zk_nodes.TOPICS, *ASKED)
 
 Enqueue = Callable[[events.Event], None]
-AnswerShutdown = Callable[[events.AnswerShutdown], None]
+Answer = Callable[[events.AnswerShutdown | events.Answer], None]
 Look = Callable[[], None]
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class Term:
     Args:
         spawn: starts a task and owns it.
         enqueue: takes events that arise outside of :meth:`feed` (brokers' answers).
-        answer_shutdown: takes answers to controlled shutdowns.
+        answer: takes answers to what brokers and clients asked.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Term:
         tenure: Tenure,
         spawn: Spawn,
         enqueue: Enqueue,
-        answer_shutdown: AnswerShutdown,
+        answer: Answer,
     ) -> None:
         self.tenure = tenure
         self.looking: set[str] = set()
@@ -76,7 +77,7 @@ class Term:
         self._controller = Controller(config.id)
         self._spawn = spawn
         self._enqueue = enqueue
-        self._answer_shutdown = answer_shutdown
+        self._answer = answer
         self._channels: dict[BrokerId, tuple[LiveBroker, Channel]] = {}
         self._dropped: list[Channel] = []
         self._looks: Mapping[str, Look] = {}
@@ -157,8 +158,13 @@ class Term:
 
     async def _deletion_asked(self) -> None:
         topics = await self._orders.topics_to_delete(self._looks[zk_nodes.DELETE_TOPICS])
-        if topics:
-            await self.feed(events.DeletionAsked(topics=topics))
+        if self._config.delete_topic_enable:
+            if topics:
+                await self.feed(events.DeletionAsked(topics=topics))
+            return
+        for topic in sorted(topics):
+            log.warning("delete.topic.enable=false: topic %s stays", topic)
+            await self._orders.delete(self.tenure, f"{zk_nodes.DELETE_TOPICS}/{topic}")
 
     async def _preferred_election_asked(self) -> None:
         path = zk_nodes.PREFERRED_REPLICA_ELECTION
@@ -192,14 +198,21 @@ class Term:
     async def _unclean(self, topics: Iterable[str]) -> frozenset[str]:
         """Topics with unclean elections, by their own setting or the broker's default."""
         names = list(topics)
-        configs = await asyncio.gather(*(self._zk.topic_config(name) for name in names))
-        key = "unclean.leader.election.enable"
-        default = str(self._config.unclean_leader_election_enable)
+        configs = TopicConfigs(self._config, self._zk)
+        await configs.load_defaults()
+        loaded = await asyncio.gather(*(configs.load(name) for name in names))
         return frozenset(
             name
-            for name, config in zip(names, configs, strict=True)
-            if config.get(key, default).lower() == "true"
+            for name, config in zip(names, loaded, strict=True)
+            if config.unclean_leader_election_enable
         )
+
+    async def configs_changed(self, topics: Collection[str] | None) -> None:
+        """Settings of these topics may have changed; None: of all."""
+        names = self._topics.keys() if topics is None else self._topics.keys() & set(topics)
+        unclean = await self._unclean(names)
+        enabled = {name: name in unclean for name in sorted(names)}
+        await self.feed(events.UncleanElectionsChanged(enabled=enabled))
 
     # --- effects ----------------------------------------------------------------------------
 
@@ -315,7 +328,11 @@ class Term:
 
     @_carry_out.register
     async def _(self, effect: events.AnswerShutdown) -> None:
-        self._answer_shutdown(effect)
+        self._answer(effect)
+
+    @_carry_out.register
+    async def _(self, effect: events.Answer) -> None:
+        self._answer(effect)
 
 
 def _deletion_errors(request: StopReplicaRequest, response: Any) -> dict[TopicPartition, ErrorCode]:

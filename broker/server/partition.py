@@ -17,6 +17,7 @@ from broker.config import TopicConfig
 from broker.log.partition_log import PartitionLog
 from broker.log.producer_state import Appended
 from broker.log.refused import RefusedBatch
+from broker.replication.config import ReplicaConfig
 from broker.replication.events import (
     AdvanceLogStart,
     Append,
@@ -81,7 +82,7 @@ class Partition:
     """One replica, fed and obeyed.
 
     Args:
-        config: the topic's settings, as they were when the broker began to host the partition.
+        config: the topic's settings; :meth:`configure` replaces them.
     """
 
     def __init__(
@@ -104,6 +105,12 @@ class Partition:
         self._tokens = itertools.count()
         self._producers: dict[int, _Waiting] = {}
         self._log_starts: dict[BrokerId, Offset] = {}
+
+    def configure(self, config: TopicConfig, replica_config: ReplicaConfig) -> None:
+        """The topic's settings changed."""
+        self.config = config
+        self.log.config = config.log_config()
+        self.replica.configure(replica_config)
 
     def step(self, event: Event) -> None:
         """Feeds one event and carries out what follows from it.

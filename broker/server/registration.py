@@ -2,9 +2,12 @@
 
 The znode goes with its session. When the session has expired, the broker goes on serving as it
 believes (it may be a zombie leader by then), and registers anew as soon as it has another one.
+Only a registered broker may contest the office of controller: one that is not would take itself
+for dead as soon as it is elected.
 """
 
 import asyncio
+import contextlib
 
 from broker.config import BrokerConfig
 from broker.controller.cluster import BrokerInfo, Endpoint
@@ -26,6 +29,8 @@ class Registration:
         self._zk = zk
         self._fence = fence
         self._renewed = asyncio.Event()
+        self._registered = asyncio.Event()
+        zk.on_session_expired(self._registered.clear)
         zk.on_session_established(self._renewed.set)
 
     async def register(self) -> None:
@@ -36,11 +41,18 @@ class Registration:
         """
         while True:
             self._renewed.clear()
-            try:
-                self._fence.broker_epoch = await self._zk.register_broker(self._info)
-                return
-            except SessionExpired:
-                await self._renewed.wait()
+            session = self._zk.session.number
+            with contextlib.suppress(SessionExpired):
+                epoch = await self._zk.register_broker(self._info)
+                if session == self._zk.session.number:
+                    self._fence.broker_epoch = epoch
+                    self._registered.set()
+                    return
+            await self._renewed.wait()
+
+    async def registered(self) -> None:
+        """Returns when the broker is registered in the current session."""
+        await self._registered.wait()
 
     async def renew_forever(self) -> None:
         """Registers in each new session."""

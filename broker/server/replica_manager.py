@@ -7,11 +7,11 @@ Not handled: several log directories failing one by one; moving replicas between
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kio.schema.errors import ErrorCode
 
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, TopicConfig
 from broker.log.manager import LogManager
 from broker.replication.config import ReplicaConfig
 from broker.replication.events import LeaderAndIsr, Tick
@@ -139,14 +139,10 @@ class ReplicaManager:
     async def _host(self, tp: TopicPartition) -> Partition:
         config = await self._topics.load(tp.topic)
         log = self._logs.create(tp)
+        log.config = config.log_config()
         replica = Replica(
             self._config.id,
-            ReplicaConfig(
-                min_insync_replicas=config.min_insync_replicas,
-                replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
-                replica_lag_max_messages=self._config.replica_lag_max_messages,
-                truncation=self._config.truncation,
-            ),
+            self._replica_config(config),
             LogState(
                 log_start_offset=Offset(log.log_start_offset),
                 log_end_offset=Offset(log.log_end_offset),
@@ -157,6 +153,21 @@ class ReplicaManager:
         partition = Partition(tp, replica, log, config, self._surroundings)
         self._partitions[tp] = partition
         return partition
+
+    def _replica_config(self, config: TopicConfig) -> ReplicaConfig:
+        return ReplicaConfig(
+            min_insync_replicas=config.min_insync_replicas,
+            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            replica_lag_max_messages=self._config.replica_lag_max_messages,
+            truncation=self._config.truncation,
+        )
+
+    def configure(self, topics: Collection[str] | None) -> None:
+        """The settings of these topics were read anew (None: of all), and count from now on."""
+        for partition in self:
+            if topics is None or partition.tp.topic in topics:
+                config = self._topics.get(partition.tp.topic)
+                partition.configure(config, self._replica_config(config))
 
     def _record(
         self,

@@ -235,12 +235,6 @@ class KafkaZk:
             if node is not None
         }
 
-    async def topic_config(self, topic: str) -> dict[str, str]:
-        """The topic's own properties; empty when it has none."""
-        path = zk_nodes.topic_config(topic)
-        node = await self.session.get(path)
-        return {} if node is None else zk_nodes.decode_config(path, node[0])
-
     async def create_topic(
         self,
         topic: str,

@@ -30,6 +30,7 @@ DELETE_TOPICS = "/admin/delete_topics"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 TOPIC_CONFIGS = "/config/topics"
+CONFIG_CHANGES = "/config/changes"
 CLUSTER_ID = "/cluster/id"
 PRODUCER_IDS = "/latest_producer_id_block"
 
@@ -41,7 +42,7 @@ PERSISTENT = (
     DELETE_TOPICS,
     TOPIC_CONFIGS,
     "/config/brokers",
-    "/config/changes",
+    CONFIG_CHANGES,
     "/config/clients",
     "/config/users",
     PRODUCER_IDS,
@@ -324,3 +325,16 @@ def decode_config(path: str, data: bytes) -> dict[str, str]:
     if not isinstance(config, dict):
         raise MalformedNode(f"{path} has no config")
     return {str(key): str(value) for key, value in config.items()}
+
+
+def encode_config_change(entity: str) -> bytes:
+    """``/config/changes/config_change_N``, version 2; ``entity`` e.g. ``topics/T``."""
+    return encode({"version": 2, "entity_path": entity})
+
+
+def decode_config_change(path: str, data: bytes) -> str:
+    """The entity whose configuration changed."""
+    entity = decode(path, data).get("entity_path")
+    if not isinstance(entity, str):
+        raise MalformedNode(f"{path} names no entity_path")
+    return entity

@@ -14,6 +14,7 @@ from broker.config import BrokerConfig
 from broker.controller.cluster import ReplicaAssignment
 from broker.controller.events import StateWrite
 from broker.server.controller import ControllerRuntime
+from broker.server.zk_configs import ConfigZk, of_topic
 from broker.server.zk_controller import ControllerMoved, ControllerZk
 from broker.server.zk_session import SessionExpired
 from broker.types import NO_LEADER, TopicPartition, ZkVersion
@@ -42,7 +43,7 @@ class Cluster:
         self.brokers[broker_id] = broker
         self._stack.push_async_callback(self.remove, broker_id)
         config = BrokerConfig(broker_id=broker_id, zookeeper_connect=connect or self._connect)
-        runtime = ControllerRuntime(config, broker.zk)
+        runtime = ControllerRuntime(config, broker.zk, broker.registered)
         self.controllers[broker_id] = runtime
         self._tasks[broker_id] = asyncio.create_task(runtime.run())
         return broker
@@ -286,7 +287,7 @@ def test_orders_of_an_administrator(zookeeper, admin):
             while await asyncio.to_thread(admin.exists, "/brokers/topics/orders"):
                 await asyncio.sleep(0.02)
             await order("/admin/delete_topics/no-such", b"")
-            assert await zk.topic_config("orders") == {}
+            assert await ConfigZk(zk).read(of_topic("orders")) == {}
             assert made.brokers[1].stopped[TP].delete_partition
             await zk.create_topic("orders", {0: [3]}, {})
             state = await made.state(TP, lambda s: s.leader == 3)

@@ -25,6 +25,8 @@ class ListeningBroker:
         self.roles = {}
         self.stopped = {}
         self._writers = set()
+        self._registered = asyncio.Event()
+        self.zk.on_session_expired(self._registered.clear)
 
     async def start(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -36,6 +38,10 @@ class ListeningBroker:
         endpoint = Endpoint(host="127.0.0.1", port=self.port)
         info = BrokerInfo(broker_id=self.id, endpoints=(endpoint,))
         self.epoch = await self.zk.register_broker(info)
+        self._registered.set()
+
+    async def registered(self):
+        await self._registered.wait()
 
     async def close(self):
         self._server.close()

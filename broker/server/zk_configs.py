@@ -1,0 +1,117 @@
+"""Settings in ZooKeeper, and how brokers hear that they changed.
+
+``/config/<entity>`` holds the settings of an entity: ``topics/T``, ``brokers/N``, or
+``brokers/<default>`` for all brokers. Whoever changes one leaves a numbered note in
+``/config/changes``; every broker watches for notes and reads the entity again. Notes are removed
+after a quarter of an hour, by whichever broker sees them first (Kafka's
+``ZkNodeChangeNotificationListener``). Users, clients and addresses have no settings here.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from broker.server import zk_nodes
+from broker.server.zk import KafkaZk
+from broker.server.zk_session import Callback, SessionNumber
+from broker.types import BrokerId
+
+log = logging.getLogger(__name__)
+
+EXPIRATION_MS = 15 * 60 * 1000
+ALL_BROKERS = "brokers/<default>"
+
+Settings = Mapping[str, str]
+
+
+def of_topic(topic: str) -> str:
+    """The entity of a topic."""
+    return f"topics/{topic}"
+
+
+def of_broker(broker: BrokerId) -> str:
+    """The entity of one broker."""
+    return f"brokers/{broker}"
+
+
+class ConfigZk:
+    """Reads and changes settings, for one broker."""
+
+    def __init__(self, zk: KafkaZk) -> None:
+        self._zk = zk
+        self._session = zk.session
+
+    async def read(self, entity: str) -> dict[str, str]:
+        """The entity's own settings; empty when it has none, or none that can be understood."""
+        path = f"/config/{entity}"
+        node = await self._session.get(path)
+        try:
+            return {} if node is None else zk_nodes.decode_config(path, node[0])
+        except zk_nodes.MalformedNode as error:
+            log.error("%s; taken for empty", error)
+            return {}
+
+    async def change(self, entity: str, changed: Callable[[Settings], Settings]) -> None:
+        """Replace the settings by ``changed(settings)``, however often others are faster, and
+        leave a note for the brokers.
+
+        Raises:
+            SessionExpired: unknown whether they were changed.
+        """
+        session = self._session.number
+        path = f"/config/{entity}"
+        written = False
+        while not written:
+            node = await self._session.get(path)
+            old = {} if node is None else zk_nodes.decode_config(path, node[0])
+            data = zk_nodes.encode_config(changed(old))
+            with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
+                if node is None:
+                    await self._session.create(path, data, session)
+                else:
+                    await self._session.set(path, data, node[1].version, session)
+                written = True
+        await self._leave_note(entity, session)
+
+    async def _leave_note(self, entity: str, session: SessionNumber) -> None:
+        data = zk_nodes.encode_config_change(entity)
+        path = f"{zk_nodes.CONFIG_CHANGES}/config_change_"
+
+        def submit(client: KazooClient) -> object:
+            return client.create_async(path, data, sequence=True)
+
+        await self._session.request(submit, session)
+
+    async def notes(self, watch: Callback) -> list[str]:
+        """The names of the notes, oldest first; ``watch`` is called when there are others."""
+        return sorted(await self._session.children(zk_nodes.CONFIG_CHANGES, watch))
+
+    async def read_note(self, name: str) -> str | None:
+        """The entity that a note is about; None when it cannot be told any more."""
+        path = f"{zk_nodes.CONFIG_CHANGES}/{name}"
+        node = await self._session.get(path)
+        try:
+            return None if node is None else zk_nodes.decode_config_change(path, node[0])
+        except zk_nodes.MalformedNode as error:
+            log.error("%s; ignored", error)
+            return None
+
+    async def remove_old_notes(self, names: list[str]) -> None:
+        """Remove those of the notes that every broker has had time to read."""
+        oldest_ms = self._zk.now_ms() - EXPIRATION_MS
+        for name in names:
+            path = f"{zk_nodes.CONFIG_CHANGES}/{name}"
+            node = await self._session.get(path)
+            if node is None or node[1].ctime > oldest_ms:
+                continue
+            with contextlib.suppress(NoNodeError):
+                await self._session.request(partial(_delete, path))
+
+
+def _delete(path: str, client: KazooClient) -> Any:
+    return client.delete_async(path)
