@@ -1,0 +1,53 @@
+"""Removing from hosts what was ever put there."""
+
+from collections.abc import Callable
+
+from infra.interface import InfraError
+from infra.ssh.connection import Connection
+from infra.ssh.inventory import Host, Inventory
+from infra.ssh.login import Trust
+from infra.ssh.preparation import bring_agent
+from infra.ssh.together import on_all
+
+_PURGE_TIMEOUT_S = 120.0
+
+
+def clean(
+    inventory: Inventory,
+    report: Callable[[str], None],
+    *,
+    accepted: frozenset[str] = frozenset(),
+    everything: bool = False,
+) -> bool:
+    """End dead runs on every host and remove the directory that is ours, cached software too; with
+    ``everything``, living runs are ended first. Packages of the distribution stay.
+
+    Args:
+        report: Told, a line a host, what was done and what could not be done.
+
+    Returns whether nothing is left of what was to be removed.
+    """
+    trust = Trust(inventory.known_hosts, accepted)
+
+    def clean_one(host: Host) -> bool:
+        connection = Connection(host, trust)
+        try:
+            report(f"{host}: {_clean(connection, inventory.directory, everything)}")
+        except InfraError as error:
+            report(str(error))
+            return False
+        finally:
+            connection.close()
+        return True
+
+    return all(on_all(clean_one, list(inventory.hosts)))
+
+
+def _clean(connection: Connection, directory: str, everything: bool) -> str:
+    """What was done, in words."""
+    base = str(bring_agent(connection, directory))
+    tenant = connection.ask("tenant", base=base)
+    if tenant is not None and tenant["alive"] and not everything:
+        return f"a run of {tenant['holder']} is alive, left alone"
+    connection.ask("purge", base=base, timeout=_PURGE_TIMEOUT_S)
+    return f"removed {base}" + ("" if tenant is None else f", with a run of {tenant['holder']}")

@@ -1,0 +1,80 @@
+"""Hosts made ready to carry nodes, and what is found out about them on the way."""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from infra.interface import Capability, InfraError
+from infra.ssh.connection import Connection
+from infra.ssh.inventory import Host, Inventory, place
+from infra.ssh.login import Trust
+from infra.ssh.preparation import Prepared, Report, prepare
+from infra.ssh.together import on_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyHost:
+    """A host with everything on it that a node needs.
+
+    Attributes:
+        address: The IPv4 address that it has itself and is reached at.
+        addresses: Every address that it may send from.
+    """
+
+    connection: Connection
+    prepared: Prepared
+    address: str
+    addresses: Sequence[str]
+
+
+def make_ready(host: Host, directory: str, trust: Trust, report: Report) -> ReadyHost:
+    """Connect and prepare. ``directory``: as in the inventory. Raises InfraError."""
+    connection = Connection(host, trust)
+    try:
+        prepared = prepare(connection, directory, report)
+        addresses: list[str] = connection.ask("address")["addresses"]
+        return ReadyHost(
+            connection=connection,
+            prepared=prepared,
+            address=_own_address(host, addresses),
+            addresses=addresses,
+        )
+    except BaseException:
+        connection.close()
+        raise
+
+
+def capabilities(hosts: Sequence[ReadyHost]) -> frozenset[Capability]:
+    """What can be done where every one of ``hosts`` can do it."""
+    cuttable = all(host.prepared.uncuttable is None for host in hosts)
+    return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])})
+
+
+def survey(
+    inventory: Inventory, names: Sequence[str], accepted: frozenset[str], report: Report
+) -> frozenset[Capability]:
+    """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
+    nothing runs there afterwards. Raises InfraError naming every host that cannot be had, and
+    why."""
+    trust = Trust(inventory.known_hosts, accepted)
+    wanted = list(place(names, inventory.hosts).values())
+    ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report), wanted)
+    for host in ready:
+        if host.prepared.uncuttable is not None:
+            report(f"{host.connection.host}: links cannot be cut: {host.prepared.uncuttable}")
+        host.connection.close()
+    return capabilities(ready)
+
+
+def _own_address(host: Host, addresses: Sequence[str]) -> str:
+    try:
+        found = socket.getaddrinfo(host.address, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise InfraError(f"{host}: no IPv4 address of that name: {error}") from error
+    address = str(found[0][4][0])
+    if address not in addresses:
+        raise InfraError(
+            f"{host}: {address} is not an address of the host itself (it has "
+            f"{', '.join(addresses)}): give the one that the other hosts reach it at"
+        )
+    return address

@@ -1,0 +1,201 @@
+"""The inventory: the hosts that clusters may be deployed on, in a YAML file.
+
+    known_hosts: ~/.ssh/known_hosts     # host keys are looked up, and accepted ones added, here
+    directory: ~/.ackproof              # on every host: all that is ever put there
+    defaults:                           # of every host and jump host
+      user: admin
+      key: ~/.ssh/id_ed25519            # else: the SSH agent's keys and the usual files
+      passphrase.env: KEY_PASSPHRASE    # name of the environment variable that holds it
+      port: 22
+    hosts:
+      - address: 192.0.2.11             # a name or an IPv4 address, reached by the other hosts too
+        roles: [broker]                 # of: broker, zookeeper, client; all of them by default
+        jump: {address: bastion.example.org}
+
+A host carries one node of a run: what is cut off is then this node alone. A jump host is for SSH
+only: the harness reaches the brokers and ZooKeeper without it (a route, a VPN).
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from infra.documents import DocumentRefused, Problem, parse, problems_of
+
+Role = Literal["broker", "zookeeper", "client"]
+ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")
+Port = Annotated[int, Field(ge=1, le=65535)]
+Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")]
+User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+
+
+def _dotted(field_name: str) -> str:
+    return field_name.replace("_", ".") if field_name == "passphrase_env" else field_name
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=_dotted, populate_by_name=False
+    )
+
+
+class Login(_Section):
+    """How to log in at a host. ``passphrase_env``: where the key's passphrase is; it is in no
+    file."""
+
+    address: Address
+    user: User
+    port: Port = 22
+    key: Path | None = None
+    passphrase_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+
+    @field_validator("key")
+    @classmethod
+    def _exists(cls, value: Path | None) -> Path | None:
+        return None if value is None else _readable(value)
+
+    @field_validator("passphrase_env")
+    @classmethod
+    def _is_set(cls, value: str | None) -> str | None:
+        if value is not None and value not in os.environ:
+            raise ValueError(f"the environment variable {value} is not set")
+        return value
+
+    @property
+    def passphrase(self) -> str | None:
+        """Of the key. Read when it is needed, so that it is in no object that could be printed."""
+        return None if self.passphrase_env is None else os.environ[self.passphrase_env]
+
+    def __str__(self) -> str:
+        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+
+
+class Host(Login):
+    """A host that may carry a node."""
+
+    roles: Annotated[tuple[Role, ...], Field(min_length=1)] = ROLES
+    jump: Login | None = None
+
+    @field_validator("roles")
+    @classmethod
+    def _each_once(cls, value: tuple[Role, ...]) -> tuple[Role, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError(f"each role once, not {', '.join(value)}")
+        return value
+
+
+class _Defaults(_Section):
+    user: User | None = None
+    port: Port | None = None
+    key: Path | None = None
+    passphrase_env: str | None = None
+    jump: Mapping[str, Any] | None = None
+
+
+class Inventory(_Section):
+    """An inventory file. ``path``: where it was read."""
+
+    known_hosts: Path = Path("~/.ssh/known_hosts")
+    directory: Annotated[str, Field(pattern=r"^(~/|/).*[^/]$")] = "~/.ackproof"
+    defaults: _Defaults = _Defaults()
+    hosts: Annotated[tuple[Host, ...], Field(min_length=1)]
+
+    @field_validator("known_hosts")
+    @classmethod
+    def _expanded(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @model_validator(mode="after")
+    def _hosts_differ(self) -> "Inventory":
+        places = [str(host) for host in self.hosts]
+        twice = sorted({place for place in places if places.count(place) > 1})
+        if twice:
+            raise ValueError(f"hosts: given twice: {', '.join(twice)}")
+        return self
+
+
+class InventoryRefused(DocumentRefused):
+    """An inventory file that will not be used, or does not have the hosts that are needed."""
+
+
+def load(path: Path) -> Inventory:
+    """The inventory in the file ``path``. Raises InventoryRefused with everything that is wrong
+    with it."""
+    try:
+        return Inventory.model_validate_json(_filled_in(parse(path)))
+    except DocumentRefused as refused:
+        raise InventoryRefused(path, refused.problems) from None
+    except ValidationError as invalid:
+        raise InventoryRefused(path, list(problems_of(invalid))) from None
+
+
+def place(names: Sequence[str], hosts: Sequence[Host]) -> dict[str, Host]:
+    """A host for every node, the most particular one that is left. Raises LookupError naming the
+    role that has too few. A name without a role (``broker-1`` has one) may lie anywhere."""
+    placed: dict[str, Host] = {}
+    for name in names:
+        free = [host for host in hosts if host not in placed.values()]
+        role = name.rpartition("-")[0]
+        fit = [host for host in free if role not in ROLES or role in host.roles]
+        if not fit:
+            wanted = sum(other.rpartition("-")[0] == role for other in names)
+            raise LookupError(f"no host left for {name}: {_too_few(role, wanted, hosts)}")
+        placed[name] = min(fit, key=lambda host: len(host.roles))
+    return placed
+
+
+def check_places(names: Sequence[str], inventory: Inventory, path: Path) -> None:
+    """Raise InventoryRefused when there are too few hosts for the nodes ``names``."""
+    try:
+        place(names, inventory.hosts)
+    except LookupError as lacking:
+        raise InventoryRefused(path, [Problem(field="hosts", reason=str(lacking))]) from None
+
+
+def _too_few(role: str, wanted: int, hosts: Sequence[Host]) -> str:
+    if role not in ROLES:
+        return f"{len(hosts)} hosts are too few, as each carries one node"
+    able = sum(role in host.roles for host in hosts)
+    return (
+        f"{wanted} with the role {role} are needed, {able} of {len(hosts)} have it, "
+        "and each carries one node"
+    )
+
+
+def _filled_in(text: str) -> str:
+    """The document, each host with the defaults filled in. What is of another shape than expected
+    is left for pydantic to refuse."""
+    document = json.loads(text)
+    if not isinstance(document, dict) or not isinstance(document.get("hosts"), list):
+        return text
+    defaults = document.get("defaults")
+    given = defaults if isinstance(defaults, dict) else {}
+    known = {k: v for k, v in given.items() if k in ("user", "port", "key", "passphrase.env")}
+    hosts = [_filled(host, known, given.get("jump")) for host in document["hosts"]]
+    return json.dumps(document | {"hosts": hosts})
+
+
+def _filled(host: Any, defaults: Mapping[str, Any], jump: Any) -> Any:
+    if not isinstance(host, dict):
+        return host
+    filled = {**defaults, **({} if jump is None else {"jump": jump}), **host}
+    if isinstance(filled.get("jump"), dict):
+        filled["jump"] = {**defaults, **filled["jump"]}
+    return filled
+
+
+def _readable(path: Path) -> Path:
+    expanded = path.expanduser()
+    if not os.access(expanded, os.R_OK) or not expanded.is_file():
+        raise ValueError(f"{path} is no file that can be read")
+    return expanded
+
+
+def safe_user_path(directory: str, home: str) -> str:
+    """``directory`` of the inventory on a host whose user's home is ``home``."""
+    return re.sub(r"^~", lambda _: home, directory)

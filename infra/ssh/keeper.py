@@ -1,0 +1,41 @@
+"""A host that is in use: its lease renewed, its shared directories followed."""
+
+import logging
+import threading
+
+from infra.interface import InfraError
+from infra.ssh.node import SshNode
+
+LEASE_S = 600.0
+"""How long a host keeps what is on it without a word of the harness."""
+
+_EVERY_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Keeps one node's host, in a thread of its own, from its making to :meth:`close`. A host that
+    does not answer is logged and tried again."""
+
+    def __init__(self, node: SshNode, run: str) -> None:
+        self._node = node
+        self._run = run
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"keep-{node.name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._ended.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            try:
+                base = str(self._node.base)
+                self._node.connection.ask("renew", base=base, run=self._run)
+                self._node.sync()
+            except (InfraError, OSError) as error:
+                if not self._ended.is_set():
+                    log.warning("%s: %s", self._node.name, error)

@@ -1,0 +1,60 @@
+"""What is kept on the host from run to run, each thing in a directory named after its content.
+
+A directory counts when the file ``complete`` is in it; anything else is made anew.
+"""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from infra.ssh.remote.privilege import Refused
+
+_COMPLETE = "complete"
+_INSTALLED_WITHIN_S = 600
+
+
+def has(directory: str) -> bool:
+    """Whether it is there and whole."""
+    return (Path(directory) / _COMPLETE).exists()
+
+
+def unpack(archive: str, directory: str) -> None:
+    """Make ``directory`` of a zip file, which is removed."""
+    target = _fresh(directory)
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(target)
+    (target / _COMPLETE).touch()
+    Path(archive).unlink()
+
+
+def install_libraries(wheels: str, directory: str) -> None:
+    """Make a virtual environment in ``directory`` with every wheel of the directory ``wheels``,
+    and nothing from anywhere else."""
+    target = _fresh(directory)
+    _run([sys.executable, "-m", "venv", str(target)])
+    _run(
+        [
+            str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-index",
+            "--no-deps", "--disable-pip-version-check", *map(str, Path(wheels).glob("*.whl")),
+        ]
+    )  # fmt: skip
+    (target / _COMPLETE).touch()
+    shutil.rmtree(wheels)
+
+
+def _fresh(directory: str) -> Path:
+    target = Path(directory)
+    if target.exists():
+        shutil.rmtree(target)
+    target.mkdir(parents=True)
+    return target
+
+
+def _run(argv: list[str]) -> None:
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=_INSTALLED_WITHIN_S, check=False
+    )
+    if done.returncode != 0:
+        raise Refused(f"{' '.join(argv[:4])}: {(done.stderr or done.stdout).strip()[-2000:]}")
