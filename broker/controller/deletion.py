@@ -6,6 +6,7 @@ down wait for their broker; the topic stays in ``/admin/delete_topics`` until th
 being reassigned is deleted when the reassignment has ended.
 """
 
+import uuid
 from collections.abc import Collection, Mapping
 from functools import partial
 
@@ -27,22 +28,28 @@ class Deletions:
         self._context = context
         self._outbox = outbox
         self._partitions = partitions
-        self._ordered: set[str] = set()
+        self._ordered: dict[str, uuid.UUID | None] = {}
+        """Topics to delete with their ids: a new topic of the same name is not meant."""
 
     def ask(self, topics: Collection[str]) -> None:
         """Take in an order to delete; repeating it is harmless."""
         for topic in sorted(topics):
             if topic in self._context.topics:
-                self._ordered.add(topic)
+                self._ordered[topic] = self._context.topics[topic].topic_id
             else:
                 self._outbox.put(DropDeletion(topic=topic))
         self.advance()
 
     def advance(self) -> None:
         """Begin with the topics that may be deleted now."""
-        self._ordered &= self._context.topics.keys()
-        for topic in sorted(self._ordered - self._context.deleting):
-            assigned = self._context.topics[topic].partitions.values()
+        topics = self._context.topics
+        self._ordered = {
+            topic: topic_id
+            for topic, topic_id in self._ordered.items()
+            if topic in topics and topics[topic].topic_id == topic_id
+        }
+        for topic in sorted(self._ordered.keys() - self._context.deleting):
+            assigned = topics[topic].partitions.values()
             if not any(a.adding or a.removing for a in assigned):
                 self._context.deleting.add(topic)
                 tps = list(self._context.partitions_of(topic))

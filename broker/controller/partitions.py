@@ -93,11 +93,12 @@ class Partitions:
         if state.controller_epoch > context.epoch:
             return None
         reassigned = context.reassigned(tp)
+        suspects = context.suspects.get(tp, set())
         choice = choose(
             state,
             assignment.target if reassigned else assignment.replicas,
-            online=context.online - context.suspects.get(tp, set()),
-            stopping=context.stopping,
+            online=context.online - suspects,
+            stopping=context.stopping - suspects,
             unclean=tp.topic in context.unclean or tp in context.unclean_once,
             preferred=tp in context.preferred,
         )
@@ -126,29 +127,31 @@ class Partitions:
     def written(self, event: StatesWritten, done: Callable[[TopicPartition], None]) -> None:
         """Take in outcomes: announce what was written (``done`` is called for it before), decide
         again what met a conflict, and do what was waiting."""
-        for tp, version in event.written.items():
-            self._take(tp, version, done)
-        read_again = self._conflicts(event.conflicts)
-        self.reconsider([*event.written, *read_again])
-        for tp in read_again:
-            if tp not in self._context.writing:
+        untold = [tp for tp, v in event.written.items() if not self._take(tp, v, done)]
+        untold += self._conflicts(event.conflicts)
+        self.reconsider([*event.written, *untold])
+        for tp in untold:
+            if tp in self._context.states and tp not in self._context.writing:
                 self.announce(tp, None)
         self._run_waiting()
 
     def _take(
         self, tp: TopicPartition, version: ZkVersion, done: Callable[[TopicPartition], None]
-    ) -> None:
+    ) -> bool:
+        """False when it was not announced because something else will have to be written."""
         context = self._context
         write = context.writing.pop(tp, None)
         if write is None or context.assignment(tp) is None:
-            return
+            return True
         before = context.states.get(tp)
         context.adopt(tp, write.written_at(version))
+        # Wishes (preferred, unclean_once) stay: they may have come up during the write.
         context.forced.discard(tp)
         done(tp)
         if self._still_suspected(write):
-            return
+            return False
         self.announce(tp, before)
+        return True
 
     def _still_suspected(self, write: StateWrite) -> bool:
         """Whether the write was decided before a broker in its ISR went down: the next one will

@@ -242,6 +242,15 @@ def test_topic_deletion_waits_for_dead_brokers(three):
     assert three.state(TP) == (3, (3, 2), 0)
 
 
+def test_new_topic_of_a_deleted_ones_name_stays(three):
+    three.topic("other", (1,))
+    three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    three.topic("orders", (2, 3))
+    three.feed(events.DeletionAsked(topics=frozenset({"other"})))
+    assert list(three.topics) == ["orders"]
+    assert three.told[2, TP].leader == 2
+
+
 def test_added_partitions(three):
     parts = three.topics["orders"].partitions
     three.topics["orders"] = type(three.topics["orders"])(
