@@ -12,7 +12,10 @@ from infra.registry import Registry
 
 @click.command()
 @click.option(
-    "--all", "everything", is_flag=True, help="End what is still running, and remove that too."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="End what is still running, and remove that too, and the images of the backend docker.",
 )
 @click.pass_context
 def clean(context: click.Context, everything: bool) -> None:

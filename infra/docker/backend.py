@@ -59,7 +59,6 @@ class DockerBackend:
             self._image = ensure_image(self._client, progress)
             network = self._client.networks.create(self._run, internal=True, labels=owned())
             made.callback(network.remove)
-            made.callback(self._close_nodes)
             self._made = made.pop_all()
         self._closed = False
 
@@ -73,6 +72,7 @@ class DockerBackend:
                 raise InfraError(f"the backend is closed: no node {name}")
             if name not in self._nodes:
                 self._nodes[name] = self._make(name)
+                self._made.callback(self._nodes[name].close)
             return self._nodes[name]
 
     def cut(self, source: Node, target: Node) -> None:
@@ -113,7 +113,3 @@ class DockerBackend:
             )
         except DockerException as error:
             raise InfraError(f"no container for {name}: {error}") from error
-
-    def _close_nodes(self) -> None:
-        for node in self._nodes.values():
-            node.close()
