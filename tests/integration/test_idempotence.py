@@ -1,0 +1,207 @@
+"""Idempotent producers: each record once and in order, whatever happens to its leader."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from batches import encoded
+from confluent_kafka import KafkaError, Producer
+from kafka_clients import create_topic, read_all
+from kafka_cluster import TIMEOUT_S, Cluster, until
+from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
+from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kio.static.primitive import i32Timedelta
+
+from broker.server.connection import BrokerConnection
+
+pytestmark = pytest.mark.integration
+
+A_MINUTE = i32Timedelta.parse(timedelta(seconds=TIMEOUT_S))
+
+
+def call(cluster: Cluster, broker: int, *requests: Any) -> list[Any]:
+    """Sends the requests, all at once, over one connection, and waits for the answers."""
+
+    async def talk() -> list[Any]:
+        connection = BrokerConnection("127.0.0.1", cluster.brokers[broker].port, "test")
+        try:
+            calls = [connection.call(request, TIMEOUT_S) for request in requests]
+            return list(await asyncio.gather(*calls))
+        finally:
+            await connection.close()
+
+    return asyncio.run(talk())
+
+
+def init() -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout=A_MINUTE)
+
+
+def produce(
+    producer: int, epoch: int, sequence: int, values: list[bytes], acks: int = -1
+) -> ProduceRequest:
+    records = encoded(values, producer=(producer, epoch, sequence))
+    return ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout=A_MINUTE,
+        topic_data=(
+            TopicProduceData(
+                name="t", partition_data=(PartitionProduceData(index=0, records=records),)
+            ),
+        ),
+    )
+
+
+def outcome(response: Any) -> ErrorCode | int:
+    """The base offset, or the error."""
+    ((partition,),) = (topic.partition_responses for topic in response.responses)
+    return partition.base_offset if partition.error_code is ErrorCode.none else partition.error_code
+
+
+def test_producer_ids_are_unique_in_the_cluster(shared_cluster: Cluster) -> None:
+    answers = [a for broker in (1, 2, 3) for a in call(shared_cluster, broker, *[init()] * 400)]
+    assert {(a.error_code, a.producer_epoch) for a in answers} == {(ErrorCode.none, 0)}
+    assert len({a.producer_id for a in answers}) == 1200
+    blocks = {a.producer_id // 1000 for a in answers}
+    assert len(blocks) == 3, "each broker has a block of its own"
+
+
+def test_a_repetition_has_its_first_answer_from_every_leader(cluster: Cluster) -> None:
+    create_topic(cluster, "t", config={"min.insync.replicas": "1"})
+    leader = cluster.leader("t")
+    (answer,) = call(cluster, 1, init())
+    producer = answer.producer_id
+    sent = [produce(producer, 0, 2 * n, [b"%d" % n, b"and"]) for n in range(7)]
+    assert [outcome(a) for a in call(cluster, leader, *sent)] == [2 * n for n in range(7)]
+
+    def send_again(leader: int) -> None:
+        again = [outcome(a) for a in call(cluster, leader, *sent)]
+        assert again == [*[ErrorCode.out_of_order_sequence_number] * 2, 4, 6, 8, 10, 12]
+        gap = call(cluster, leader, produce(producer, 0, 20, [b"gap"]))
+        assert outcome(*gap) is ErrorCode.out_of_order_sequence_number
+
+    send_again(leader)
+    cluster.brokers[leader].kill()
+    until("another broker leads", lambda: cluster.leader("t") not in (-1, leader))
+    leader = cluster.leader("t")
+    send_again(leader)
+
+    assert outcome(*call(cluster, leader, produce(producer, 1, 0, [b"new epoch"]))) == 14
+    fenced = call(cluster, leader, produce(producer, 0, 14, [b"old epoch"]))
+    assert outcome(*fenced) is ErrorCode.invalid_producer_epoch
+    assert len(read_all(cluster, "t")) == 15
+
+
+def test_what_is_remembered_outlives_kill_9(cluster: Cluster) -> None:
+    create_topic(cluster, "t", replication_factor=1)
+    leader = cluster.leader("t")
+    (answer,) = call(cluster, leader, init())
+    sent = [produce(answer.producer_id, 0, n, [b"%d" % n]) for n in range(6)]
+    first = [outcome(a) for a in call(cluster, leader, *sent)]
+    cluster.brokers[leader].kill()
+    cluster.brokers[leader].start()
+    until("it leads again", lambda: _leads(cluster, leader))
+    again = [outcome(a) for a in call(cluster, leader, *sent)]
+    assert again == [ErrorCode.out_of_order_sequence_number, *first[1:]]
+    assert read_all(cluster, "t") == [b"%d" % n for n in range(6)]
+
+
+def _leads(cluster: Cluster, broker: int) -> bool:
+    try:
+        metadata = cluster.metadata(cluster.brokers[broker])
+    except Exception:  # noqa: BLE001 - not there yet
+        return False
+    return "t" in metadata.topics and metadata.topics["t"].partitions[0].leader == broker
+
+
+class Sender:
+    """An idempotent librdkafka producer that sends numbers as long as it is asked to."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.acked: list[bytes] = []
+        self.errors: list[KafkaError] = []
+        self._sent = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "batch.num.messages": 20,
+                "request.timeout.ms": 500,
+                "retry.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def until(self, what: str, condition: Callable[[], object]) -> None:
+        """Sends on until ``condition`` is true and 500 further records were acknowledged."""
+        until(what, lambda: self.send(100) and condition())
+        enough = len(self.acked) + 500
+        until("records are acknowledged", lambda: self.send(10) and len(self.acked) >= enough)
+
+    def finish(self) -> int:
+        assert self._producer.flush(TIMEOUT_S) == 0
+        return self._sent
+
+    def send(self, count: int) -> bool:
+        for _ in range(count):
+            self._producer.produce("t", b"%d" % self._sent, partition=0, on_delivery=self._heard)
+            self._sent += 1
+            self._producer.poll(0)
+        return True
+
+    def _heard(self, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            self.acked.append(message.value())
+        else:
+            self.errors.append(error)
+
+
+def check(cluster: Cluster, sender: Sender) -> None:
+    """All that was sent is there, once and in order."""
+    sent = sender.finish()
+    stored = [int(value) for value in read_all(cluster, "t")]
+    assert not sender.errors
+    assert len(sender.acked) == sent
+    assert all(a < b for a, b in pairwise(stored)), "twice, or out of order"
+    assert len(stored) == sent
+
+
+def test_no_duplicates_when_acknowledgements_come_too_late(cluster: Cluster) -> None:
+    """The leader has the records and cannot say so in time: the client sends them again."""
+    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
+    leader = cluster.leader("t")
+    followers = [broker for broker in cluster.brokers.values() if broker.id != leader]
+    sender = Sender(cluster)
+    sender.until("sending has begun", lambda: sender.acked)
+    for _ in range(3):
+        for follower in followers:
+            follower.signal(signal.SIGSTOP)
+        try:
+            late = time.monotonic() + 1.5
+            until("requests timed out", lambda: sender.send(1) and time.monotonic() > late)  # noqa: B023
+        finally:
+            for follower in followers:
+                follower.signal(signal.SIGCONT)
+        sender.until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
+    check(cluster, sender)
+
+
+def test_no_duplicates_and_no_reordering_through_leader_kills(cluster: Cluster) -> None:
+    create_topic(cluster, "t", config={"min.insync.replicas": "2"})
+    sender = Sender(cluster)
+    sender.until("sending has begun", lambda: sender.acked)
+    for _ in range(2):
+        leader = cluster.leader("t")
+        cluster.brokers[leader].kill()
+        sender.until("another leads", lambda: cluster.leader("t") not in (-1, leader))  # noqa: B023
+        cluster.brokers[leader].start()
+        sender.until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
+    check(cluster, sender)

@@ -1,0 +1,98 @@
+"""Apache Kafka's own classes, to hold ours against: fetched once from Maven Central, then cached.
+
+What is fetched says ``tests/tools/kafka/pom.xml``; the jars lie in a directory outside the
+project, named after that file's content (``$XDG_CACHE_HOME/ackproof/apache-kafka-<hash>``, by
+default below ``~/.cache``). Needs ``mvn`` and a JDK 17 or newer. Tests that use this have the
+marker ``kafka``; ``make test-kafka`` runs them.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+TOOLS = Path(__file__).parent.parent / "tools" / "kafka"
+POM = TOOLS / "pom.xml"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+FETCH_TIMEOUT_S = 600
+RUN_TIMEOUT_S = 120
+
+DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+
+
+class KafkaToolFailed(Exception):
+    """A program of Apache Kafka's ended with an error; the text has its output."""
+
+
+def jars() -> Path:
+    """The directory with Apache Kafka's jars and all they need; fetched if it is not there.
+
+    Raises:
+        KafkaToolFailed: Maven cannot be run or cannot fetch them.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    version = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    directory = cache / "ackproof" / f"apache-kafka-{version}"
+    if not directory.exists():
+        _fetch(directory)
+    return directory
+
+
+def classpath() -> str:
+    """For ``java -cp``."""
+    return str(jars() / "*")
+
+
+def run_class(
+    main: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> str:
+    """Runs one of Apache Kafka's command line programs, and returns what it prints.
+
+    Raises:
+        KafkaToolFailed: it ended with an exit status other than 0.
+        subprocess.TimeoutExpired: it did not end.
+    """
+    return _run(
+        ["java", "-Xmx256m", "-cp", classpath(), main, *map(str, arguments)],
+        RUN_TIMEOUT_S,
+        environment,
+    )
+
+
+def run_source(source: Path, *arguments: str | Path) -> str:
+    """Like :func:`run_class`, for a Java source file of one's own that uses Kafka's classes."""
+    return _run(
+        ["java", "-Xmx256m", "-cp", classpath(), str(source), *map(str, arguments)], RUN_TIMEOUT_S
+    )
+
+
+def _fetch(directory: Path) -> None:
+    """All or nothing: an interrupted download is not taken for a whole one."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaToolFailed("mvn is needed to fetch Apache Kafka's jars: install Maven")
+    partial = directory.with_name(f"{directory.name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    try:
+        command = [maven, "-B", "-q", "-f", str(POM), COPY, "-DincludeScope=runtime"]
+        _run([*command, f"-DoutputDirectory={partial}"], FETCH_TIMEOUT_S)
+        partial.rename(directory)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _run(command: list[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        env=None if environment is None else {**os.environ, **environment},
+    )
+    if done.returncode:
+        shown = " ".join(command)
+        raise KafkaToolFailed(f"{shown}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
