@@ -1,0 +1,107 @@
+"""That data is fsynced when it has to be, seen from the calls that the interpreter makes."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from batches import NOW_MS, batch
+
+from broker.log.config import LogConfig
+from broker.log.partition_log import PartitionLog
+
+
+class Fsyncs:
+    """Files fsynced so far, by their names."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called is os.fsync:
+            self.names += [_name_of(frame)]
+
+    def of_logs(self) -> int:
+        return sum(name.endswith(".log") for name in self.names)
+
+
+def _name_of(frame: FrameType) -> str:
+    """The file whose descriptor the calling code has at hand."""
+    owner = frame.f_locals.get("self")
+    descriptor = getattr(owner, "_log", None) or getattr(owner, "_descriptor", None)
+    found = frame.f_locals.get("descriptor", descriptor)
+    return "" if found is None else Path(f"/proc/self/fd/{found}").resolve().name
+
+
+@contextlib.contextmanager
+def fsyncs() -> Iterator[Fsyncs]:
+    """Watches ``os.fsync`` while the context lasts."""
+    seen = Fsyncs()
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(before)
+
+
+def appended(log: PartitionLog, count: int, now_ms: int = NOW_MS) -> None:
+    for _ in range(count):
+        log.append([batch()], log.log_end_offset, 0, now_ms)
+
+
+def opened(directory: Path, **config: Any) -> PartitionLog:
+    log = PartitionLog.open(directory / "t-0", LogConfig(**config), clean=True)
+    appended(log, 1)  # the leader epoch's checkpoint is written durably by the first one
+    return log
+
+
+def test_by_default_it_is_left_to_the_operating_system(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    with fsyncs() as seen:
+        appended(log, 200)
+        log.flush_if_due(NOW_MS + 10**12)
+    assert seen.names == []
+    log.close()
+
+
+def test_flush_messages(tmp_path: Path) -> None:
+    log = opened(tmp_path, flush_messages=1)
+    with fsyncs() as seen:
+        appended(log, 5)
+    assert seen.of_logs() == 5, "each append is on disk before anything is answered"
+    log.close()
+    log = opened(tmp_path / "four", flush_messages=4)
+    with fsyncs() as seen:
+        appended(log, 2)
+        assert seen.names == []
+        appended(log, 1)
+        assert seen.of_logs() == 1
+        appended(log, 4)
+    assert seen.of_logs() == 2
+    log.close()
+
+
+def test_flush_ms(tmp_path: Path) -> None:
+    log = opened(tmp_path, flush_ms=500)
+    with fsyncs() as seen:
+        log.flush_if_due(NOW_MS + 499)
+        assert seen.names == []
+        log.flush_if_due(NOW_MS + 500)
+        assert seen.of_logs() == 1
+        log.flush_if_due(NOW_MS + 10**6)
+    assert seen.of_logs() == 1, "nothing new, nothing to flush"
+    log.close()
+
+
+def test_a_full_segment_and_a_good_end_are_flushed(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=3 * batch().size)
+    with fsyncs() as seen:
+        appended(log, 3)
+    assert seen.of_logs() == 1
+    with fsyncs() as seen:
+        log.close()
+    assert seen.of_logs() == 1
