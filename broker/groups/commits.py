@@ -1,0 +1,211 @@
+"""Offsets: committed, deleted, expired; and the end of a group."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+from broker.groups.events import (
+    NO_MEMBER_ID,
+    Commit,
+    DeleteGroup,
+    DeleteOffsets,
+    ErrorAnswer,
+    Expire,
+    OffsetAndMetadata,
+    OffsetsAnswer,
+    PartitionsDeleted,
+    Stored,
+)
+from broker.groups.failures import of_offsets
+from broker.groups.group import Group
+from broker.groups.offsets import CommittedOffset, key, value
+from broker.groups.state import GroupState
+from broker.types import TopicPartition
+from broker.wire.group_records import GroupMetadataKey, Key, Value
+
+CommitStep: TypeAlias = Callable[[Group, Commit], None]
+Partitions: TypeAlias = frozenset[TopicPartition]
+Done: TypeAlias = Callable[[ErrorCode], None]
+
+# --- commit ---------------------------------------------------------------------------------
+
+
+def commit(group: Group, event: Commit, step: CommitStep) -> None:
+    """Checks who commits, and for which generation; then ``step``."""
+    error = _check(group, event)
+    if error is not ErrorCode.none:
+        group.respond(event.request, OffsetsAnswer(error=error))
+    else:
+        step(group, event)
+
+
+def _check(group: Group, event: Commit) -> ErrorCode:
+    if event.generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.none
+    if event.generation < 0 and event.member_id == NO_MEMBER_ID and event.instance_id is None:
+        return ErrorCode.unknown_member_id
+    error = group.members.check(event.member_id, event.instance_id)
+    if error is ErrorCode.none and event.generation != group.generation:
+        error = ErrorCode.illegal_generation
+    return error
+
+
+def refuse_commit(group: Group, event: Commit) -> None:
+    """The generation has only begun: its members have consumed nothing yet."""
+    group.respond(event.request, OffsetsAnswer(error=ErrorCode.rebalance_in_progress))
+
+
+def store_commit(group: Group, event: Commit) -> None:
+    """Stores what is not too long, and answers when it is stored."""
+    if event.member_id in group.members:
+        group.touch(group.members[event.member_id], event.at)
+    offsets = {tp: o for tp, o in event.offsets.items() if _fits(group, o)}
+    if not offsets:
+        _answer(group, event, ErrorCode.none)
+        return
+    group.offsets.begin(offsets)
+    group.store(
+        tuple(
+            (key(group.group_id, tp), value(offset, event.at.wall_ms))
+            for tp, offset in offsets.items()
+        ),
+        then=partial(_committed, event=event, offsets=offsets),
+    )
+
+
+def _committed(
+    group: Group, stored: Stored, event: Commit, offsets: dict[TopicPartition, OffsetAndMetadata]
+) -> None:
+    group.offsets.end(offsets)
+    if stored.error is ErrorCode.none:
+        for number, (tp, offset) in enumerate(offsets.items()):
+            committed = CommittedOffset(
+                value=offset,
+                committed_ms=event.at.wall_ms,
+                stored_at=stored.offset + number,
+            )
+            group.offsets.set(tp, committed)
+    _answer(group, event, of_offsets(stored.error))
+
+
+def _answer(group: Group, event: Commit, error: ErrorCode) -> None:
+    partitions = {
+        tp: error if _fits(group, offset) else ErrorCode.offset_metadata_too_large
+        for tp, offset in event.offsets.items()
+    }
+    group.respond(event.request, OffsetsAnswer(partitions=partitions))
+
+
+def _fits(group: Group, offset: OffsetAndMetadata) -> bool:
+    return len(offset.metadata.encode()) <= group.config.offset_metadata_max_bytes
+
+
+# --- delete ---------------------------------------------------------------------------------
+
+
+def delete_offsets(group: Group, event: DeleteOffsets) -> None:
+    """Deletes offsets of topics that no member is subscribed to."""
+    kept: frozenset[str] | None = frozenset()
+    if group.state is not GroupState.EMPTY:
+        kept = group.subscribed_topics()
+    if kept is None:
+        group.respond(event.request, OffsetsAnswer(error=ErrorCode.non_empty_group))
+        return
+    subscribed = frozenset(tp for tp in event.partitions if tp.topic in kept)
+
+    def done(error: ErrorCode) -> None:
+        partitions = dict.fromkeys(event.partitions, error)
+        partitions.update(dict.fromkeys(subscribed, ErrorCode.group_subscribed_to_topic))
+        group.respond(event.request, OffsetsAnswer(partitions=partitions))
+
+    _forget(group, (event.partitions - subscribed) & frozenset(group.offsets), done)
+
+
+def delete_group(group: Group, event: DeleteGroup) -> None:
+    """Deletes an empty group with all that it committed."""
+
+    def done(error: ErrorCode) -> None:
+        if error is ErrorCode.none and not _bury(group, event):
+            error = ErrorCode.non_empty_group
+        group.respond(event.request, ErrorAnswer(error=error))
+
+    _forget(group, frozenset(group.offsets), done, group_too=True)
+
+
+def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
+    """It has members, or is to have some."""
+    group.respond(event.request, ErrorAnswer(error=ErrorCode.non_empty_group))
+
+
+def drop_partitions(group: Group, event: PartitionsDeleted) -> None:
+    """Forgets offsets in partitions that are gone."""
+    _forget(group, event.partitions & group.offsets.settled(), _unheard)
+
+
+def expire(group: Group, event: Expire) -> None:
+    """Applies ``offsets.retention.minutes`` (KIP-211); a group with nothing left is deleted."""
+    expired = _expired(group, event.at.wall_ms - group.config.offsets_retention_ms)
+    ends = (
+        group.state is GroupState.EMPTY
+        and not group.is_storing
+        and not group.members.pending
+        and expired == frozenset(group.offsets)
+    )
+
+    def done(error: ErrorCode) -> None:
+        if ends and error is ErrorCode.none:
+            _bury(group, event)
+
+    _forget(group, expired, done, group_too=ends)
+
+
+def _expired(group: Group, before_ms: int) -> Partitions:
+    """Offsets whose time is over: since the group became empty if it ever had members, since the
+    commit if it had none, or if nobody is subscribed to the topic any more."""
+    if group.state is GroupState.EMPTY and group.protocol_type is not None:
+        over = group.since_ms is None or group.since_ms <= before_ms
+        return group.offsets.settled() if over else frozenset()
+    if group.protocol_type is None:
+        return group.offsets.committed_before(before_ms)
+    subscribed = group.subscribed_topics()
+    if group.state is not GroupState.STABLE or subscribed is None:
+        return frozenset()
+    old = group.offsets.committed_before(before_ms)
+    return frozenset(tp for tp in old if tp.topic not in subscribed)
+
+
+def _forget(group: Group, partitions: Partitions, done: Done, *, group_too: bool = False) -> None:
+    """Stores tombstones, then lets go of the offsets, then ``done``."""
+    ordered = tuple(sorted(partitions))
+    keys: list[Key] = [key(group.group_id, tp) for tp in ordered]
+    if group_too:
+        keys.append(GroupMetadataKey(group=group.group_id))
+    if not keys:
+        done(ErrorCode.none)
+        return
+    records: tuple[tuple[Key, Value | None], ...] = tuple((k, None) for k in keys)
+    group.offsets.begin(ordered)
+
+    def then(_group: Group, stored: Stored) -> None:
+        group.offsets.end(ordered)
+        if stored.error is ErrorCode.none:
+            for number, tp in enumerate(ordered):
+                group.offsets.remove(tp, stored.offset + number)
+        done(of_offsets(stored.error))
+
+    group.store(records, then=then)
+
+
+def _bury(group: Group, event: DeleteGroup | Expire) -> bool:
+    """The group's end, unless somebody came to it meanwhile."""
+    alive = group.state is not GroupState.EMPTY or group.is_storing or len(group.offsets) > 0
+    if alive or group.members.pending:
+        return False
+    group.enter(GroupState.DEAD, event.at)
+    return True
+
+
+def _unheard(_error: ErrorCode) -> None:
+    """Nobody waits for it; offsets that stay will be deleted the next time."""

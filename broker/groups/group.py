@@ -1,0 +1,320 @@
+"""One group: its state, its members, its offsets, and how a rebalance goes.
+
+Follows ``GroupCoordinator`` of Kafka 3.x (KIP-62, KIP-134, KIP-345, KIP-394). A rebalance::
+
+    prepare_rebalance     everyone is to join; the empty group waits a moment for more (KIP-134)
+    advance_join          all have joined, or time is over: the next generation
+    (Sync of the leader)  assignments are stored, then given out: Stable
+
+Here is what changes a group; :mod:`broker.groups.table` says which request does what in which
+state. Everything that is decided goes to an outbox. Not handled: the consumer protocol of KIP-848,
+offsets committed in transactions.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+from broker.groups.config import GroupConfig
+from broker.groups.events import (
+    NO_MEMBER_ID,
+    Answer,
+    Effect,
+    JoinAnswer,
+    Moment,
+    Respond,
+    Store,
+    Stored,
+    SyncAnswer,
+)
+from broker.groups.members import Member, Members
+from broker.groups.offsets import Offsets
+from broker.groups.state import BEFORE, GroupState
+from broker.types import Millis
+from broker.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    Key,
+    MemberMetadata,
+    Value,
+)
+
+Then: TypeAlias = Callable[["Group", Stored], None]
+
+CONSUMER_PROTOCOL = "consumer"
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a newcomer may wait for its first generation: it has no session yet, and its client may
+have given up and come again. As in Kafka."""
+
+
+class Group:
+    """One group, ``EMPTY`` and without a generation at first.
+
+    Args:
+        tokens: where the numbers of :class:`Store` come from.
+    """
+
+    def __init__(self, group_id: str, config: GroupConfig, tokens: Iterator[int]) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.state = GroupState.EMPTY
+        self.since_ms: int | None = None
+        """When it came into this state, in ms since 1970."""
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.members = Members()
+        self.offsets = Offsets()
+        self._tokens = tokens
+        self._outbox: list[Effect] = []
+        self._storing: dict[int, Then] = {}
+        self._phase_ends: Millis | None = None
+        self._extendable_ms: int | None = None
+        self._newcomers = False
+
+    # --- outbox -----------------------------------------------------------------------------
+
+    def drain(self) -> tuple[Effect, ...]:
+        """What has been decided since the last time."""
+        effects, self._outbox = tuple(self._outbox), []
+        return effects
+
+    def respond(self, request: int, answer: Answer) -> None:
+        """Answers a request."""
+        self._outbox.append(Respond(request=request, answer=answer))
+
+    def store(self, records: tuple[tuple[Key, Value | None], ...], then: Then) -> None:
+        """Has records stored; ``then`` goes on when they are, or cannot be."""
+        token = next(self._tokens)
+        self._storing[token] = then
+        self._outbox.append(Store(token=token, records=records))
+
+    def stored(self, event: Stored) -> None:
+        """Goes on where :meth:`store` left off."""
+        self._storing.pop(event.token)(self, event)
+
+    @property
+    def is_storing(self) -> bool:
+        """Something is on its way."""
+        return bool(self._storing)
+
+    # --- states -----------------------------------------------------------------------------
+
+    def enter(self, state: GroupState, at: Moment) -> None:
+        """Changes the state."""
+        assert self.state in BEFORE[state], f"{self.group_id}: {self.state} to {state}"
+        self.state = state
+        self.since_ms = at.wall_ms
+
+    def prepare_rebalance(self, at: Moment) -> None:
+        """Calls everyone to join, unless that is under way, and goes on if all have."""
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            self._call_to_join(at)
+        self.advance_join(at)
+
+    def _call_to_join(self, at: Moment) -> None:
+        for member in self.members:
+            self.answer_sync(member, SyncAnswer(error=ErrorCode.rebalance_in_progress))
+        timeout_ms = self.members.rebalance_timeout_ms
+        delay_ms = self.config.initial_rebalance_delay_ms
+        self._newcomers = False
+        if self.state is GroupState.EMPTY:
+            self._extendable_ms = max(timeout_ms - delay_ms, 0)
+            self._phase_ends = Millis(at.now + delay_ms)
+        else:
+            self._extendable_ms = None
+            self._phase_ends = Millis(at.now + timeout_ms)
+        self.enter(GroupState.PREPARING_REBALANCE, at)
+
+    def advance_join(self, at: Moment) -> None:
+        """Begins the next generation if nobody is missing or time is over."""
+        assert self.state is GroupState.PREPARING_REBALANCE
+        assert self._phase_ends is not None
+        if at.now < self._phase_ends:
+            if self._extendable_ms is None and self.members.all_joined:
+                self._complete_join(at)
+        elif self._newcomers and self._extendable_ms:
+            delay_ms = min(self.config.initial_rebalance_delay_ms, self._extendable_ms)
+            self._extendable_ms -= delay_ms
+            self._newcomers = False
+            self._phase_ends = Millis(at.now + delay_ms)
+        else:
+            self._complete_join(at)
+
+    def _complete_join(self, at: Moment) -> None:
+        for member in self.members:
+            if member.join is None and not member.is_static:
+                self.members.remove(member.member_id)
+        if len(self.members) == 0:
+            self._become_empty(at)
+        elif self.members.elect_joined_leader():
+            self._begin_generation(at)
+        else:  # static members alone, all of them silent: their sessions decide
+            self._extendable_ms = None
+            self._phase_ends = Millis(at.now + self.members.rebalance_timeout_ms)
+
+    def _become_empty(self, at: Moment) -> None:
+        self._phase_ends = None
+        self.generation += 1
+        self.protocol = None
+        self.enter(GroupState.EMPTY, at)
+        self.store((self.record(at),), then=_ignore)
+
+    def _begin_generation(self, at: Moment) -> None:
+        self.generation += 1
+        self.protocol = self.members.select_protocol()
+        self._phase_ends = Millis(at.now + self.members.rebalance_timeout_ms)
+        self.enter(GroupState.COMPLETING_REBALANCE, at)
+        for member in self.members:
+            member.assignment = b""
+            member.synced = member.is_new = False
+            self.touch(member, at)
+            self.answer_join(member, self.joined(member))
+
+    def assign(self, assignments: dict[str, bytes], at: Moment) -> None:
+        """The generation's assignments are stored: gives them out."""
+        self.enter(GroupState.STABLE, at)
+        for member in self.members:
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.sync is not None:
+                self.touch(member, at)
+            self.answer_sync(member, self.assigned(member))
+
+    # --- members ----------------------------------------------------------------------------
+
+    def add(self, member: Member, protocol_type: str, at: Moment) -> None:
+        """A newcomer, who calls for a rebalance."""
+        if len(self.members) == 0:
+            self.protocol_type = protocol_type
+        member.is_new = True
+        member.deadline = Millis(at.now + NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.members.add(member)
+        if self.state is GroupState.PREPARING_REBALANCE and self.generation == 0:
+            self._newcomers = True
+        self.prepare_rebalance(at)
+
+    def remove(self, member_id: str, at: Moment) -> None:
+        """A member left, or its session did; the others share what it had."""
+        member = self.members.remove(member_id)
+        gone = ErrorCode.unknown_member_id
+        self.answer_join(member, JoinAnswer(error=gone))
+        self.answer_sync(member, SyncAnswer(error=gone))
+        self.prepare_rebalance(at)
+
+    def forget_pending(self, member_id: str, at: Moment) -> None:
+        """Nobody will join with that id; it may have been what the others waited for."""
+        del self.members.pending[member_id]
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self.advance_join(at)
+
+    def touch(self, member: Member, at: Moment) -> None:
+        """It was heard of."""
+        member.deadline = Millis(at.now + member.session_timeout_ms)
+
+    def tick(self, at: Moment) -> None:
+        """Ends sessions and phases whose time is over."""
+        for member_id, deadline in tuple(self.members.pending.items()):
+            if at.now >= deadline:
+                self.forget_pending(member_id, at)
+        for member in self.members:
+            expired = member.must_heartbeat and at.now >= member.deadline
+            if expired and member.member_id in self.members:
+                self.remove(member.member_id, at)
+        if self._phase_ends is not None and at.now >= self._phase_ends:
+            self._end_phase(at)
+
+    def _end_phase(self, at: Moment) -> None:
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self.advance_join(at)
+            return
+        self._phase_ends = None
+        silent = [member for member in self.members if not member.synced]
+        for member in silent:
+            self.members.remove(member.member_id)
+        if silent:
+            self.prepare_rebalance(at)
+
+    # --- answers ----------------------------------------------------------------------------
+
+    def answer_join(self, member: Member, answer: JoinAnswer) -> None:
+        """Answers a member's JoinGroup, if one waits."""
+        if member.join is not None:
+            self.respond(member.join, answer)
+            member.join = None
+
+    def answer_sync(self, member: Member, answer: SyncAnswer) -> None:
+        """Answers a member's SyncGroup, if one waits."""
+        if member.sync is not None:
+            self.respond(member.sync, answer)
+            member.sync = None
+
+    def joined(self, member: Member) -> JoinAnswer:
+        """A member's place in the present generation."""
+        leads = self.members.leader == member.member_id
+        return JoinAnswer(
+            member_id=member.member_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.members.leader or NO_MEMBER_ID,
+            members=self.members.joined(self.protocol) if leads else (),
+        )
+
+    def assigned(self, member: Member) -> SyncAnswer:
+        """A member's part in the present generation."""
+        return SyncAnswer(
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            assignment=member.assignment,
+        )
+
+    # --- questions --------------------------------------------------------------------------
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """The topics its members want; None when they do not speak the consumer protocol."""
+        if self.protocol_type != CONSUMER_PROTOCOL or self.protocol is None:
+            return None
+        read = entity_reader(ConsumerProtocolSubscription)
+        topics: set[str] = set()
+        try:
+            for member in self.members:  # version first, then fields that every version has
+                subscription, _ = read(member.metadata(self.protocol), 2)
+                topics.update(subscription.topics)
+        except (SerialError, ValueError):
+            return None
+        return frozenset(topics)
+
+    def record(
+        self, at: Moment, assignments: dict[str, bytes] | None = None
+    ) -> tuple[GroupMetadataKey, GroupMetadataValue]:
+        """The present generation as it is stored; ``assignments`` in place of the members' own."""
+        return GroupMetadataKey(group=self.group_id), GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.members.leader,
+            current_state_timestamp=at.wall_ms if self.since_ms is None else self.since_ms,
+            members=tuple(
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(self.protocol),
+                    assignment=member.assignment
+                    if assignments is None
+                    else assignments.get(member.member_id, b""),
+                )
+                for member in self.members
+            ),
+        )
+
+
+def _ignore(_group: Group, _stored: Stored) -> None:
+    """An empty generation that is not stored is no loss: the next one tries again."""

@@ -1,0 +1,170 @@
+"""JoinGroup: newcomers, members that come again, and static members under a new id."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+from broker.groups.events import NO_MEMBER_ID, Join, JoinAnswer, Stored, SyncAnswer
+from broker.groups.failures import of_group
+from broker.groups.group import Group
+from broker.groups.members import Member
+from broker.groups.state import GroupState
+from broker.types import Millis
+
+Rejoin: TypeAlias = Callable[[Group, Join], None]
+
+
+def join(group: Group, event: Join, rejoin: Rejoin) -> None:
+    """Checks what every JoinGroup must be; then a member does ``rejoin``, a newcomer enters."""
+    error = _check(group, event)
+    if error is not ErrorCode.none:
+        _refuse(group, event, error)
+    elif event.member_id == NO_MEMBER_ID:
+        _enter(group, event)
+    elif event.member_id in group.members.pending:
+        _add(group, event, event.member_id)
+    else:
+        error = group.members.check(event.member_id, event.instance_id)
+        if error is not ErrorCode.none:
+            _refuse(group, event, error)
+        else:
+            rejoin(group, event)
+
+
+def _check(group: Group, event: Join) -> ErrorCode:
+    config = group.config
+    if (
+        not config.min_session_timeout_ms
+        <= event.session_timeout_ms
+        <= (config.max_session_timeout_ms)
+    ):
+        return ErrorCode.invalid_session_timeout
+    is_known = event.member_id in group.members or group.members.id_of(event.instance_id)
+    if not is_known and len(group.members) >= config.max_size:
+        return ErrorCode.group_max_size_reached
+    if not event.protocol_type or not event.protocols:
+        return ErrorCode.inconsistent_group_protocol
+    agrees = event.protocol_type == group.protocol_type and group.members.supports(event.protocols)
+    if len(group.members) > 0 and not agrees:
+        return ErrorCode.inconsistent_group_protocol
+    return ErrorCode.none
+
+
+def _enter(group: Group, event: Join) -> None:
+    """Somebody without a member id: a newcomer, or a static member that was restarted."""
+    old = group.members.id_of(event.instance_id)
+    if old is not None:
+        _return(group, event, old)
+    elif event.instance_id is None and event.requires_known_member_id:
+        group.members.pending[event.new_member_id] = Millis(event.at.now + event.session_timeout_ms)
+        answer = JoinAnswer(error=ErrorCode.member_id_required, member_id=event.new_member_id)
+        group.respond(event.request, answer)
+    else:
+        _add(group, event, event.new_member_id)
+
+
+def _add(group: Group, event: Join, member_id: str) -> None:
+    member = Member(
+        member_id=member_id,
+        instance_id=event.instance_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        protocols=event.protocols,
+        deadline=event.at.now,
+        join=event.request,
+    )
+    group.add(member, event.protocol_type, event.at)
+
+
+# --- members that come again ----------------------------------------------------------------
+
+
+def rejoin_empty(group: Group, event: Join) -> None:
+    """Cannot be: an empty group knows no member."""
+    _refuse(group, event, ErrorCode.unknown_member_id)
+
+
+def rejoin_preparing(group: Group, event: Join) -> None:
+    """What everyone is asked to do."""
+    _update(group, event)
+    group.prepare_rebalance(event.at)
+
+
+def rejoin_completing(group: Group, event: Join) -> None:
+    """The answer got lost, or the member wants something else now."""
+    member = group.members[event.member_id]
+    if member.protocols == event.protocols:
+        group.respond(event.request, group.joined(member))
+    else:
+        rejoin_preparing(group, event)
+
+
+def rejoin_stable(group: Group, event: Join) -> None:
+    """The leader may call for a rebalance whenever it likes: topics have changed, say."""
+    member = group.members[event.member_id]
+    leads = group.members.leader == member.member_id
+    if member.protocols == event.protocols and not leads:
+        group.respond(event.request, group.joined(member))
+    else:
+        rejoin_preparing(group, event)
+
+
+def _update(group: Group, event: Join) -> None:
+    member = group.members[event.member_id]
+    group.answer_join(member, JoinAnswer(error=ErrorCode.rebalance_in_progress))
+    member.protocols = event.protocols
+    member.session_timeout_ms = event.session_timeout_ms
+    member.rebalance_timeout_ms = event.rebalance_timeout_ms
+    member.client_id, member.client_host = event.client_id, event.client_host
+    member.join = event.request
+
+
+# --- static members under a new id ----------------------------------------------------------
+
+
+def _return(group: Group, event: Join, old: str) -> None:
+    """A restarted static member takes its old place; in a stable group nobody else notices."""
+    leader = group.members.leader or NO_MEMBER_ID
+    before = replace(group.members[old])
+    member = group.members.rename(old, event.new_member_id)
+    fenced = ErrorCode.fenced_instance_id
+    group.answer_join(member, JoinAnswer(error=fenced, member_id=old))
+    group.answer_sync(member, SyncAnswer(error=fenced))
+    event = replace(event, member_id=event.new_member_id)
+    _update(group, event)
+    group.touch(member, event.at)
+    if group.state is not GroupState.STABLE or group.members.select_protocol() != group.protocol:
+        group.prepare_rebalance(event.at)
+        return
+    after = partial(_returned, event=event, before=before, leader=leader)
+    group.store((group.record(event.at),), then=after)
+
+
+def _returned(group: Group, stored: Stored, event: Join, before: Member, leader: str) -> None:
+    member_id = event.member_id
+    overtaken = group.state is not GroupState.STABLE or member_id not in group.members
+    if overtaken or group.members[member_id].join != event.request:
+        return  # by a rebalance, which answers
+    member = group.members[member_id]
+    if stored.error is not ErrorCode.none:
+        group.answer_join(member, JoinAnswer(error=of_group(stored.error), member_id=member_id))
+        group.members.rename(member_id, before.member_id)
+        member.protocols = before.protocols
+        member.session_timeout_ms = before.session_timeout_ms
+        member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        return
+    answer = group.joined(member)
+    if event.supports_skipping_assignment:
+        answer = replace(answer, skip_assignment=group.members.leader == member_id)
+    else:  # under the old leader's id it does not take itself for the leader, and just syncs
+        answer = replace(answer, leader=leader, members=())
+    group.answer_join(member, answer)
+
+
+def _refuse(group: Group, event: Join, error: ErrorCode) -> None:
+    group.respond(event.request, JoinAnswer(error=error, member_id=event.member_id))

@@ -1,0 +1,116 @@
+"""What happens, by state and kind of event."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+from broker.groups import commits, joining, membership
+from broker.groups.events import (
+    Commit,
+    DeleteGroup,
+    DeleteOffsets,
+    Event,
+    Expire,
+    Heartbeat,
+    Join,
+    Leave,
+    PartitionsDeleted,
+    Request,
+    Stored,
+    Sync,
+    Tick,
+    refusal,
+)
+from broker.groups.group import Group
+from broker.groups.state import GroupState
+
+Step: TypeAlias = Callable[[Group, Any], None]
+
+
+def _tick(group: Group, event: Tick) -> None:
+    group.tick(event.at)
+
+
+def _too_late(group: Group, event: Request) -> None:
+    group.respond(event.request, refusal(event, ErrorCode.coordinator_not_available))
+
+
+def _ignore(_group: Group, _event: Event) -> None:
+    pass
+
+
+def _join(rejoin: joining.Rejoin) -> Step:
+    return partial(joining.join, rejoin=rejoin)
+
+
+def _sync(step: membership.SyncStep) -> Step:
+    return partial(membership.sync, step=step)
+
+
+def _heartbeat(answer: ErrorCode) -> Step:
+    return partial(membership.heartbeat, answer=answer)
+
+
+def _commit(step: commits.CommitStep) -> Step:
+    return partial(commits.commit, step=step)
+
+
+_OF_EVERY_LIVING_STATE: Final[Mapping[type[Event], Step]] = {
+    Leave: membership.leave,
+    Commit: _commit(commits.store_commit),
+    DeleteOffsets: commits.delete_offsets,
+    DeleteGroup: commits.refuse_to_delete,
+    PartitionsDeleted: commits.drop_partitions,
+    Expire: commits.expire,
+    Tick: _tick,
+    Stored: Group.stored,
+}
+
+STEPS: Final[Mapping[GroupState, Mapping[type[Event], Step]]] = {
+    GroupState.EMPTY: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(joining.rejoin_empty),
+        Sync: _sync(membership.sync_preparing),
+        Heartbeat: _heartbeat(ErrorCode.unknown_member_id),
+        DeleteGroup: commits.delete_group,
+    },
+    GroupState.PREPARING_REBALANCE: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(joining.rejoin_preparing),
+        Sync: _sync(membership.sync_preparing),
+        Heartbeat: _heartbeat(ErrorCode.rebalance_in_progress),
+    },
+    GroupState.COMPLETING_REBALANCE: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(joining.rejoin_completing),
+        Sync: _sync(membership.sync_completing),
+        Heartbeat: _heartbeat(ErrorCode.none),
+        Commit: _commit(commits.refuse_commit),
+    },
+    GroupState.STABLE: {
+        **_OF_EVERY_LIVING_STATE,
+        Join: _join(joining.rejoin_stable),
+        Sync: _sync(membership.sync_stable),
+        Heartbeat: _heartbeat(ErrorCode.none),
+    },
+    GroupState.DEAD: {
+        Join: _too_late,
+        Sync: _too_late,
+        Heartbeat: _too_late,
+        Leave: _too_late,
+        Commit: _too_late,
+        DeleteOffsets: _too_late,
+        DeleteGroup: _too_late,
+        PartitionsDeleted: _ignore,
+        Expire: _ignore,
+        Tick: _ignore,
+        Stored: Group.stored,
+    },
+}
+
+
+def step(group: Group, event: Event) -> None:
+    """Takes in one event; what follows from it is in the group's outbox."""
+    STEPS[group.state][type(event)](group, event)
