@@ -1,0 +1,138 @@
+"""BrokerConnection against a socket that answers as the test says."""
+
+import asyncio
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.server.connection import BrokerConnection, Disconnected
+from broker.wire.codec import read_request, write_response
+from broker.wire.framing import read_frame
+from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+
+ASK = ControlledShutdownRequest(broker_id=1)
+ANSWER = ControlledShutdownResponse(error_code=ErrorCode.none, remaining_partitions=())
+
+
+class Peer:
+    """Hands every request's correlation id to the test, which writes the bytes of the answer."""
+
+    async def __aenter__(self):
+        self.asked = asyncio.Queue()
+        self.connections = 0
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.connection = BrokerConnection("127.0.0.1", port, "test", max_frame_bytes=1000)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.connection.close()
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        while (payload := await read_frame(reader, 1000)) is not None:
+            header, _ = read_request(payload)
+            self.asked.put_nowait((header.correlation_id, writer))
+        writer.close()
+
+    def call(self, timeout_s=10):
+        return asyncio.create_task(self.connection.call(ASK, timeout_s))
+
+    async def answer(self):
+        correlation_id, writer = await self.asked.get()
+        writer.write(write_response(correlation_id, ANSWER))
+
+
+def run(main):
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_calls_are_pipelined_over_one_connection():
+    async def main():
+        async with Peer() as peer:
+            calls = [peer.call() for _ in range(3)]
+            asked = [await peer.asked.get() for _ in calls]
+            for correlation_id, writer in asked:
+                writer.write(write_response(correlation_id, ANSWER))
+            assert await asyncio.gather(*calls) == [ANSWER] * 3
+            assert peer.connections == 1
+
+    run(main)
+
+
+def test_timeout_fails_every_waiting_call_and_the_next_one_reconnects():
+    async def main():
+        async with Peer() as peer:
+            slow, hasty = peer.call(), peer.call(timeout_s=0.2)
+            with pytest.raises(Disconnected, match=r"no answer from .* within 0\.2 s"):
+                await hasty
+            with pytest.raises(Disconnected):
+                await slow
+            for _ in range(2):
+                await peer.asked.get()
+            again = peer.call()
+            await peer.answer()
+            assert await again == ANSWER
+            assert peer.connections == 2
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda _: (2000).to_bytes(4), "frame of 2000 bytes"),
+        (lambda cid: write_response(cid + 7, ANSWER), "correlation id"),
+        (lambda cid: (4).to_bytes(4) + cid.to_bytes(4), "cannot be understood"),
+    ],
+)
+def test_nonsense_fails_the_call(answer, why):
+    async def main():
+        async with Peer() as peer:
+            call = peer.call()
+            correlation_id, writer = await peer.asked.get()
+            writer.write(answer(correlation_id))
+            with pytest.raises(Disconnected, match=why):
+                await call
+
+    run(main)
+
+
+def test_closed_by_either_side():
+    async def main():
+        async with Peer() as peer:
+            call = peer.call()
+            _, writer = await peer.asked.get()
+            writer.close()
+            with pytest.raises(Disconnected, match="closed by the other side"):
+                await call
+            call = peer.call()
+            await peer.asked.get()
+            await peer.connection.close()
+            with pytest.raises(Disconnected, match="closed"):
+                await call
+
+    run(main)
+
+
+def test_cancelled_call_does_not_disturb_the_others():
+    async def main():
+        async with Peer() as peer:
+            given_up, other = peer.call(), peer.call()
+            asked = [await peer.asked.get() for _ in range(2)]
+            given_up.cancel()
+            for correlation_id, writer in asked:
+                writer.write(write_response(correlation_id, ANSWER))
+            assert await other == ANSWER
+
+    run(main)
+
+
+def test_nobody_there():
+    async def main():
+        with pytest.raises(Disconnected, match="cannot reach 127"):
+            await BrokerConnection("127.0.0.1", 1, "test").call(ASK, 5)
+
+    run(main)
