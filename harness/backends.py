@@ -8,6 +8,7 @@ from typing import NoReturn, Protocol
 
 from harness.campaign import Cluster
 from harness.cells import as_text
+from infra import attended
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
 from infra.docker.engine import unavailable
@@ -15,7 +16,12 @@ from infra.interface import Backend, Capability, System
 from infra.local import enter as local_enter
 from infra.local.backend import LocalBackend
 from infra.registry import Kind
+from infra.ssh import hosts, inventory
+from infra.ssh.backend import SshBackend
+from infra.ssh.inventory import Inventory
 from infra.systems import make_system
+
+CLIENT_NODE = "client-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,46 +29,90 @@ class Place:
     """A kind of backend, before there is one.
 
     Attributes:
-        capabilities: What it can do on this machine.
+        capabilities: What it can do where ``Site`` says; finding out may take a while.
         obstacle: Why it does not work on this machine and how to mend it; None when it works.
         open: A backend. Nodes may keep their files below ``scratch``; what lies below ``results``
-            can be shared with them; ``tell`` is told, a line at a time, of what takes long.
+            can be shared with them.
         enter: Replaces the calling process by one that runs a command where the backend works, as
             a run that the registry knows (see ``infra.local.enter.enter``).
     """
 
-    capabilities: frozenset[Capability]
+    capabilities: Callable[["Site"], frozenset[Capability]]
     obstacle: Callable[[], str | None]
     open: "Open"
     enter: Callable[..., NoReturn]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What backends need to know of a campaign before they open.
+
+    Attributes:
+        cluster: What is to be deployed.
+        tell: Told, a line at a time, of what takes long.
+        accepted_host_keys: Fingerprints of hosts that may be met for the first time.
+    """
+
+    cluster: Cluster
+    tell: Callable[[str], None]
+    accepted_host_keys: frozenset[str] = frozenset()
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The names of all nodes."""
+        servers = {"zookeeper": self.cluster.zookeepers, "broker": self.cluster.brokers}
+        numbered = [f"{kind}-{n}" for kind, many in servers.items() for n in range(1, many + 1)]
+        return [*numbered, CLIENT_NODE]
+
+    @property
+    def inventory(self) -> Inventory:
+        """The hosts, as many as the nodes need. Raises DocumentRefused."""
+        path = Path(self.cluster.inventory or "")
+        found = inventory.load(path)
+        inventory.check_places(self.nodes, found, path)
+        return found
+
+
 class Open(Protocol):
     """See ``Place.open``."""
 
-    def __call__(self, scratch: Path, results: Path, tell: Callable[[str], None]) -> Backend: ...
+    def __call__(self, site: Site, scratch: Path, results: Path) -> Backend: ...
 
 
-def _local(scratch: Path, results: Path, tell: Callable[[str], None]) -> Backend:  # noqa: ARG001
+def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     return LocalBackend(scratch)
 
 
-def _docker(scratch: Path, results: Path, tell: Callable[[str], None]) -> Backend:  # noqa: ARG001
-    return DockerBackend(results, tell)
+def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    return DockerBackend(results, site.tell)
+
+
+def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    return SshBackend(site.inventory, site.nodes, report=site.tell)
+
+
+def _survey(site: Site) -> frozenset[Capability]:
+    return hosts.survey(site.inventory, site.nodes, site.accepted_host_keys, site.tell)
 
 
 BACKENDS: Mapping[str, Place] = {
     LocalBackend.name: Place(
-        capabilities=LocalBackend.capabilities,
+        capabilities=lambda _: LocalBackend.capabilities,
         obstacle=local_enter.can_enter,
         open=_local,
         enter=local_enter.enter,
     ),
     DockerBackend.name: Place(
-        capabilities=DockerBackend.capabilities,
+        capabilities=lambda _: DockerBackend.capabilities,
         obstacle=unavailable,
         open=_docker,
         enter=docker_enter.enter,
+    ),
+    SshBackend.name: Place(
+        capabilities=_survey,
+        obstacle=hosts.unavailable,
+        open=_ssh,
+        enter=attended.enter,
     ),
 }
 

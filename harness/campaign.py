@@ -46,9 +46,11 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Cluster(_Section):
-    """What to deploy and where. ``properties``: of every broker, Kafka's names."""
+    """What to deploy and where. ``inventory``: a file, the hosts of the backend ssh;
+    ``properties``: of every broker, Kafka's names."""
 
     backend: str = "local"
+    inventory: str | None = None
     system: str = "bundled"
     brokers: Annotated[int, Field(ge=1, le=99)] = 3
     zookeepers: Annotated[int, Field(ge=1, le=9)] = 1
@@ -157,9 +159,16 @@ class Campaign(_Section):
     faults: tuple[FaultEntry, ...] = ()
     limits: Limits = Limits()
 
-    def resolved(self, *, seed: int, backend: str | None, system: str | None) -> Self:
+    def resolved(
+        self,
+        *,
+        seed: int,
+        backend: str | None = None,
+        system: str | None = None,
+        inventory: str | None = None,
+    ) -> Self:
         """This campaign with the seed drawn and the command line's choices in place."""
-        chosen = {"backend": backend, "system": system}
+        chosen = {"backend": backend, "system": system, "inventory": inventory}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
         return self.model_copy(update={"seed": seed, "cluster": cluster})
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from checkers.result import CampaignResult
 from harness import orchestrator, results, schedule, summary
-from harness.backends import BACKENDS, make
+from harness.backends import BACKENDS, CLIENT_NODE, Site, make
 from harness.campaign import Campaign
 from harness.cells import expand
 from harness.deadline import Clock
@@ -23,8 +23,6 @@ from infra.systems.observer import ClusterObserver
 from nemesis import FAULTS
 from nemesis.ledger import Ledger
 from workloads import WORKLOADS
-
-CLIENT_NODE = "client-1"
 
 
 def carry_out(campaign: Campaign, directory: Path, console: Console, clock: Clock) -> ExitStatus:
@@ -68,7 +66,8 @@ def _one_run(
     (run_directory / "progress").mkdir(parents=True)
     (run_directory / "logs").mkdir()
     place = BACKENDS[campaign.cluster.backend]
-    backend = place.open(directory / "scratch" / f"run-{number}", run_directory, display.note)
+    site = Site(cluster=campaign.cluster, tell=display.note)
+    backend = place.open(site, directory / "scratch" / f"run-{number}", run_directory)
     try:
         with _logging_to(run_directory / "logs" / "harness.log"):
             run = _prepare(campaign, number, run_directory, backend, display, clock)

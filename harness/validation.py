@@ -19,6 +19,7 @@ from harness.durations import format_ms
 from harness.timings import CampaignTimings
 from infra.documents import DocumentRefused, Problem, parse, problems_of
 from infra.interface import Capability
+from infra.ssh.backend import SshBackend
 from infra.systems import SYSTEMS
 from nemesis import FAULTS, targets
 from workloads.interface import Cell
@@ -79,6 +80,9 @@ def _place_problems(campaign: Campaign) -> Iterator[Problem]:
     yield from _known(
         "workload", campaign.workload.kind, list(workloads.WORKLOADS), "workload.kind"
     )
+    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
+        reason = "the backend ssh needs the file with its hosts (--inventory)"
+        yield Problem(field="cluster.inventory", reason=reason)
     for name in sorted(_SET_FOR_EACH_BROKER & campaign.cluster.properties.keys()):
         reason = "is set for each broker by the harness"
         yield Problem(field=f"cluster.properties.{name}", reason=reason)

@@ -1,5 +1,7 @@
 """``ackproof clean``: what a crashed run left on this machine."""
 
+from pathlib import Path
+
 import click
 
 from harness import standing
@@ -8,6 +10,8 @@ from harness.outcome import ExitStatus
 from infra import cleanup
 from infra.docker import cleanup as containers
 from infra.registry import Registry
+from infra.ssh import cleanup as hosts
+from infra.ssh.inventory import load
 
 
 @click.command()
@@ -17,8 +21,16 @@ from infra.registry import Registry
     is_flag=True,
     help="End what is still running, and remove that too, and the images of the backend docker.",
 )
+@click.option(
+    "--inventory",
+    type=click.Path(path_type=Path),
+    help="Remove from the hosts in this file, too, everything that was ever put there.",
+)
+@click.option("--accept-host-key", "accepted", multiple=True, metavar="FINGERPRINT")
 @click.pass_context
-def clean(context: click.Context, everything: bool) -> None:
+def clean(
+    context: click.Context, everything: bool, inventory: Path | None, accepted: tuple[str, ...]
+) -> None:
     """Remove what crashed runs left on this machine, and say what was removed.
 
     Results stay. What is alive is left alone, unless --all is given.
@@ -32,6 +44,10 @@ def clean(context: click.Context, everything: bool) -> None:
     with told():
         removed = cleanup.clean(Registry.open(), tell, everything=everything)
         removed &= containers.clean(tell, everything=everything)
+        if inventory is not None:
+            removed &= hosts.clean(
+                load(inventory), tell, accepted=frozenset(accepted), everything=everything
+            )
         standing.remove_log()
     if not said:
         click.echo("nothing to remove")

@@ -17,6 +17,7 @@ from infra.docker.engine import unavailable
 from infra.interface import InfraError
 from infra.java import JAVA_VERSION_MIN, find_java
 from infra.local.enter import can_enter
+from infra.ssh import hosts
 
 _GIB = 1024**3
 _MEMORY_MIN_GIB = 3.0
@@ -135,12 +136,12 @@ def _docker() -> Finding:
 
 
 def _ssh() -> Finding:
-    program = shutil.which("ssh")
+    obstacle = hosts.unavailable()
     return Finding(
-        what="ssh",
-        works=program is not None,
-        seen=program or "missing",
-        cost="nodes on other hosts",
-        remedy="install an SSH client (Debian: apt-get install openssh-client)",
+        what="SSH",
+        works=obstacle is None,
+        seen="hosts come with --inventory FILE" if obstacle is None else "not usable",
+        cost="the backend ssh: nodes on other hosts",
+        remedy=obstacle or "",
         needed=False,
     )

@@ -8,7 +8,7 @@ from types import FrameType
 import click
 
 from harness import execution, results, validation
-from harness.backends import BACKENDS, go_inside
+from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import Campaign
 from harness.commands.errors import debugging, fail, told
 from harness.console import console
@@ -27,10 +27,19 @@ Examples:
   ackproof run campaigns/quick.yaml
   ackproof run campaigns/quick.yaml --seed 42         the same schedule once more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
+  ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
 """,
 )
 @click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
 @click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where to run it.")
+@click.option("--inventory", type=click.Path(path_type=Path), help="The hosts of the backend ssh.")
+@click.option(
+    "--accept-host-key",
+    "accepted",
+    multiple=True,
+    metavar="FINGERPRINT",
+    help="Of a host that is met for the first time: SHA256:... . May be given several times.",
+)
 @click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option(
@@ -40,7 +49,13 @@ Examples:
     "and results/latest links to it.",
 )
 def run(
-    campaign_file: Path, backend: str | None, system: str | None, seed: int | None, out: Path | None
+    campaign_file: Path,
+    backend: str | None,
+    inventory: Path | None,
+    accepted: tuple[str, ...],
+    system: str | None,
+    seed: int | None,
+    out: Path | None,
 ) -> None:
     """Run a campaign: deploy, break, heal, read back, check, report.
 
@@ -48,9 +63,8 @@ def run(
     that is wrong with it. The last line is the path of the report.
     """
     with told():
-        campaign = _load(campaign_file, backend, system, seed)
-        if obstacle := BACKENDS[campaign.cluster.backend].obstacle():
-            raise InfraError(obstacle)
+        campaign = _load(campaign_file, backend, inventory, system, seed)
+        _check_place(campaign, campaign_file, frozenset(accepted))
         clock = SystemClock()
         directory = results.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
@@ -82,13 +96,25 @@ def carry_out(context: click.Context, directory: Path) -> None:
     context.exit(status)
 
 
-def _load(path: Path, backend: str | None, system: str | None, seed: int | None) -> Campaign:
+def _load(
+    path: Path, backend: str | None, inventory: Path | None, system: str | None, seed: int | None
+) -> Campaign:
     campaign = validation.load(path)
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
-    resolved = campaign.resolved(seed=drawn, backend=backend, system=system)
+    hosts = None if inventory is None else str(inventory.absolute())
+    resolved = campaign.resolved(seed=drawn, backend=backend, system=system, inventory=hosts)
     validation.check(resolved, path)
-    validation.check_capabilities(resolved, path, BACKENDS[resolved.cluster.backend].capabilities)
     return resolved
+
+
+def _check_place(campaign: Campaign, path: Path, accepted: frozenset[str]) -> None:
+    """Raises InfraError when the backend does not work here, CampaignRefused when it cannot do
+    what the campaign needs."""
+    place = BACKENDS[campaign.cluster.backend]
+    if obstacle := place.obstacle():
+        raise InfraError(obstacle)
+    site = Site(cluster=campaign.cluster, tell=click.echo, accepted_host_keys=accepted)
+    validation.check_capabilities(campaign, path, place.capabilities(site))
 
 
 def _as_ctrl_c(_signal_number: int, _frame: FrameType | None) -> None:

@@ -1,21 +1,14 @@
-"""Starting a run whose nodes are containers.
+"""Starting a run whose nodes are containers: the harness needs the engine and its bridge, and no
+namespaces. Whoever survives whom, containers are removed: by the outer process, else by ``ackproof
+clean``."""
 
-No namespaces are entered: the harness needs the engine and its bridge. The calling process becomes
-the outer one that the registry knows and starts the run as its child. It dies: so does the child
-(parent-death signal), and ``ackproof clean`` removes the containers. The child dies, however it
-does: the outer process removes them.
-"""
-
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from infra import attended
 from infra.docker import cleanup
-from infra.interface import InfraError
-from infra.local.signals import Forwarder
-from infra.registry import Kind, Registry
+from infra.registry import Kind
 
 
 def enter(
@@ -26,23 +19,12 @@ def enter(
     results: Path | None = None,
     scratch: Path | None = None,
 ) -> NoReturn:
-    """Run ``argv`` as a run that the registry knows, and exit with its status (128 + n when signal
-    n ended it). Arguments and errors as of ``infra.local.enter.enter``."""
-    registry = Registry.open()
-    registry.add(run_id, kind, results=results, scratch=scratch)
-    forwarder = Forwarder()
-    # In a process group of its own, so that Ctrl-C reaches it once, from here.
-    child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *argv], process_group=0)
-    forwarder.attach(child.pid)
-    registry.note_init(run_id, child.pid)
-    status = child.wait()
-    try:
-        cleanup.clean(_tell)
-        registry.remove(run_id)
-    except (InfraError, OSError) as error:
-        _tell(f"cannot clean up after the run: {error}")
-    sys.exit(status if status >= 0 else 128 - status)
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"ackproof: {line}\n")
+    """As :func:`infra.attended.enter`."""
+    attended.enter(
+        argv,
+        run_id,
+        kind=kind,
+        results=results,
+        scratch=scratch,
+        afterwards=lambda: cleanup.clean(attended.tell),
+    )

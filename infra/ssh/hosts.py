@@ -1,8 +1,10 @@
 """Hosts made ready to carry nodes, and what is found out about them on the way."""
 
 import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from infra.interface import Capability, InfraError
 from infra.ssh.connection import Connection
@@ -10,6 +12,13 @@ from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
 from infra.ssh.preparation import Prepared, Report, prepare
 from infra.ssh.together import on_all
+
+
+def unavailable() -> str | None:
+    """Why this machine cannot prepare hosts, and how to mend it; None when it can."""
+    if find_spec("pip") is None:
+        return f"pip is not there, to fetch the hosts' libraries: {sys.executable} -m ensurepip"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ import pytest
 from jproperties import Properties
 
 from history.schema import CLUSTER
-from infra.backends import make_backend
 from infra.interface import ClusterView, InfraError, PartitionView
 from infra.java import find_java, parse_version
 from infra.local.network import free_subnet
@@ -159,12 +158,6 @@ def test_each_part_of_a_partition_s_state_counts(difference: dict[str, object]) 
 def test_changes_fit_the_history() -> None:
     fields = set(ClusterChange.__dataclass_fields__)
     assert fields - {"time_ns"} == set(CLUSTER.names) - {"time"}
-
-
-@pytest.mark.parametrize(("name", "says"), [("ssh", "not there yet"), ("cloud", "no backend")])
-def test_backends_that_are_none(name: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(InfraError, match=f"{says}.*local|'{name}' is {says}.*local"):
-        make_backend(name, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "says"), [("kafka", "yet"), ("pulsar", "no system")])

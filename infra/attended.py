@@ -1,0 +1,52 @@
+"""A run that enters no namespaces: its nodes are elsewhere, in an engine or on other hosts.
+
+The calling process becomes the outer one that the registry knows and starts the run as its child.
+It dies: so does the child (parent-death signal), and ``ackproof clean`` does what is left to do.
+The child dies, however it does: the outer process cleans up.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from infra.interface import InfraError
+from infra.local.signals import Forwarder
+from infra.registry import Kind, Registry
+
+
+def tell(line: str) -> None:
+    """Say something to the user."""
+    sys.stderr.write(f"ackproof: {line}\n")
+
+
+def _nothing() -> None: ...
+
+
+def enter(
+    argv: Sequence[str],
+    run_id: str,
+    *,
+    kind: Kind = Kind.RUN,
+    results: Path | None = None,
+    scratch: Path | None = None,
+    afterwards: Callable[[], object] = _nothing,
+) -> NoReturn:
+    """Run ``argv`` as a run that the registry knows, and exit with its status (128 + n when signal
+    n ended it). Arguments and errors as of ``infra.local.enter.enter``; ``afterwards`` removes what
+    is not below ``scratch``."""
+    registry = Registry.open()
+    registry.add(run_id, kind, results=results, scratch=scratch)
+    forwarder = Forwarder()
+    # In a process group of its own, so that Ctrl-C reaches it once, from here.
+    child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *argv], process_group=0)
+    forwarder.attach(child.pid)
+    registry.note_init(run_id, child.pid)
+    status = child.wait()
+    try:
+        afterwards()
+        registry.remove(run_id)
+    except (InfraError, OSError) as error:
+        tell(f"cannot clean up after the run: {error}")
+    sys.exit(status if status >= 0 else 128 - status)
