@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark
 from confluent_kafka.admin import AdminClient
 
@@ -52,6 +53,11 @@ class Process:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
@@ -64,6 +70,12 @@ class Process:
         """From now on every file of the running program is full at ``max_bytes`` (EFBIG)."""
         assert self._process is not None
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+
+    def limit_growth(self, max_bytes: int) -> None:
+        """From now on the running program gets no more memory than this beyond what it has."""
+        has = psutil.Process(self.pid).memory_info().vms
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_AS)
+        resource.prlimit(self.pid, resource.RLIMIT_AS, (has + max_bytes, hard))
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> int:
         assert self._process is not None

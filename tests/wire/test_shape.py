@@ -1,19 +1,14 @@
 """The walk before decoding agrees with kio on sound messages and is not taken in by lies."""
 
-import datetime
 import struct
-import uuid
-from dataclasses import fields, is_dataclass
-from types import NoneType
-from typing import Any, get_args, get_origin
+from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader
-from kio.static.primitive import i32Timedelta, i64Timedelta
+from messages import entities
 
 from broker.wire.codec import MalformedRequest, read_request, write_request, write_response
 from broker.wire.registry import request_type, response_type
@@ -26,41 +21,6 @@ EVERY_API = [
     *INTERBROKER,
 ]
 FLEXIBLE = [it for it in EVERY_API if request_type(*it).__flexible__]
-EPOCH = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
-PRIMITIVES = {
-    "bool": st.booleans(),
-    "int8": st.integers(-128, 127),
-    "int16": st.integers(-(2**15), 2**15 - 1),
-    "uint16": st.integers(0, 2**16 - 1),
-    "int32": st.integers(-(2**31), 2**31 - 1),
-    "int64": st.integers(-(2**63), 2**63 - 1),
-    "float64": st.floats(allow_nan=False),
-    "string": st.text(max_size=200),
-    "bytes": st.binary(max_size=200),
-    "records": st.binary(max_size=200),
-    "uuid": st.uuids(version=4) | st.just(uuid.UUID(int=2**64)),
-    "error_code": st.sampled_from(list(ErrorCode)),
-    "timedelta_i32": st.just(i32Timedelta.parse(datetime.timedelta(seconds=1))),
-    "timedelta_i64": st.just(i64Timedelta.parse(datetime.timedelta(seconds=1))),
-    "datetime_i64": st.just(EPOCH),
-}
-
-
-def values(kind: str | None, type_: Any) -> st.SearchStrategy[Any]:
-    """What a field of this type may hold."""
-    options = get_args(type_)
-    if get_origin(type_) is tuple:
-        return st.lists(values(kind, options[0]), max_size=3).map(tuple)
-    if NoneType in options:
-        rest = next(option for option in options if option is not NoneType)
-        return st.none() | values(kind, rest)
-    return entities(type_) if is_dataclass(type_) else PRIMITIVES[str(kind)]
-
-
-def entities(type_: Any) -> st.SearchStrategy[Any]:
-    return st.builds(
-        type_, **{f.name: values(f.metadata.get("kafka_type"), f.type) for f in fields(type_)}
-    )
 
 
 def tagged(number: int, value: bytes) -> bytes:
