@@ -52,6 +52,32 @@ def assign_replicas(
     return {i: _across_racks(start + i, ordered, racks, replication_factor) for i in numbers}
 
 
+def assign_more(
+    brokers: Mapping[BrokerId, str | None],
+    existing: Mapping[int, Sequence[BrokerId]],
+    added: int,
+) -> dict[int, tuple[BrokerId, ...]]:
+    """Replicas of further partitions of a topic, as if it had been created with all of them.
+
+    Args:
+        brokers: the live brokers with their racks.
+        existing: the replicas of all its partitions.
+
+    Raises:
+        InvalidReplicationFactor: the topic has more replicas than there are brokers now.
+    """
+    racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
+    ordered = sorted(brokers) if len(racks) < len(brokers) else alternating(racks)
+    first = existing[0][0]
+    return assign_replicas(
+        brokers,
+        added,
+        replication_factor=len(existing[0]),
+        first_partition=len(existing),
+        start=ordered.index(first) if first in ordered else 0,
+    )
+
+
 def alternating(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
     """Brokers so that neighbours are in different racks as long as possible.
 

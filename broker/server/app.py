@@ -16,6 +16,7 @@ from functools import partial
 from broker.config import BrokerConfig, Listener
 from broker.log.manager import LogManager
 from broker.server.clock import Clock
+from broker.server.config_admin import ConfigAdmin
 from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
@@ -153,6 +154,7 @@ class App:
             metadata=self._metadata,
             purgatory=self._purgatory,
             topics=Topics(self._config, self._zk, self._metadata),
+            configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
             controller=controller,
             producer_ids=ProducerIds(self._config.id, self._zk),
             served=SERVED,

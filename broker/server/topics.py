@@ -1,20 +1,25 @@
-"""Making topics: what a request may ask for, and how it gets into ZooKeeper.
+"""Topics come, grow and go: what a request may ask for, and how it gets into ZooKeeper.
 
-The controller sees the new znode and does the rest; whoever created the topic waits until the
-metadata cache shows leaders. Policies are not handled.
+The controller sees the znode and does the rest; whoever asked waits until the metadata cache
+shows leaders, or the topic's absence. Policies are not handled.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig, ConfigError
-from broker.controller.assignment import assign_replicas
+from broker.controller.assignment import (
+    InvalidReplicationFactor,
+    assign_more,
+    assign_replicas,
+)
+from broker.controller.cluster import TopicAssignment
 from broker.server.metadata_cache import MetadataCache
-from broker.server.zk import KafkaZk, TopicExists
+from broker.server.zk import KafkaZk, TopicExists, UnknownTopic
 from broker.server.zk_session import SessionExpired
 from broker.types import NO_LEADER, BrokerId
 
@@ -42,7 +47,7 @@ class TopicSpec:
 
 
 class Topics:
-    """Creates topics in the name of clients."""
+    """Creates, extends and deletes topics in the name of clients."""
 
     def __init__(self, config: BrokerConfig, zk: KafkaZk, metadata: MetadataCache) -> None:
         self._config = config
@@ -102,6 +107,99 @@ class Topics:
                 return refused.error
         return ErrorCode.leader_not_available
 
+    async def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[tuple[BrokerId, ...]] | None,
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Gives a topic further partitions, so that it has ``count``.
+
+        ``assignment``: replicas of the new ones; None: as Kafka distributes them.
+
+        Raises:
+            Refused: it may not be extended, or nobody knows whether it was.
+        """
+        old = await self._extensible(name, count)
+        existing = {number: found.replicas for number, found in old.partitions.items()}
+        added = self._more(existing, count, assignment)
+        if validate_only:
+            return
+        try:
+            await self._zk.add_partitions(name, added)
+        except UnknownTopic as error:
+            raise Refused(ErrorCode.unknown_topic_or_partition, str(error)) from error
+        except SessionExpired as error:
+            raise Refused(ErrorCode.request_timed_out, str(error)) from error
+
+    async def assignments(self, names: Collection[str] | None) -> dict[str, TopicAssignment]:
+        """Where the replicas of these topics are (None: of all), as ZooKeeper says."""
+        wanted = await self._zk.topics() if names is None else names
+        return await self._zk.topic_assignments(wanted)
+
+    async def delete(self, name: str) -> None:
+        """Orders the deletion of a topic.
+
+        Raises:
+            Refused: it may not be deleted, or nobody knows whether it will be.
+        """
+        if not self._config.delete_topic_enable:
+            raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
+        try:
+            await self._zk.delete_topic(name)
+        except UnknownTopic as error:
+            raise Refused(ErrorCode.unknown_topic_or_partition, str(error)) from error
+        except SessionExpired as error:
+            raise Refused(ErrorCode.request_timed_out, str(error)) from error
+
+    async def wait_until_gone(self, name: str, timeout_s: float) -> None:
+        """Waits until this broker has heard that a topic is deleted. Replicas on brokers that are
+        down may be left, and the name taken, for as long as those stay down.
+
+        Raises:
+            Refused: time ran out; the topic will be deleted all the same.
+        """
+        if not await self._metadata.wait_until(
+            lambda: name not in self._metadata.topics, timeout_s
+        ):
+            raise Refused(ErrorCode.request_timed_out, f"{name} is not deleted yet.")
+
+    async def _extensible(self, name: str, count: int) -> TopicAssignment:
+        found = (await self._zk.topic_assignments([name])).get(name)
+        if found is None:
+            raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
+        if await self._zk.is_being_deleted(name):
+            raise Refused(ErrorCode.invalid_topic_exception, f"Topic {name!r} is being deleted.")
+        if any(part.adding or part.removing for part in found.partitions.values()):
+            raise Refused(ErrorCode.reassignment_in_progress, f"{name} is being reassigned.")
+        if count <= len(found.partitions):
+            raise Refused(
+                ErrorCode.invalid_partitions,
+                f"{name} has {len(found.partitions)} partitions: {count} would not be more.",
+            )
+        return found
+
+    def _more(
+        self, existing: Assignment, count: int, given: Sequence[tuple[BrokerId, ...]] | None
+    ) -> Assignment:
+        alive = {broker.id: broker.rack for broker in self._metadata.brokers.values()}
+        added = count - len(existing)
+        if given is None:
+            try:
+                return assign_more(alive, existing, added)
+            except InvalidReplicationFactor as error:
+                raise Refused(ErrorCode.invalid_replication_factor, str(error)) from error
+        wrong = ErrorCode.invalid_replica_assignment
+        if len(given) != added:
+            raise Refused(wrong, f"{added} partitions are new, {len(given)} have replicas.")
+        if {len(replicas) for replicas in given} != {len(existing[0])}:
+            raise Refused(wrong, f"Every partition has {len(existing[0])} replicas.")
+        numbered = dict(enumerate(given, len(existing)))
+        self._check_replicas(numbered)
+        return numbered
+
     def _check_name(self, name: str) -> None:
         if name in {".", ".."} or not NAME.fullmatch(name):
             raise Refused(
@@ -139,9 +237,13 @@ class Topics:
             raise Refused(wrong, "Partitions are not numbered from 0 without gaps.")
         if len({len(replicas) for replicas in spec.assignment.values()}) != 1:
             raise Refused(wrong, "Partitions have different numbers of replicas.")
-        for partition, replicas in spec.assignment.items():
+        self._check_replicas(spec.assignment)
+        return spec.assignment
+
+    def _check_replicas(self, assignment: Assignment) -> None:
+        wrong = ErrorCode.invalid_replica_assignment
+        for partition, replicas in assignment.items():
             if not replicas or len(set(replicas)) != len(replicas):
                 raise Refused(wrong, f"Replicas of partition {partition}: {replicas}.")
             if unknown := set(replicas) - self._metadata.brokers.keys():
                 raise Refused(wrong, f"Brokers {sorted(unknown)} are not alive.")
-        return spec.assignment

@@ -291,6 +291,10 @@ class KafkaZk:
                 await self.session.set(path, data, node[1].version, session)
                 return
 
+    async def is_being_deleted(self, topic: str) -> bool:
+        """Whether ``topic`` is marked for deletion."""
+        return await self.session.get(f"{zk_nodes.DELETE_TOPICS}/{topic}") is not None
+
     async def delete_topic(self, topic: str) -> None:
         """Mark ``topic`` for deletion; the controller deletes it.
 

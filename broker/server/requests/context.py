@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from broker.config import BrokerConfig
 from broker.server.clock import Clock
+from broker.server.config_admin import ConfigAdmin
 from broker.server.control_fence import ControlFence
 from broker.server.controller import ControllerRuntime
 from broker.server.metadata_cache import MetadataCache
@@ -29,6 +30,7 @@ class Context:
     metadata: MetadataCache
     purgatory: Purgatory
     topics: Topics
+    configs: ConfigAdmin
     controller: ControllerRuntime
     producer_ids: ProducerIds
     served: Mapping[int, range]

@@ -1,0 +1,68 @@
+"""CreatePartitions (api 37), versions 0 to 3.
+
+Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. The new partitions
+are written to ZooKeeper; the answer waits, up to ``timeout``, until this broker sees a leader of
+every partition. A topic that is being reassigned is left alone.
+Not modelled: quotas.
+"""
+
+import asyncio
+from typing import Any
+
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.server.topics import Refused
+from broker.types import BrokerId
+
+
+async def handle(request: CreatePartitionsRequest, context: Context) -> Any:
+    """Answers when the partitions are led, or with REQUEST_TIMED_OUT."""
+    answer = Answer.to(request)
+    names = [str(topic.name) for topic in request.topics]
+    results = await asyncio.gather(
+        *(_extend(topic, names, request, context) for topic in request.topics)
+    )
+    return answer(
+        "CreatePartitionsResponse",
+        throttle_time=NO_THROTTLE,
+        results=tuple(
+            answer(
+                "CreatePartitionsTopicResult",
+                name=name,
+                error_code=result.error,
+                error_message=str(result) or None,
+            )
+            for name, result in zip(names, results, strict=True)
+        ),
+    )
+
+
+async def _extend(
+    topic: CreatePartitionsTopic,
+    names: list[str],
+    request: CreatePartitionsRequest,
+    context: Context,
+) -> Refused:
+    name, count = str(topic.name), int(topic.count)
+    try:
+        if not context.controller.active:
+            raise Refused(ErrorCode.not_controller, "This is not the controller.")
+        if names.count(name) > 1:
+            raise Refused(ErrorCode.invalid_request, f"{name} is named more than once.")
+        await context.topics.add_partitions(
+            name, count, _assignment(topic), validate_only=request.validate_only
+        )
+        if not request.validate_only:
+            await context.topics.wait_until_led(name, count, request.timeout.total_seconds())
+    except Refused as refused:
+        return refused
+    return Refused(ErrorCode.none, "")
+
+
+def _assignment(topic: CreatePartitionsTopic) -> list[tuple[BrokerId, ...]] | None:
+    if topic.assignments is None:
+        return None
+    return [tuple(BrokerId(b) for b in entry.broker_ids) for entry in topic.assignments]

@@ -1,0 +1,52 @@
+"""DeleteTopics (api 20), versions 1 to 5.
+
+Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. The order to delete
+is written to ZooKeeper; the answer waits, up to ``timeout``, until this broker has heard that the
+topic is gone. Its name is free again when all of its replicas are deleted, see
+:mod:`broker.controller.deletion`.
+Not modelled: deletion by topic id (v6).
+
+v5 error_message.
+"""
+
+import asyncio
+from typing import Any
+
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
+from kio.schema.errors import ErrorCode
+
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.server.topics import Refused
+
+
+async def handle(request: DeleteTopicsRequest, context: Context) -> Any:
+    """Answers when the topics are gone, or with REQUEST_TIMED_OUT."""
+    answer = Answer.to(request)
+    names = [str(name) for name in request.topic_names]
+    timeout_s = request.timeout.total_seconds()
+    results = await asyncio.gather(*(_delete(name, timeout_s, context) for name in names))
+    return answer(
+        "DeleteTopicsResponse",
+        throttle_time=NO_THROTTLE,
+        responses=tuple(
+            answer(
+                "DeletableTopicResult",
+                name=name,
+                error_code=result.error,
+                error_message=str(result) or None,
+            )
+            for name, result in zip(names, results, strict=True)
+        ),
+    )
+
+
+async def _delete(name: str, timeout_s: float, context: Context) -> Refused:
+    try:
+        if not context.controller.active:
+            raise Refused(ErrorCode.not_controller, "This is not the controller.")
+        await context.topics.delete(name)
+        await context.topics.wait_until_gone(name, timeout_s)
+    except Refused as refused:
+        return refused
+    return Refused(ErrorCode.none, "")

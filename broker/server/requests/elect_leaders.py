@@ -1,0 +1,71 @@
+"""ElectLeaders (api 43), versions 1 and 2.
+
+Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. Type 0 gives
+leaderships to preferred replicas that are in sync (KIP-183); type 1 lets any online replica lead
+partitions that nobody leads, which loses what only the ISR had (KIP-460). Without partitions: all,
+of which those that need no election are left out. The answer comes when the new leaders are
+written to ZooKeeper; metadata follows.
+Not modelled: ELECTION_NOT_NEEDED for partitions whose election another request has under way.
+"""
+
+import asyncio
+from typing import Any
+
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+from kio.schema.errors import ErrorCode
+
+from broker.server.controller import Outcomes
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.types import TopicPartition
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+async def handle(request: ElectLeadersRequest, context: Context) -> Any:
+    """Answers when leaders are elected, or with REQUEST_TIMED_OUT."""
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return _respond(request, ErrorCode.invalid_request, {})
+    try:
+        async with asyncio.timeout(request.timeout.total_seconds()):
+            outcomes = await context.controller.elect_leaders(
+                _partitions(request), unclean=request.election_type == UNCLEAN
+            )
+    except TimeoutError:
+        return _respond(request, ErrorCode.request_timed_out, {})
+    if outcomes is None:
+        return _respond(request, ErrorCode.not_controller, {})
+    return _respond(request, ErrorCode.none, outcomes)
+
+
+def _partitions(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
+    if request.topic_partitions is None:
+        return None
+    return tuple(
+        TopicPartition(entry.topic, int(number))
+        for entry in request.topic_partitions
+        for number in entry.partitions
+    )
+
+
+def _respond(request: ElectLeadersRequest, error: ErrorCode, outcomes: Outcomes) -> Any:
+    answer = Answer.to(request)
+    by_topic: dict[str, list[Any]] = {}
+    for tp, outcome in sorted(outcomes.items()):
+        result = answer(
+            "PartitionResult",
+            partition_id=tp.partition,
+            error_code=outcome.error,
+            error_message=outcome.text,
+        )
+        by_topic.setdefault(tp.topic, []).append(result)
+    return answer(
+        "ElectLeadersResponse",
+        throttle_time=NO_THROTTLE,
+        error_code=error,
+        replica_election_results=tuple(
+            answer("ReplicaElectionResult", topic=topic, partition_result=tuple(results))
+            for topic, results in by_topic.items()
+        ),
+    )
