@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 TOOLS = Path(__file__).parent.parent / "tools" / "kafka"
 POM = TOOLS / "pom.xml"
@@ -24,6 +25,13 @@ DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 
 class KafkaToolFailed(Exception):
     """A program of Apache Kafka's ended with an error; the text has its output."""
+
+
+class Output(NamedTuple):
+    """What a program printed."""
+
+    stdout: str
+    stderr: str
 
 
 def jars() -> Path:
@@ -47,7 +55,7 @@ def classpath() -> str:
 
 def run_class(
     main: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
-) -> str:
+) -> Output:
     """Runs one of Apache Kafka's command line programs, and returns what it prints.
 
     Raises:
@@ -61,7 +69,7 @@ def run_class(
     )
 
 
-def run_source(source: Path, *arguments: str | Path) -> str:
+def run_source(source: Path, *arguments: str | Path) -> Output:
     """Like :func:`run_class`, for a Java source file of one's own that uses Kafka's classes."""
     return _run(
         ["java", "-Xmx256m", "-cp", classpath(), str(source), *map(str, arguments)], RUN_TIMEOUT_S
@@ -83,7 +91,9 @@ def _fetch(directory: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _run(command: list[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
+def _run(
+    command: list[str], timeout_s: float, environment: Mapping[str, str] | None = None
+) -> Output:
     done = subprocess.run(
         command,
         capture_output=True,
@@ -95,4 +105,4 @@ def _run(command: list[str], timeout_s: float, environment: Mapping[str, str] | 
     if done.returncode:
         shown = " ".join(command)
         raise KafkaToolFailed(f"{shown}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
+    return Output(done.stdout, done.stderr)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from apache_kafka import DUMP_LOG_SEGMENTS, TOOLS, run_class, run_source
+from apache_kafka import DUMP_LOG_SEGMENTS, TOOLS, Output, run_class, run_source
 
 COMPLAINTS = (
     "Mismatches in",
@@ -75,28 +75,31 @@ def kafka_reads(directory: Path) -> KafkaView:
     """
     dumped = _dump(_files(directory, ".log", ".index", ".timeindex", ".snapshot"))
     sane = _dump(_files(directory, ".index", ".timeindex"), "--index-sanity-check")
-    epochs = run_source(TOOLS / "ReadCheckpoints.java", directory / "leader-epoch-checkpoint")
-    latest_snapshot = dumped.rpartition("Dumping ")[2]
+    epochs = run_source(
+        TOOLS / "ReadCheckpoints.java", directory / "leader-epoch-checkpoint"
+    ).stdout
+    found = dumped.stdout
+    latest_snapshot = found.rpartition("Dumping ")[2]
     return KafkaView(
-        text=dumped + sane,
+        text="".join((*dumped, *sane)),
         batches=tuple(
             KafkaBatch(
-                base_offset=int(found["base"]),
-                last_offset=int(found["last"]),
-                timestamp_type=found["type"],
-                timestamp=int(found["timestamp"]),
-                codec=found["codec"].lower(),
-                crc=int(found["crc"]),
+                base_offset=int(batch["base"]),
+                last_offset=int(batch["last"]),
+                timestamp_type=batch["type"],
+                timestamp=int(batch["timestamp"]),
+                codec=batch["codec"].lower(),
+                crc=int(batch["crc"]),
             )
-            for found in _BATCH.finditer(dumped)
+            for batch in _BATCH.finditer(found)
         ),
-        record_offsets=tuple(map(int, _RECORD.findall(dumped))),
+        record_offsets=tuple(map(int, _RECORD.findall(found))),
         producers=tuple(
-            tuple(map(int, found))  # type: ignore[misc]
-            for found in _PRODUCER.findall(latest_snapshot)
+            tuple(map(int, producer))  # type: ignore[misc]
+            for producer in _PRODUCER.findall(latest_snapshot)
         ),
-        index_entries=len(_INDEX_ENTRY.findall(dumped)),
-        time_index_entries=len(_TIME_ENTRY.findall(dumped)),
+        index_entries=len(_INDEX_ENTRY.findall(found)),
+        time_index_entries=len(_TIME_ENTRY.findall(found)),
         epochs=tuple(
             (int(epoch), int(start)) for epoch, start in map(str.split, epochs.splitlines())
         ),
@@ -108,5 +111,5 @@ def _files(directory: Path, *suffixes: str) -> str:
     return ",".join(str(p) for suffix in suffixes for p in sorted(directory.glob(f"*{suffix}")))
 
 
-def _dump(files: str, *options: str) -> str:
+def _dump(files: str, *options: str) -> Output:
     return run_class(DUMP_LOG_SEGMENTS, *options, "--deep-iteration", "--files", files)
