@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-docker docker-tests docker-image \
+.PHONY: help setup java demo test test-kafka test-ssh test-docker docker-tests docker-image \
         docker-base lint nightly clean
 
 help:  ## what there is to make
@@ -31,6 +31,13 @@ demo: setup  ## the quick campaign on this machine; ends with the path of an HTM
 
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
 	$(BIN)/pytest
+
+test-kafka: setup  ## the tests that need Apache Kafka's programs; fetches them with Maven
+	$(BIN)/pytest -m kafka
+
+test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root
+	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 3; }
+	$(BIN)/pytest -m ssh
 
 test-docker: setup  ## the tests that need a Docker Engine; installs and starts one if need be
 	$(ENGINE) $(MAKE) --no-print-directory docker-image docker-tests
