@@ -46,6 +46,19 @@ class TopicSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
+PARTITIONS_MAX = 10_000
+"""New partitions of one topic in one request, as in Kafka since 3.3 (KRaft; with ZooKeeper it has
+no bound): a number is quickly sent, and the broker would make up replicas for each."""
+
+
+def _check_number(new_partitions: int) -> None:
+    if new_partitions > PARTITIONS_MAX:
+        raise Refused(
+            ErrorCode.policy_violation,
+            f"{new_partitions} new partitions at once, expected at most {PARTITIONS_MAX}.",
+        )
+
+
 class Topics:
     """Creates, extends and deletes topics in the name of clients."""
 
@@ -186,6 +199,7 @@ class Topics:
     ) -> Assignment:
         alive = {broker.id: broker.rack for broker in self._metadata.brokers.values()}
         added = count - len(existing)
+        _check_number(added)
         if given is None:
             try:
                 return assign_more(alive, existing, added)
@@ -222,6 +236,7 @@ class Topics:
         alive = {broker.id: broker.rack for broker in self._metadata.brokers.values()}
         if partitions < 1:
             raise Refused(ErrorCode.invalid_partitions, "A topic has at least one partition.")
+        _check_number(partitions)
         if not 1 <= factor <= len(alive):
             raise Refused(
                 ErrorCode.invalid_replication_factor,

@@ -32,14 +32,17 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def records(batch: RecordBatch) -> Iterator[Record]:
+def records(batch: RecordBatch, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
     """The batch's records in the order of their offsets.
+
+    Args:
+        max_bytes: what they may take when decompressed.
 
     Raises:
         CorruptBatch: they cannot be decompressed or decoded.
     """
     try:
-        payload = _DECOMPRESS[batch.compression](bytes(batch.raw[HEADER_BYTES:]))
+        payload = _DECOMPRESS[batch.compression](bytes(batch.raw[HEADER_BYTES:]), max_bytes)
         at = 0
         for _ in range(batch.count):
             length, size = read_signed_varint(payload, at)
@@ -86,52 +89,56 @@ def _nullable_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
 Decompressed = TypeVar("Decompressed", bytes, bytearray)
 
 
-def _bounded(data: Decompressed) -> Decompressed:
-    if len(data) > DECOMPRESSED_BYTES_MAX:
-        raise ValueError(f"more than {DECOMPRESSED_BYTES_MAX} bytes when decompressed")
+def _bounded(data: Decompressed, max_bytes: int) -> Decompressed:
+    if len(data) > max_bytes:
+        raise ValueError(f"more than {max_bytes} bytes when decompressed")
     return data
 
 
-def _gzip(data: bytes) -> bytes:
+def _as_it_is(data: bytes, _max_bytes: int) -> bytes:
+    return data
+
+
+def _gzip(data: bytes, max_bytes: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-        return _bounded(stream.read(DECOMPRESSED_BYTES_MAX + 1))
+        return _bounded(stream.read(max_bytes + 1), max_bytes)
 
 
-def _arrow(codec: str) -> Callable[[bytes], bytes]:
-    def decompress(data: bytes) -> bytes:
+def _arrow(codec: str) -> Callable[[bytes, int], bytes]:
+    def decompress(data: bytes, max_bytes: int) -> bytes:
         import pyarrow as pa  # late: most brokers never need it, and it takes long to load
 
         stream = pa.input_stream(pa.py_buffer(data), compression=codec)
-        return _bounded(bytes(stream.read(DECOMPRESSED_BYTES_MAX + 1)))
+        return _bounded(bytes(stream.read(max_bytes + 1)), max_bytes)
 
     return decompress
 
 
-def _snappy(data: bytes) -> bytes:
+def _snappy(data: bytes, max_bytes: int) -> bytes:
     """Java clients cut the data into blocks in xerial's frame, librdkafka sends one bare block."""
     if not data.startswith(_XERIAL_MAGIC):
-        return _snappy_block(data)
+        return _snappy_block(data, max_bytes)
     blocks = bytearray()
     at = _XERIAL_HEADER_BYTES
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
-        blocks += _snappy_block(data[at + 4 : at + 4 + size])
-        _bounded(blocks)
+        blocks += _snappy_block(data[at + 4 : at + 4 + size], max_bytes)
+        _bounded(blocks, max_bytes)
         at += 4 + size
     return bytes(blocks)
 
 
-def _snappy_block(block: bytes) -> bytes:
+def _snappy_block(block: bytes, max_bytes: int) -> bytes:
     import pyarrow as pa  # late, as above
 
     size, _ = read_unsigned_varint(block, 0)
-    if size > DECOMPRESSED_BYTES_MAX:
+    if size > max_bytes:
         raise ValueError(f"a block that claims to hold {size} bytes")
     return bytes(pa.decompress(block, decompressed_size=size, codec="snappy"))
 
 
 _DECOMPRESS: dict[Compression, Callable[[bytes], bytes]] = {
-    Compression.NONE: bytes,
+    Compression.NONE: _as_it_is,
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snappy,
     Compression.LZ4: _arrow("lz4"),

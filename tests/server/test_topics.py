@@ -34,6 +34,7 @@ def test_an_assignment_is_taken_as_it_is(topics) -> None:
         (TopicSpec(name="ä"), ErrorCode.invalid_topic_exception),
         (TopicSpec(name="known"), ErrorCode.topic_already_exists),
         (TopicSpec(name="t", partitions=0), ErrorCode.invalid_partitions),
+        (TopicSpec(name="t", partitions=10_001), ErrorCode.policy_violation),
         (TopicSpec(name="t", replication_factor=4), ErrorCode.invalid_replication_factor),
         (TopicSpec(name="t", replication_factor=0), ErrorCode.invalid_replication_factor),
         (TopicSpec(name="t", config={"retention.ms": "x"}), ErrorCode.invalid_config),
