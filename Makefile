@@ -7,7 +7,7 @@ ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-kafka test-ssh test-docker docker-tests docker-image \
-        docker-base lint nightly clean
+        docker-base docker-clean lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that
 
 docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no registry is reached
 	@test -n "$(BASE)" || $(BIN)/python -m infra.docker.base
+
+docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
+	$(BIN)/python -m infra.docker.cleanup
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -16,10 +16,7 @@ from infra.ssh.inventory import load
 
 @click.command()
 @click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="End what is still running, and remove that too, and the images of the backend docker.",
+    "--all", "everything", is_flag=True, help="End what is still running, and remove that too."
 )
 @click.option(
     "--inventory",
@@ -43,7 +40,7 @@ def clean(
 
     with told():
         removed = cleanup.clean(Registry.open(), tell, everything=everything)
-        removed &= containers.clean(tell, everything=everything)
+        removed &= containers.clean(tell)
         if inventory is not None:
             removed &= hosts.clean(
                 load(inventory), tell, accepted=frozenset(accepted), everything=everything

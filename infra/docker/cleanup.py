@@ -1,5 +1,10 @@
-"""Removing what runs left in the engine: found by label, whoever made it and however it died."""
+"""Removing what runs left in the engine: found by label, whoever made it and however it died.
 
+``python -m infra.docker.cleanup`` removes the images too, which are kept otherwise: they belong to
+no run, and take minutes to make.
+"""
+
+import sys
 from collections.abc import Callable, Iterator
 
 import docker
@@ -11,9 +16,8 @@ from infra.docker.engine import IMAGE, OWNER, connected, owner, unavailable
 from infra.interface import InfraError
 
 
-def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
-    """Remove the containers and networks whose owner is dead; with ``everything``, those of the
-    living and every image too.
+def clean(report: Callable[[str], None]) -> bool:
+    """Remove the containers and networks whose owner is dead.
 
     Nothing is done where there is no engine to ask.
 
@@ -25,12 +29,16 @@ def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
     if unavailable() is not None:
         return True
     with connected() as client:
-        # Containers first: a network goes only when nobody is in it, an image when nobody uses it.
-        removed = [
-            _remove(thing, report) for thing in _things(client) if everything or _dead(thing)
-        ]
-        if everything:
-            removed += [_remove_image(client, image, report) for image in _images(client)]
+        # Containers first: a network goes only when nobody is in it.
+        removed = [_remove(thing, report) for thing in _things(client) if _dead(thing)]
+    return all(removed)
+
+
+def remove_images(report: Callable[[str], None]) -> bool:
+    """Remove every image that was made here and that no container uses; arguments and result as of
+    :func:`clean`. Raises InfraError where there is no engine."""
+    with connected() as client:
+        removed = [_remove_image(client, image, report) for image in _images(client)]
     return all(removed)
 
 
@@ -78,3 +86,17 @@ def _remove_image(client: docker.DockerClient, image: str, report: Callable[[str
         return False
     report(f"image {image}: removed")
     return True
+
+
+def main() -> bool:
+    """Remove what the dead left, and the images."""
+
+    def tell(line: str) -> None:
+        sys.stdout.write(f"{line}\n")
+
+    cleaned = clean(tell)
+    return remove_images(tell) and cleaned
+
+
+if __name__ == "__main__":
+    sys.exit(not main())
