@@ -137,7 +137,7 @@ def _snappy_block(block: bytes, max_bytes: int) -> bytes:
     return bytes(pa.decompress(block, decompressed_size=size, codec="snappy"))
 
 
-_DECOMPRESS: dict[Compression, Callable[[bytes], bytes]] = {
+_DECOMPRESS: dict[Compression, Callable[[bytes, int], bytes]] = {
     Compression.NONE: _as_it_is,
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snappy,
