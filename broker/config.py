@@ -198,6 +198,20 @@ class BrokerConfig(_Properties):
     log_message_timestamp_before_max_ms: NotNegative = _MAX_LONG
     log_message_timestamp_after_max_ms: NotNegative = _MAX_LONG
 
+    offsets_topic_num_partitions: Positive = 50
+    offsets_topic_replication_factor: Positive = 3
+    """As long as fewer brokers are alive, there is no topic and no coordinator."""
+    offsets_topic_segment_bytes: Positive = 100 * 2**20
+    offsets_commit_required_acks: Annotated[int, Field(ge=-1, le=1)] = -1
+    offsets_commit_timeout_ms: Positive = 5_000
+    offsets_retention_minutes: Positive = 7 * 24 * 60
+    offsets_retention_check_interval_ms: Positive = 600_000
+    offset_metadata_max_bytes: NotNegative = 4_096
+    group_min_session_timeout_ms: Positive = 6_000
+    group_max_session_timeout_ms: Positive = 1_800_000
+    group_initial_rebalance_delay_ms: NotNegative = 3_000
+    group_max_size: Positive = 2**31 - 1
+
     producer_id_expiration_ms: Positive = 24 * _HOUR_MS
     producer_id_expiration_check_interval_ms: Positive = 600_000
 

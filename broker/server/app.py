@@ -23,10 +23,12 @@ from broker.server.control_fence import ControlFence
 from broker.server.controlled_shutdown import hand_over
 from broker.server.controller import ControllerRuntime
 from broker.server.fetchers import Fetchers
+from broker.server.group_coordinator import GroupCoordinator
 from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
 from broker.server.metrics.snapshot import Snapshot, take
+from broker.server.offsets_topic import OffsetsTopic
 from broker.server.partition import Surroundings
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
@@ -145,6 +147,7 @@ class App:
     async def _listen(
         self, replicas: ReplicaManager, controller: ControllerRuntime, group: asyncio.TaskGroup
     ) -> Connections:
+        topics = Topics(self._config, self._zk, self._metadata)
         context = Context(
             config=self._config,
             cluster_id=await self._zk.cluster_id(),
@@ -153,15 +156,26 @@ class App:
             replicas=replicas,
             metadata=self._metadata,
             purgatory=self._purgatory,
-            topics=Topics(self._config, self._zk, self._metadata),
+            topics=topics,
             configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
             controller=controller,
             producer_ids=ProducerIds(self._config.id, self._zk),
+            groups=self._groups(replicas, topics, group),
             served=SERVED,
         )
         connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
+
+    def _groups(
+        self, replicas: ReplicaManager, topics: Topics, group: asyncio.TaskGroup
+    ) -> GroupCoordinator:
+        config = self._config
+        topic = OffsetsTopic(config, self._metadata, topics)
+        groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
+        self._spawn(group, every(TICK_MS, groups.tick))
+        self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
+        return groups
 
     @contextlib.asynccontextmanager
     async def _exposed(

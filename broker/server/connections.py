@@ -13,6 +13,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -34,6 +35,9 @@ PIPELINE = 32
 
 READ_AHEAD_BYTES = 2**18
 """Where reading from a connection pauses until its requests are taken."""
+
+PEER: ContextVar[str] = ContextVar("PEER", default="")
+"""Where the connection comes from whose request is being started."""
 
 LINGER_S = 1.0
 """How long a closed connection may still send what was written."""
@@ -132,6 +136,7 @@ class Connections:
         task.add_done_callback(self._open.discard)
 
     async def _serve(self, connection: "_Connection", address: str) -> None:
+        PEER.set(address)
         try:
             await connection.serve(self._config)
         except asyncio.CancelledError:

@@ -8,6 +8,7 @@ from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
 from broker.server.control_fence import ControlFence
 from broker.server.controller import ControllerRuntime
+from broker.server.group_coordinator import GroupCoordinator
 from broker.server.metadata_cache import MetadataCache
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
@@ -33,4 +34,5 @@ class Context:
     configs: ConfigAdmin
     controller: ControllerRuntime
     producer_ids: ProducerIds
+    groups: GroupCoordinator
     served: Mapping[int, range]

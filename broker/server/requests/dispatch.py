@@ -7,9 +7,10 @@ from typing import Any
 
 from kio.static.protocol import RequestPayload
 
-from broker.server.connections import CloseConnection, Reply
+from broker.server.connections import PEER, CloseConnection, Reply
 from broker.server.metrics import meters
 from broker.server.requests import api_versions
+from broker.server.requests.client import Client
 from broker.server.requests.context import Context
 from broker.server.requests.table import APIS, SERVED
 from broker.wire.codec import MalformedRequest, read_request, write_response
@@ -37,7 +38,12 @@ class Dispatcher:
         except MalformedRequest as error:
             meters.MALFORMED_REQUESTS.inc()
             raise CloseConnection(str(error)) from error
-        response = APIS[request.__api_key__].handle(request, self._context)
+        api = APIS[request.__api_key__]
+        if api.wants_client:
+            client = Client(header.client_id or "", f"/{PEER.get()}")
+            response = api.handle(request, self._context, client)
+        else:
+            response = api.handle(request, self._context)
         if inspect.isawaitable(response):
             return _later(request, header.correlation_id, response, began)
         return _encoded(request, header.correlation_id, response, began)

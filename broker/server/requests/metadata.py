@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v8.request import MetadataRequest
 
 from broker.server.metadata_cache import PartitionMetadata
+from broker.server.offsets_topic import OFFSETS_TOPIC
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_LEADER
@@ -72,7 +73,7 @@ def _topic(answer: Answer, name: str, error: ErrorCode, context: Context) -> Any
         "MetadataResponseTopic",
         error_code=error,
         name=name,
-        is_internal=False,
+        is_internal=name == OFFSETS_TOPIC,
         partitions=tuple(
             _partition(answer, index, partition) for index, partition in sorted(partitions.items())
         ),

@@ -11,21 +11,31 @@ from broker.server.requests import (
     controlled_shutdown,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
     describe_configs,
+    describe_groups,
     elect_leaders,
     fetch,
     find_coordinator,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
     leader_and_isr,
+    leave_group,
+    list_groups,
     list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
     stop_replica,
+    sync_group,
     update_metadata,
 )
 
@@ -43,10 +53,12 @@ class Api:
 
     versions: range
     handle: Handler
+    wants_client: bool = False
+    """The handler is told who asks: (request, context, client)."""
 
 
-def _api(first: int, last: int, handle: Handler) -> Api:
-    return Api(range(first, last + 1), handle)
+def _api(first: int, last: int, handle: Handler, *, wants_client: bool = False) -> Api:
+    return Api(range(first, last + 1), handle, wants_client)
 
 
 APIS: Final = {
@@ -58,7 +70,15 @@ APIS: Final = {
     5: _api(3, 3, stop_replica.handle),
     6: _api(7, 7, update_metadata.handle),
     7: _api(3, 3, controlled_shutdown.handle),
-    10: _api(0, 2, find_coordinator.handle),
+    8: _api(2, 8, offset_commit.handle),
+    9: _api(1, 8, offset_fetch.handle),
+    10: _api(0, 4, find_coordinator.handle),
+    11: _api(0, 9, join_group.handle, wants_client=True),
+    12: _api(0, 4, heartbeat.handle),
+    13: _api(0, 5, leave_group.handle),
+    14: _api(0, 5, sync_group.handle),
+    15: _api(0, 5, describe_groups.handle),
+    16: _api(0, 4, list_groups.handle),
     18: _api(0, 3, api_versions.handle),
     19: _api(2, 4, create_topics.handle),
     20: _api(1, 5, delete_topics.handle),
@@ -72,5 +92,7 @@ APIS: Final = {
     44: _api(0, 1, incremental_alter_configs.handle),
     45: _api(0, 0, alter_partition_reassignments.handle),
     46: _api(0, 0, list_partition_reassignments.handle),
+    42: _api(0, 2, delete_groups.handle),
+    47: _api(0, 0, offset_delete.handle),
 }
 SERVED: Final = {key: api.versions for key, api in APIS.items()}

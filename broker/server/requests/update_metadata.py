@@ -1,7 +1,7 @@
 """UpdateMetadata (api 6), version 7, from the controller.
 
 Behaviour: refused from a stale controller and for a previous registration of this broker; else it
-becomes what Metadata requests are answered from.
+becomes what Metadata requests are answered from. Groups forget their offsets in deleted partitions.
 """
 
 from kio.schema.errors import ErrorCode
@@ -14,5 +14,5 @@ def handle(request: UpdateMetadataRequest, context: Context) -> UpdateMetadataRe
     """Answers at once."""
     error = context.fence.admit(request)
     if error is ErrorCode.none:
-        context.metadata.update(request)
+        context.groups.partitions_deleted(context.metadata.update(request))
     return UpdateMetadataResponse(error_code=error)

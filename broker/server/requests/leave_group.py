@@ -1,0 +1,50 @@
+"""LeaveGroup (api 13), versions 0 to 5.
+
+Behaviour: :mod:`broker.groups.membership`. Since v3 several members leave at once, each with an
+error of its own; an administrator names static members by their instance ids alone (KIP-345).
+Not modelled: the reason (v5) is not logged.
+
+v3 members, v4 flexible.
+"""
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.leave_group.v5.request import LeaveGroupRequest
+
+from broker.groups.events import Leave, LeaveAnswer, Leaving
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+
+BATCH_SINCE = 3
+
+
+async def handle(request: LeaveGroupRequest, context: Context) -> Any:
+    """Answers at once."""
+    is_batch = request.__version__ >= BATCH_SINCE
+    leaving = (
+        tuple(Leaving(m.member_id, m.group_instance_id) for m in request.members)
+        if is_batch
+        else (Leaving(request.member_id),)  # type: ignore[attr-defined]  # as it was before v3
+    )
+    left = await context.groups.ask(Leave, LeaveAnswer, request.group_id, leaving=leaving)
+    answer = Answer.to(request)
+    error = left.error
+    if not is_batch and error is ErrorCode.none:
+        (error,) = left.members
+    return answer(
+        "LeaveGroupResponse",
+        throttle_time=NO_THROTTLE,
+        error_code=error,
+        members=tuple(
+            answer(
+                "MemberResponse",
+                member_id=who.member_id,
+                group_instance_id=who.instance_id,
+                error_code=member_error,
+            )
+            for who, member_error in zip(leaving, left.members, strict=False)
+        )
+        if is_batch
+        else (),
+    )

@@ -1,0 +1,73 @@
+"""OffsetCommit (api 8), versions 2 to 8.
+
+Behaviour: :mod:`broker.groups.commits`; answered when the commit is in the log of every in-sync
+replica. Partitions that this broker has never heard of are refused. A retention time sent by the
+client (v2 to v4) is ignored: ``offsets.retention.minutes`` counts for all (KIP-211).
+Not modelled: offsets committed in transactions.
+
+v6 committed_leader_epoch, v7 group_instance_id, v8 flexible.
+"""
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_commit.v8.request import OffsetCommitRequest, OffsetCommitRequestPartition
+
+from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.context import Context
+from broker.types import TopicPartition
+
+
+async def handle(request: OffsetCommitRequest, context: Context) -> Any:
+    """Answers when the offsets are stored."""
+    asked = {
+        TopicPartition(topic.name, partition.partition_index): _offset(partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    known = {tp: offset for tp, offset in asked.items() if tp in context.metadata}
+    committed = await context.groups.ask(
+        Commit,
+        OffsetsAnswer,
+        request.group_id,
+        member_id=request.member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        generation=request.generation_id_or_member_epoch,
+        offsets=known,
+    )
+    errors = dict.fromkeys(asked, ErrorCode.unknown_topic_or_partition)
+    errors.update(dict.fromkeys(known, committed.error))
+    errors.update(committed.partitions)
+    return _respond(request, errors)
+
+
+def _offset(partition: OffsetCommitRequestPartition) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        offset=partition.committed_offset,
+        leader_epoch=getattr(partition, "committed_leader_epoch", -1),
+        metadata=partition.committed_metadata or "",
+    )
+
+
+def _respond(request: OffsetCommitRequest, errors: dict[TopicPartition, ErrorCode]) -> Any:
+    answer = Answer.to(request)
+    return answer(
+        "OffsetCommitResponse",
+        throttle_time=NO_THROTTLE,
+        topics=tuple(
+            answer(
+                "OffsetCommitResponseTopic",
+                name=topic.name,
+                partitions=tuple(
+                    answer(
+                        "OffsetCommitResponsePartition",
+                        partition_index=partition.partition_index,
+                        error_code=errors[TopicPartition(topic.name, partition.partition_index)],
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
