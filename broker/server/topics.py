@@ -51,6 +51,16 @@ PARTITIONS_MAX = 10_000
 no bound): a number is quickly sent, and the broker would make up replicas for each."""
 
 
+def _is_name(name: str) -> bool:
+    """Whether a topic may be called so. What may not must never become part of a znode's path."""
+    return name not in {".", ".."} and NAME.fullmatch(name) is not None
+
+
+def _check_may_exist(name: str) -> None:
+    if not _is_name(name):
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
+
+
 def _check_number(new_partitions: int) -> None:
     if new_partitions > PARTITIONS_MAX:
         raise Refused(
@@ -150,7 +160,7 @@ class Topics:
     async def assignments(self, names: Collection[str] | None) -> dict[str, TopicAssignment]:
         """Where the replicas of these topics are (None: of all), as ZooKeeper says."""
         wanted = await self._zk.topics() if names is None else names
-        return await self._zk.topic_assignments(wanted)
+        return await self._zk.topic_assignments(filter(_is_name, wanted))
 
     async def delete(self, name: str) -> None:
         """Orders the deletion of a topic.
@@ -160,6 +170,7 @@ class Topics:
         """
         if not self._config.delete_topic_enable:
             raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
+        _check_may_exist(name)
         try:
             await self._zk.delete_topic(name)
         except UnknownTopic as error:
@@ -180,6 +191,7 @@ class Topics:
             raise Refused(ErrorCode.request_timed_out, f"{name} is not deleted yet.")
 
     async def _extensible(self, name: str, count: int) -> TopicAssignment:
+        _check_may_exist(name)
         found = (await self._zk.topic_assignments([name])).get(name)
         if found is None:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
@@ -215,7 +227,7 @@ class Topics:
         return numbered
 
     def _check_name(self, name: str) -> None:
-        if name in {".", ".."} or not NAME.fullmatch(name):
+        if not _is_name(name):
             raise Refused(
                 ErrorCode.invalid_topic_exception,
                 f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",

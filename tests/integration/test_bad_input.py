@@ -155,6 +155,7 @@ def test_garbage_behind_a_right_header(
     payload = head(api_key, version, data) + body
     with RawClient(broker.port) as witness, RawClient(broker.port) as client:
         client.send(struct.pack(">i", len(payload)) + payload)
+        client.glance()
         client.finish()
         witness.advertised()
 

@@ -1,5 +1,7 @@
 """Which topics may be created."""
 
+import asyncio
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -53,6 +55,14 @@ def test_impossible_topics_are_refused(topics, spec: TopicSpec, error: ErrorCode
     with pytest.raises(Refused) as caught:
         topics.validate(spec)
     assert caught.value.error is error
+
+
+@pytest.mark.parametrize("name", ["", "..", "known/partitions", "a\0b"])
+def test_no_name_leads_elsewhere_in_zookeeper(topics, name: str) -> None:
+    """There is no ZooKeeper here: what is not refused before it is asked waits for it."""
+    with pytest.raises(Refused) as caught:
+        asyncio.run(asyncio.wait_for(topics.delete(name), 5))
+    assert caught.value.error is ErrorCode.unknown_topic_or_partition
 
 
 def test_names_that_collide_in_metrics_are_refused(topics, metadata, updated) -> None:
