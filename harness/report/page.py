@@ -54,7 +54,9 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=_number, clock=_clock, observation=_observation)
+    environment.filters.update(
+        number=_number, clock=_clock, observation=_observation, line=_record_line
+    )
     return environment.get_template("report.html").render(
         campaign=campaign,
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
@@ -64,8 +66,8 @@ def render(
         # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
         matrix=Markup(figures.matrix(result.cells)) if result.cells else "",
         runs=[_run(number, line, result) for number, line in sorted(timelines.items())],
-        windows=[(window, _fault_on(window, timelines)) for window in losses.windows(lost)],
-        lost=lost[: losses.LISTED_MAX],
+        windows=losses.windows(lost[: losses.LISTED_MAX], timelines),
+        lost_listed=min(len(lost), losses.LISTED_MAX),
         lost_total=len(lost),
     )
 
@@ -77,23 +79,6 @@ def _run(number: int, timeline: Timeline, result: CampaignResult) -> RunSection:
         timeline=timeline,
         picture=Markup(figures.timeline(timeline, cells) if cells else ""),
     )
-
-
-def _fault_on(window: losses.LossWindow, timelines: Mapping[int, Timeline]) -> str:
-    """The faults on when the records were acked; where none was, the last that had ended.
-
-    A deposed leader goes on acknowledging for a moment after its links are healed, until it hears
-    of its successor.
-    """
-    if window.fault:
-        return window.fault
-    timeline = timelines.get(window.run)
-    ended = [
-        (fault.end, fault.label)
-        for fault in (timeline.faults if timeline else ())
-        if fault.end and window.first_time and fault.end <= window.first_time
-    ]
-    return f"none (after {max(ended)[1]})" if ended else "none"
 
 
 def _summary(result: CampaignResult) -> str:
@@ -131,6 +116,12 @@ def _clock(nanoseconds: int | None) -> str:
         return "-"
     moment = datetime.fromtimestamp(nanoseconds / NS_PER_S, UTC)
     return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def _record_line(row: Mapping[str, Any]) -> str:
+    """A lost record in one line of fixed columns."""
+    producer_and_sequence = f"producer {row['producer']} sequence {row['sequence']}"
+    return f"{_clock(row['time'])}  {producer_and_sequence:<28}  {row['detail'] or ''}"
 
 
 def _observation(value: object) -> str:

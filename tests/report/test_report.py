@@ -1,6 +1,7 @@
 """The report says what the checkers found, to people, scripts and CI servers, and escapes it."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -201,7 +202,7 @@ def test_page_stands_alone_and_names_what_was_lost(directory: Path) -> None:
     assert page.count("<svg") == 2
     assert "isolate#1" in page
     assert "5 to 6" in page
-    assert page.count("<td>acks-1.minisr-1</td><td>t-0</td>") == 2
+    assert re.findall(r"producer 0 sequence (\d+)", page) == ["5", "6", "5"]
 
 
 def test_page_escapes_what_it_shows(directory: Path) -> None:
@@ -226,3 +227,12 @@ def test_a_run_without_any_ack_is_still_reported(directory: Path) -> None:
     for file in (directory / "runs" / "1" / "history").iterdir():
         file.unlink()
     assert "Nothing was acknowledged in this run" in report.write(directory, RESULT).read_text()
+
+
+def test_a_record_acked_beside_a_fault_is_told_with_that_fault(directory: Path) -> None:
+    rows = pq.read_table(directory / "anomalies.parquet").to_pylist()
+    rows[0] |= {"time": T0 + 29 * SECOND // 10, "fault": None}
+    write_table(directory / "anomalies.parquet", ANOMALIES, rows)
+    page = report.write(directory, RESULT).read_text()
+    assert "(1 acked just before or after it)" in page
+    assert "no fault" not in page
