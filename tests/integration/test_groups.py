@@ -1,6 +1,10 @@
 """Consumer groups of unmodified clients on three brokers."""
 
+import asyncio
+
 import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AIOTopicPartition
 from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
@@ -186,3 +190,29 @@ def test_too_few_brokers_have_no_coordinator(tmp_path) -> None:
             KafkaError.COORDINATOR_NOT_AVAILABLE,
             KafkaError._TIMED_OUT,
         }
+
+
+def test_another_client_library_is_a_member_like_any_other(cluster: Cluster) -> None:
+    sent = filled(cluster, "aio")
+
+    async def consume() -> set[bytes]:
+        consumer = AIOKafkaConsumer(
+            "aio",
+            bootstrap_servers=cluster.bootstrap,
+            group_id="aio",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                values = {(await consumer.getone()).value for _ in sent}
+            await consumer.commit()
+            found = await consumer.committed(AIOTopicPartition("aio", 0))
+            assert found == 25
+            return values
+        finally:
+            await consumer.stop()
+
+    assert asyncio.run(consume()) == sent
+    assert committed(cluster, "aio", "aio") == 25

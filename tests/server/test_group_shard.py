@@ -1,0 +1,221 @@
+"""Groups over a real log: stored, loaded again, written once more, let go of."""
+
+import asyncio
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.config import TopicConfig
+from broker.groups.config import GroupConfig
+from broker.groups.events import (
+    Commit,
+    Join,
+    JoinAnswer,
+    Moment,
+    OffsetAndMetadata,
+    OffsetsAnswer,
+    Protocol,
+)
+from broker.groups.groups import Groups
+from broker.groups.loading import Loading
+from broker.log.partition_log import PartitionLog
+from broker.replication.config import ReplicaConfig
+from broker.replication.events import LeaderAndIsr
+from broker.replication.replica import LogState, Replica
+from broker.server.clock import Clock
+from broker.server.group_loading import load
+from broker.server.group_rewrite import Rewriting
+from broker.server.group_shard import GroupShard, StoreConfig, moment
+from broker.server.offsets_topic import OFFSETS_TOPIC, java_hash, partition_for
+from broker.server.partition import Partition, Surroundings
+from broker.server.purgatory import Purgatory
+from broker.types import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Millis,
+    Offset,
+    TopicPartition,
+    ZkVersion,
+)
+from broker.wire.new_batch import KeyValue, new_batch
+
+TP = TopicPartition("t", 0)
+CONFIG = TopicConfig(segment_bytes=2_000, retention_ms=-1, max_message_bytes=10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("group", 98629247),
+        ("\U0001f600", 1772899),
+        ("polygenelubricants", -(2**31)),
+    ],
+)
+def test_hashes_are_java_s(text, code):
+    assert java_hash(text) == code
+
+
+def test_a_group_has_its_place():
+    assert partition_for("group", 50) == 98629247 % 50
+    assert partition_for("polygenelubricants", 50) == 0  # abs() of it is negative in Java
+
+
+def leader(directory) -> Partition:
+    """The only replica, leading."""
+    log = PartitionLog.open(directory / f"{OFFSETS_TOPIC}-0", CONFIG.log_config(), clean=True)
+    state = LogState(
+        log_start_offset=Offset(log.log_start_offset),
+        log_end_offset=Offset(log.log_end_offset),
+        high_watermark=Offset(log.log_start_offset),
+        epochs=log.epochs.entries,
+    )
+
+    def fail(*args: object) -> None:
+        raise AssertionError(args)
+
+    partition = Partition(
+        TopicPartition(OFFSETS_TOPIC, 0),
+        Replica(BrokerId(1), ReplicaConfig(), state),
+        log,
+        CONFIG,
+        Surroundings(Clock(), Purgatory(), fail, fail),
+    )
+    lead(partition, 0)
+    return partition
+
+
+def lead(partition: Partition, epoch: int, broker: int = 1) -> None:
+    partition.step(
+        LeaderAndIsr(
+            controller_epoch=ControllerEpoch(1),
+            leader=BrokerId(broker),
+            leader_epoch=LeaderEpoch(epoch),
+            isr=(BrokerId(broker),),
+            replicas=(BrokerId(1),) if broker == 1 else (BrokerId(1), BrokerId(broker)),
+            zk_version=ZkVersion(epoch),
+            now=Millis(0),
+        )
+    )
+
+
+async def shard_of(partition: Partition) -> GroupShard:
+    groups = Groups(GroupConfig(), await load(partition.log), moment(Clock()))
+    return GroupShard(groups, partition, StoreConfig(acks=-1, timeout_ms=1000), Clock())
+
+
+async def commit(shard: GroupShard, offset: int, group: str = "g", metadata: str = "") -> ErrorCode:
+    offsets = {TP: OffsetAndMetadata(offset=offset, metadata=metadata)}
+    answer = await shard.ask(Commit, group=group, member_id="", generation=-1, offsets=offsets)
+    assert isinstance(answer, OffsetsAnswer)
+    return answer.partitions.get(TP, answer.error)
+
+
+def committed(shard: GroupShard) -> dict[str, int]:
+    return {
+        name: group.offsets.committed[TP].value.offset for name, group in shard.groups.by_id.items()
+    }
+
+
+def test_what_was_committed_is_loaded(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        for offset in range(100):  # over several segments
+            assert await commit(shard, offset, group=f"g{offset % 3}") is ErrorCode.none
+        again = await shard_of(partition)
+        assert committed(again) == committed(shard) == {"g0": 99, "g1": 97, "g2": 98}
+
+    asyncio.run(story())
+
+
+def test_foreign_records_do_not_keep_the_others_from_being_loaded(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        await commit(shard, 1)
+        await partition.produce(new_batch([KeyValue(b"\0\x09", b"nonsense")], 0), -1, 1000)
+        await commit(shard, 2)
+        assert committed(await shard_of(partition)) == {"g": 2}
+
+    asyncio.run(story())
+
+
+def test_a_log_that_is_written_once_more_is_short_and_says_the_same(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        rewriting = Rewriting(shard, slack_bytes=5_000)
+        for offset in range(100):
+            await commit(shard, offset, group=f"g{offset % 3}")
+        assert rewriting.is_due
+        before = partition.log.size
+        await rewriting.rewrite()
+        assert not rewriting.is_due
+        assert partition.log.log_start_offset == 100
+        assert partition.replica.log_start_offset == 100
+        assert partition.log.size < before / 2
+        assert committed(await shard_of(partition)) == committed(shard)
+        await commit(shard, 1_000)
+        assert committed(await shard_of(partition))["g"] == 1_000
+
+    asyncio.run(story())
+
+
+def test_a_log_that_cannot_be_written_stays_as_it_is(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        rewriting = Rewriting(shard, slack_bytes=0)
+        await commit(shard, 1)
+        lead(partition, 1, broker=2)
+        await rewriting.rewrite()
+        assert partition.log.log_start_offset == 0
+        assert rewriting.is_due
+
+    asyncio.run(story())
+
+
+def test_a_commit_that_is_too_large_is_refused(tmp_path):
+    async def story():
+        shard = await shard_of(leader(tmp_path))
+        offsets = {TopicPartition("t" * 200, n): OffsetAndMetadata(offset=1) for n in range(100)}
+        answer = await shard.ask(Commit, group="g", member_id="", generation=-1, offsets=offsets)
+        assert set(answer.partitions.values()) == {ErrorCode.invalid_commit_offset_size}
+        assert not shard.groups.by_id
+
+    asyncio.run(story())
+
+
+def test_who_waits_is_told_when_the_leadership_is_over(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        waiting = shard.ask(
+            Join,
+            group="g",
+            member_id="",
+            instance_id="i",
+            client_id="c",
+            client_host="/h",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=(Protocol("range", b""),),
+            new_member_id="m",
+        )
+        assert shard.serves(partition)
+        lead(partition, 1)
+        assert not shard.serves(partition)  # a new epoch: others may have led in between
+        shard.close()
+        answer = await waiting
+        assert isinstance(answer, JoinAnswer)
+        assert answer.error is ErrorCode.not_coordinator
+
+    asyncio.run(story())
+
+
+def test_nothing_is_loaded_from_an_empty_log():
+    assert not Groups(GroupConfig(), Loading(), Moment(Millis(0), 0)).by_id
