@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,28 +116,52 @@ class Broker(Process):
 
 
 class Cluster:
-    """ZooKeeper and brokers 1 to n. Made by :func:`running_cluster`."""
+    """ZooKeeper and brokers 1 to n. Made by :func:`running_cluster`.
 
-    def __init__(self, directory: Path, brokers: int, overrides: Mapping[str, str]) -> None:
-        port = free_port()
+    ``own``: further overrides by broker.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        brokers: int,
+        overrides: Mapping[str, str],
+        own: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> None:
         self.directory = directory
-        self._zookeeper_port = port
-        self.zookeeper = Process(_zookeeper_command(directory, port), directory / "zookeeper.log")
-        self.brokers = {
-            number: Broker(number, directory / f"broker-{number}", f"127.0.0.1:{port}", overrides)
-            for number in range(1, brokers + 1)
-        }
+        self._zookeeper_port = free_port()
+        self._overrides = overrides
+        self.zookeeper_connect = f"127.0.0.1:{self._zookeeper_port}"
+        command = _zookeeper_command(directory, self._zookeeper_port)
+        self.zookeeper = Process(command, directory / "zookeeper.log")
+        self.brokers: dict[int, Broker] = {}
+        for number in range(1, brokers + 1):
+            self.add(number, own.get(number) if own else None)
+
+    def add(self, number: int, own: Mapping[str, str] | None = None) -> Broker:
+        """One more broker, not started yet."""
+        overrides = {**self._overrides, **(own or {})}
+        directory = self.directory / f"broker-{number}"
+        self.brokers[number] = Broker(number, directory, self.zookeeper_connect, overrides)
+        return self.brokers[number]
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
 
     def start(self) -> None:
-        self.zookeeper.start()
-        until("ZooKeeper listens", lambda: listens(self._zookeeper_port))
+        self.start_zookeeper()
         for broker in self.brokers.values():
             broker.start()
-        until("every broker knows every other", self._complete)
+        self.wait_until_complete()
+
+    def start_zookeeper(self) -> None:
+        self.zookeeper.start()
+        until("ZooKeeper listens", lambda: listens(self._zookeeper_port))
+
+    def wait_until_complete(self, but: Collection[int] = ()) -> None:
+        """Waits until all brokers but these know each other, and nobody else."""
+        until("every broker knows every other", lambda: self._complete(set(but)))
 
     def kill(self) -> None:
         for process in (*self.brokers.values(), self.zookeeper):
@@ -171,26 +195,31 @@ class Cluster:
             return set()
         return set(metadata.partitions[partition].isrs)
 
-    def _complete(self) -> bool:
-        for broker in self.brokers.values():
+    def _complete(self, but: set[int]) -> bool:
+        expected = self.brokers.keys() - but
+        for broker in (self.brokers[number] for number in expected):
             assert broker.running, broker.log.read_text()
             try:
                 known = self.metadata(broker).brokers
             except Exception:  # noqa: BLE001 - not there yet
                 return False
-            if set(known) != set(self.brokers):
+            if set(known) != expected:
                 return False
         return True
 
 
 @contextlib.contextmanager
 def running_cluster(
-    directory: Path, brokers: int = 3, overrides: Mapping[str, str] | None = None
+    directory: Path,
+    brokers: int = 3,
+    overrides: Mapping[str, str] | None = None,
+    own: Mapping[int, Mapping[str, str]] | None = None,
+    start: Callable[[Cluster], None] = Cluster.start,
 ) -> Iterator[Cluster]:
     """A cluster that serves; all of it killed at the end, with its logs shown if a test failed."""
-    cluster = Cluster(directory, brokers, overrides or {})
+    cluster = Cluster(directory, brokers, overrides or {}, own)
     try:
-        cluster.start()
+        start(cluster)
         yield cluster
     except BaseException:
         for broker in cluster.brokers.values():
