@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from infra.interface import Capability, InfraError, Node
 from infra.ssh import hosts
-from infra.ssh.hosts import ReadyHost, make_ready
+from infra.ssh.hosts import make_ready
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.keeper import LEASE_S, Keeper
 from infra.ssh.login import Trust
@@ -22,7 +22,6 @@ from infra.ssh.preparation import Report
 from infra.ssh.together import on_all
 
 _NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
-_RELEASE_TIMEOUT_S = 60.0
 
 
 def _silent(_line: str) -> None: ...
@@ -57,7 +56,6 @@ class SshBackend:
         self._lock = threading.Lock()
         self._closed = False
         self._placed: dict[str, Host] = {}
-        self._held: list[ReadyHost] = []
         self._nodes: dict[str, SshNode] = {}
         self._keepers: list[Keeper] = []
         try:
@@ -68,7 +66,7 @@ class SshBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return hosts.capabilities(self._held)
+        return hosts.capabilities([node.prepared for node in self._nodes.values()])
 
     def node(self, name: str) -> SshNode:
         """Raises ValueError for a name that is none, InfraError when closed or when no host is
@@ -104,11 +102,9 @@ class SshBackend:
             if self._closed:
                 return
             self._closed = True
-        for node in self._nodes.values():
-            node.close()
         on_all(Keeper.close, self._keepers)
         try:
-            on_all(_release, self._held)
+            on_all(SshNode.close, list(self._nodes.values()))
         except InfraError as error:
             raise InfraError(
                 f"{error}\nleft there until {LEASE_S / 60:.0f} minutes have passed without a word "
@@ -121,13 +117,10 @@ class SshBackend:
             placed = place(names, free)
         except LookupError as lacking:
             raise InfraError(str(lacking)) from None
-        ready = on_all(self._hold, list(placed.values()))
-        for (name, host), held in zip(placed.items(), ready, strict=True):
-            self._placed[name] = host
-            self._nodes[name] = SshNode(name, held)
-            self._keepers.append(Keeper(self._nodes[name], self._run))
+        on_all(lambda name: self._make_one(name, placed[name]), list(placed))
+        self._placed |= placed
 
-    def _hold(self, host: Host) -> ReadyHost:
+    def _make_one(self, name: str, host: Host) -> None:
         ready = make_ready(host, self._inventory.directory, self._trust, self._report)
         try:
             ready.connection.ask(
@@ -137,16 +130,8 @@ class SshBackend:
                 holder=f"{getpass.getuser()}@{socket.gethostname()}",
                 lease_s=LEASE_S,
             )
+            self._nodes[name] = SshNode(name, ready)
         except BaseException:
             ready.connection.close()
             raise
-        self._held.append(ready)
-        return ready
-
-
-def _release(host: ReadyHost) -> None:
-    try:
-        base = str(host.prepared.base)
-        host.connection.ask("release", base=base, timeout=_RELEASE_TIMEOUT_S)
-    finally:
-        host.connection.close()
+        self._keepers.append(Keeper(self._nodes[name], self._run))

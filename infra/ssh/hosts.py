@@ -53,9 +53,9 @@ def make_ready(host: Host, directory: str, trust: Trust, report: Report) -> Read
         raise
 
 
-def capabilities(hosts: Sequence[ReadyHost]) -> frozenset[Capability]:
+def capabilities(hosts: Sequence[Prepared]) -> frozenset[Capability]:
     """What can be done where every one of ``hosts`` can do it."""
-    cuttable = all(host.prepared.uncuttable is None for host in hosts)
+    cuttable = all(host.uncuttable is None for host in hosts)
     return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])})
 
 
@@ -72,7 +72,7 @@ def survey(
         if host.prepared.uncuttable is not None:
             report(f"{host.connection.host}: links cannot be cut: {host.prepared.uncuttable}")
         host.connection.close()
-    return capabilities(ready)
+    return capabilities([host.prepared for host in ready])
 
 
 def _own_address(host: Host, addresses: Sequence[str]) -> str:

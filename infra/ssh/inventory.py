@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from infra.documents import DocumentRefused, Problem, parse, problems_of
 
@@ -103,20 +103,23 @@ class Inventory(_Section):
     known_hosts: Path = Path("~/.ssh/known_hosts")
     directory: Annotated[str, Field(pattern=r"^(~/|/).*[^/]$")] = "~/.ackproof"
     defaults: _Defaults = _Defaults()
-    hosts: Annotated[tuple[Host, ...], Field(min_length=1)]
+    hosts: tuple[Host, ...]
 
     @field_validator("known_hosts")
     @classmethod
     def _expanded(cls, value: Path) -> Path:
         return value.expanduser()
 
-    @model_validator(mode="after")
-    def _hosts_differ(self) -> "Inventory":
-        places = [str(host) for host in self.hosts]
+    @field_validator("hosts")
+    @classmethod
+    def _some_and_different(cls, value: tuple[Host, ...]) -> tuple[Host, ...]:
+        if not value:
+            raise ValueError("at least one host is needed")
+        places = [str(host) for host in value]
         twice = sorted({place for place in places if places.count(place) > 1})
         if twice:
-            raise ValueError(f"hosts: given twice: {', '.join(twice)}")
-        return self
+            raise ValueError(f"given twice: {', '.join(twice)}")
+        return value
 
 
 class InventoryRefused(DocumentRefused):

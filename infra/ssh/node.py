@@ -12,6 +12,8 @@ from infra.ssh.hosts import ReadyHost
 from infra.ssh.preparation import put
 from infra.ssh.process import SshProcess
 
+_RELEASE_TIMEOUT_S = 60.0
+
 
 class SshNode:
     """Implements ``infra.interface.Node`` on a host that is ready and held by the run."""
@@ -21,15 +23,16 @@ class SshNode:
         self.connection = host.connection
         self.address = host.address
         self.addresses = host.addresses
+        self.prepared = host.prepared
         self.software = host.prepared.software
         self.base = host.prepared.base
-        self._sources = host.prepared.sources
         run = self.base / "run"
         self.directory = run / name
         self.log_directory = self.directory / "logs"
         self._states = run / "processes"
         self._numbers = count(1)
         self._lock = threading.Lock()
+        self._processes: list[SshProcess] = []
         self._mirrors: dict[PurePosixPath, files.Mirror] = {}
         self._closed = False
         self.connection.ask("mkdir", path=str(self.log_directory))
@@ -46,11 +49,13 @@ class SshNode:
             timeout=30.0,
             state=str(state),
             argv=list(command.argv),
-            env={"PYTHONPATH": str(self._sources), **command.env},
+            env={"PYTHONPATH": str(self.prepared.sources), **command.env},
             directory=str(command.directory or self.directory),
             log=str(self.log_directory / f"{command.name}.log"),
         )
-        return SshProcess(command.name, pid, self.connection, state)
+        process = SshProcess(command.name, pid, self.connection, state)
+        self._processes.append(process)
+        return process
 
     def write(self, path: PurePosixPath, content: bytes) -> None:
         self.connection.ask("mkdir", path=str(path.parent))
@@ -82,5 +87,16 @@ class SshNode:
             mirror.update()
 
     def close(self) -> None:
-        """Nothing starts here any more. Idempotent."""
+        """End every process, and release the host. Idempotent. Raises InfraError when the host is
+        not to be had."""
+        if self._closed:
+            return
         self._closed = True
+        try:
+            for process in self._processes:
+                process.exit_code()  # kept: nobody will know it afterwards
+            self.connection.ask("release", base=str(self.base), timeout=_RELEASE_TIMEOUT_S)
+            for process in self._processes:
+                process.closed()
+        finally:
+            self.connection.close()

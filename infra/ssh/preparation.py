@@ -14,6 +14,7 @@ from paramiko import SFTPClient
 
 from infra.interface import InfraError, Software
 from infra.java import JAVA_VERSION_MIN, parse_version
+from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
 from infra.ssh.connection import Connection
 from infra.ssh.inventory import safe_user_path
@@ -96,7 +97,7 @@ def prepare(connection: Connection, directory: str, report: Report) -> Prepared:
         software=Software(
             python=str(installed / "bin" / "python"),
             java=facts["java"]["path"],
-            zookeeper_class_path=f"{jars}/*",
+            zookeeper_class_path=":".join(str(jars / path.name) for path in zookeeper_jars()),
         ),
         uncuttable=facts["not_root"] or connection.ask("can_cut"),
     )

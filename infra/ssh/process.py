@@ -1,5 +1,6 @@
 """A process on a host, known to its supervisor there."""
 
+import signal
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -50,6 +51,11 @@ class SshProcess:
         )
         assert self._exit_code is not None
         return self._exit_code
+
+    def closed(self) -> None:
+        """Its host was released, which has killed it unless its end is known."""
+        if self._exit_code is None:
+            self._exit_code = -signal.SIGKILL
 
     def _look(self) -> Any:
         return self._connection.ask("look", state=self._state)

@@ -14,10 +14,13 @@ import pytest
 from conformance import MARK, marked
 from containers import owned_things
 from inside import Inside, inside_as
+from ssh_hosts import SshHosts, ssh_hosts
 
 from infra import cleanup
 from infra.docker import cleanup as containers
 from infra.registry import Registry
+from infra.ssh.cleanup import clean as clean_hosts
+from infra.ssh.inventory import load
 
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
@@ -102,6 +105,66 @@ class DockerPlace:
         return {**os.environ, "PYTHONPATH": str(SUPPORT), MARK: self.mark}
 
 
+@dataclass(frozen=True)
+class SshPlace:
+    hosts: SshHosts
+    scratch: Path
+    mark: str
+    started: "list[subprocess.Popen[bytes]]"
+
+    def check(self, case: str) -> None:
+        done = subprocess.run(
+            self._argv(case), env=self._environ(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert self.left() == []
+
+    def start(self, case: str) -> "subprocess.Popen[bytes]":
+        run = subprocess.Popen(self._argv(case), env=self._environ())
+        self.started.append(run)
+        return run
+
+    def processes(self) -> list[int]:
+        return marked(self.mark)
+
+    def clean(self) -> bool:
+        # All: nobody can tell from there whether a harness is dead or cut off.
+        return clean_hosts(load(self.inventory), print, everything=True)
+
+    def left(self) -> list[str]:
+        claims = "/home/admin/.ackproof/run"
+        numbers = range(len(self.hosts.addresses))
+        return [str(n) for n in numbers if self.hosts.run(n, "ls", claims).status == 0]
+
+    @property
+    def inventory(self) -> Path:
+        return self.hosts.write(self.scratch / "hosts.yaml", self.hosts.document())
+
+    def _argv(self, case: str) -> list[str]:
+        ssh_case = str(HERE / "ssh_case.py")
+        return [sys.executable, ssh_case, str(self.inventory), str(self.scratch), case]
+
+    def _environ(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(SUPPORT), MARK: self.mark}
+
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
+    with ssh_hosts(tmp_path_factory.mktemp("hosts"), 3) as found:
+        yield found
+
+
+@contextmanager
+def _ssh_place(hosts: SshHosts, scratch: Path) -> Iterator[SshPlace]:
+    place = SshPlace(hosts, scratch, uuid.uuid4().hex, [])
+    try:
+        yield place
+    finally:
+        for run in place.started:
+            run.kill()
+            run.wait(20)
+
+
 @contextmanager
 def _docker_place(scratch: Path) -> Iterator[DockerPlace]:
     place = DockerPlace(scratch, uuid.uuid4().hex, [])
@@ -119,12 +182,16 @@ def _docker_place(scratch: Path) -> Iterator[DockerPlace]:
         pytest.param("ourselves", id="local", marks=pytest.mark.integration),
         pytest.param("unprivileged", id="local-unprivileged", marks=pytest.mark.integration),
         pytest.param("docker", id="docker", marks=pytest.mark.docker),
+        pytest.param("ssh", id="ssh", marks=pytest.mark.ssh),
     ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "docker":
         with _docker_place(tmp_path) as docker_place:
             yield docker_place
+    elif request.param == "ssh":
+        with _ssh_place(request.getfixturevalue("hosts"), tmp_path) as ssh_place:
+            yield ssh_place
     else:
         with inside_as(request.param, HERE) as inside:
             yield LocalPlace(inside)

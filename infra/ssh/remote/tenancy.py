@@ -75,8 +75,15 @@ def tenant(base: str) -> dict[str, Any] | None:
 def cut(base: str, addresses: Sequence[str]) -> None:
     """Drop whatever comes from these addresses, until healed or released. Written down first: where
     nothing was ever cut, releasing takes no root."""
-    (_place(base) / _CUT).touch()
-    links.cut(addresses)
+    written = _place(base) / _CUT
+    first = not written.exists()
+    written.touch()
+    try:
+        links.cut(addresses)
+    except Refused:
+        if first:  # nft does all or nothing
+            written.unlink()
+        raise
 
 
 def release(base: str) -> None:

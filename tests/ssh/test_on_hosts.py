@@ -1,0 +1,379 @@
+"""The SSH backend against real hosts, each with an sshd: what conformance does not ask."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from infra.interface import Capability, Command, InfraError, ProcessState
+from infra.ssh.backend import SshBackend
+from infra.ssh.cleanup import clean
+from infra.ssh.files import fetch
+from infra.ssh.inventory import load
+from infra.ssh.preparation import bring_agent
+from infra.waiting import wait_until
+
+pytestmark = [pytest.mark.ssh, pytest.mark.timeout(240)]
+
+SSH = 22
+BOTH = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
+COUNT = """
+import sys, threading
+for number in range(80):
+    print(number, flush=True)
+    threading.Event().wait(0.1)
+sys.exit(7)
+"""
+
+
+# --- who is let in ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", ["root", "admin"])
+def test_root_and_who_may_become_root_can_cut(backend, user: str) -> None:
+    opened = backend(0, 1, user=user)
+    a, b = opened.node("a"), opened.node("b")
+    assert opened.capabilities == BOTH
+    opened.cut(a, b)
+    assert not opened.reaches(a, b, SSH, timeout=0.3)
+    opened.heal(a, b)
+    assert opened.reaches(a, b, SSH)
+
+
+def test_without_sudo_links_are_not_cut_and_everything_else_works(backend) -> None:
+    opened = backend(0, 1, user="plain")
+    a, b = opened.node("a"), opened.node("b")
+    assert opened.capabilities == {Capability.SIGNALS}
+    assert "needs sudo without a password" in str(a.prepared.uncuttable)
+    assert a.start(Command(name="id", argv=["id", "-un"])).wait(10) == 0
+    assert a.read(a.log_directory / "id.log") == b"plain\n"
+    with pytest.raises(InfraError, match=r"nft: sudo: .*plain needs sudo without a password"):
+        opened.cut(a, b)
+
+
+def test_a_wrong_key_is_not_let_in(inventory, tmp_path: Path) -> None:
+    keygen("-N", "", "-f", tmp_path / "wrong")
+    with pytest.raises(InfraError, match=r"user admin is not let in with .*/wrong"):
+        SshBackend(load(inventory(0, key=str(tmp_path / "wrong"))), ["a"])
+
+
+def test_keys_with_a_passphrase(backend, inventory, hosts, tmp_path, monkeypatch, caplog) -> None:
+    caplog.set_level("DEBUG")
+    locked = tmp_path / "locked"
+    locked.write_bytes((hosts.directory / "key").read_bytes())
+    locked.chmod(0o600)
+    keygen("-p", "-P", "", "-N", "correct horse", "-f", locked)
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    with pytest.raises(InfraError, match=r"locked has a passphrase: put it into .*passphrase.env"):
+        SshBackend(load(inventory(0, key=str(locked))), ["a"])
+    monkeypatch.setenv("OURS", "battery staple")
+    with pytest.raises(InfraError, match="the passphrase is not its own") as refused:
+        SshBackend(load(inventory(0, key=str(locked), passphrase_env="OURS")), ["a"])
+    monkeypatch.setenv("OURS", "correct horse")
+    assert backend(0, key=str(locked), passphrase_env="OURS").node("a").address
+    for secret in ("battery staple", "correct horse"):
+        assert secret not in str(refused.value) + caplog.text
+
+
+def test_an_unknown_host_is_refused_until_its_fingerprint_is_accepted(inventory, hosts) -> None:
+    wanted = load(inventory(0, 1))
+    wanted.known_hosts.write_text("")
+    with pytest.raises(InfraError, match="unknown host, it shows the key SHA256:") as refused:
+        SshBackend(wanted, ["a", "b"])
+    shown = str(refused.value).splitlines()[-1]
+    fingerprints = shown.partition("add: ")[2].replace("--accept-host-key ", "").split()
+    assert len(set(fingerprints)) == 2
+    truth = hosts.run(0, "ssh-keygen", "-lf", "/etc/ssh/ssh_host_ed25519_key.pub").output
+    assert any(fingerprint in truth for fingerprint in fingerprints)
+    with pytest.raises(InfraError, match="unknown host"):
+        SshBackend(wanted, ["a", "b"], accepted=frozenset(fingerprints[:1]))
+    SshBackend(wanted, ["a", "b"], accepted=frozenset(fingerprints)).close()
+    SshBackend(wanted, ["a", "b"]).close()
+    assert wanted.known_hosts.read_text().count("\n") == 2
+
+
+def test_a_changed_host_key_is_refused_loudly(inventory, hosts) -> None:
+    wanted = load(inventory(2))
+    known = hosts.directory / "known_hosts"
+    hosts.order("rekey", 2)
+    try:
+        with pytest.raises(InfraError, match=r"HOST KEY HAS CHANGED: .*ssh-keygen -f .* -R"):
+            SshBackend(wanted, ["a"], accepted=frozenset({"SHA256:anything"}))
+    finally:
+        address = hosts.addresses[2]
+        keygen("-R", address, "-f", known)
+        scanned = subprocess.run(
+            ["ssh-keyscan", "-t", "ed25519", address], capture_output=True, text=True, check=True
+        )
+        known.write_text(known.read_text() + scanned.stdout)
+
+
+def test_by_way_of_a_jump_host(hosts, tmp_path: Path) -> None:
+    document = hosts.document([1])
+    document["defaults"]["jump"] = {"address": hosts.addresses[0], "user": "plain"}
+    wanted = load(hosts.write(tmp_path / "jump.yaml", document))
+    backend = SshBackend(wanted, ["a"])
+    hosts.order("cut", 1)
+    try:
+        node = backend.node("a")
+        node.write(node.directory / "file", b"content")
+        assert node.read(node.directory / "file") == b"content"
+        assert node.start(Command(name="true", argv=["true"])).wait(10) == 0
+    finally:
+        hosts.order("heal", 1)
+        backend.close()
+
+
+def test_a_cut_spares_the_harness_s_own_way(hosts, tmp_path: Path) -> None:
+    """The jump host is a node as well: what it sends is dropped, but not our SSH."""
+    document = hosts.document([0, 1])
+    document["hosts"][1]["jump"] = {"address": hosts.addresses[0]}
+    wanted = load(hosts.write(tmp_path / "jump.yaml", document))
+    backend = SshBackend(wanted, ["a", "b"])
+    try:
+        a, b = backend.node("a"), backend.node("b")
+        listen = "import socket, signal; s = socket.create_server(('', 9000)); signal.pause()"
+        b.start(Command(name="listens", argv=["python3", "-c", listen]))
+        wait_until(lambda: backend.reaches(a, b, 9000), 10, "the listener")
+        backend.cut(a, b)
+        assert not backend.reaches(a, b, 9000, timeout=0.3)
+        assert b.start(Command(name="true", argv=["true"])).wait(10) == 0
+        backend.heal(a, b)
+        assert backend.reaches(a, b, 9000)
+    finally:
+        backend.close()
+
+
+# --- what connections and hosts do -----------------------------------------------------------
+
+
+def test_a_lost_connection_loses_nothing(backend, hosts) -> None:
+    """The link is cut while a process runs: it goes on, and its output and exit status are there
+    afterwards."""
+    node = backend(0).node("a")
+    process = node.start(Command(name="counts", argv=["python3", "-c", COUNT]))
+    hosts.order("cut", 0)
+    asked: list[object] = []
+    asking = threading.Thread(target=lambda: asked.append(process.wait(60)))
+    asking.start()
+    asking.join(5)
+    assert asking.is_alive(), "nobody can know yet"
+    hosts.order("heal", 0)
+    asking.join(60)
+    assert asked == [7]
+    assert node.read(node.log_directory / "counts.log").split() == [b"%d" % n for n in range(80)]
+
+
+def test_a_connection_that_breaks_is_opened_again(backend, hosts) -> None:
+    node = backend(0).node("a")
+    process = node.start(Command(name="sleeps", argv=["sleep", "1000"]))
+    for _ in range(2):
+        sessions = hosts.run(0, "pgrep", "-f", "^sshd: admin@").output.split()
+        hosts.run(0, "kill", "-9", *sessions)
+        assert process.state() is ProcessState.RUNNING
+        node.write(node.directory / "file", b"x")
+        assert node.read(node.directory / "file") == b"x"
+    process.signal(signal.SIGTERM)
+    assert process.wait(10) == -signal.SIGTERM
+
+
+def test_a_host_that_dies_in_the_middle(inventory, hosts) -> None:
+    backend = SshBackend(load(inventory(1, 2)), ["a", "b"])
+    a, b = backend.node("a"), backend.node("b")
+    doomed = b.start(Command(name="sleeps", argv=["sleep", "1000"]))
+    fine = a.start(Command(name="sleeps", argv=["sleep", "1000"]))
+    b.write(b.directory / "kept", b"on disk")
+    dead = hosts.addresses[2]
+    hosts.order("off", 2)
+    try:
+        with pytest.raises(InfraError, match=f"{dead} cannot be reached"):
+            doomed.state()
+        assert fine.state() is ProcessState.RUNNING
+        assert not backend.reaches(a, b, SSH, timeout=0.3)
+        with pytest.raises(InfraError, match=f"{dead}.*\nleft there until 10 minutes"):
+            backend.close()
+        assert fine.exit_code() == -signal.SIGKILL
+        assert hosts.run(1, "ls", "/home/admin/.ackproof/run").status != 0
+    finally:
+        hosts.order("on", 2)
+    with hosts.logged_in(2, "admin") as connection:
+        base = str(bring_agent(connection, "~/.ackproof"))
+        with pytest.raises(InfraError, match="so is its supervisor: was the host restarted"):
+            connection.ask("look", state=f"{base}/run/processes/sleeps-1")
+        connection.ask("release", base=base)
+
+
+def test_a_host_has_one_run_at_a_time(backend, inventory) -> None:
+    backend(0).node("a")
+    with pytest.raises(InfraError, match=r"the host is taken by .*@.*last heard of \d s ago"):
+        SshBackend(load(inventory(0)), ["a"])
+
+
+def test_a_host_comes_clean_when_its_harness_stays_silent(hosts) -> None:
+    with hosts.logged_in(0, "admin") as connection:
+        base = str(bring_agent(connection, "~/.ackproof"))
+        connection.ask("acquire", base=base, run="r", holder="test", lease_s=1.0)
+        pid = connection.ask(
+            "start",
+            state=f"{base}/run/processes/x-1",
+            argv=["setsid", "--fork", "sleep", "1000"],
+            env={},
+            directory="/",
+            log=f"{base}/run/log",
+        )
+        assert pid > 0
+        connection.ask("cut", base=base, addresses=["192.0.2.1"])
+        assert "192.0.2.1" in hosts.run(0, "nft", "list", "ruleset").output
+        wait_until(lambda: hosts.run(0, "ls", f"{base}/run").status != 0, 30, "the guard", 0.5)
+        assert connection.ask("tenant", base=base) is None
+        assert hosts.run(0, "nft", "list", "ruleset").output == ""
+        assert hosts.run(0, "pgrep", "sleep").output == ""
+        with pytest.raises(InfraError, match="the run has lost this host"):
+            connection.ask("renew", base=base, run="r")
+
+
+# --- what is left ----------------------------------------------------------------------------
+
+
+def test_hosts_are_as_before_after_a_run(backend, hosts) -> None:
+    backend(0, 1, names=("a", "b")).close()
+    before = [hosts.state(n) for n in (0, 1)]
+    opened = backend(0, 1)
+    a, b = opened.node("a"), opened.node("b")
+    opened.cut(a, b)
+    a.start(Command(name="leaves", argv=["setsid", "--fork", "sleep", "1000"]))
+    b.start(Command(name="sleeps", argv=["sleep", "1000"])).signal(signal.SIGSTOP)
+    b.write(b.directory / "x", b"")
+    assert [hosts.state(n) for n in (0, 1)] != before
+    opened.close()
+    wait_until(lambda: [hosts.state(n) for n in (0, 1)] == before, 20, "hosts as before", 0.5)
+
+
+def test_clean_removes_everything_from_hosts(inventory, hosts) -> None:
+    path = inventory(0, 1)
+    backend = SshBackend(load(path), ["a"])
+    said: list[str] = []
+    assert clean(load(path), said.append)
+    assert any("is alive, left alone" in line for line in said)
+    assert backend.node("a").start(Command(name="true", argv=["true"])).wait(10) == 0
+    said.clear()
+    assert clean(load(path), said.append, everything=True)
+    assert sorted(line.partition(":")[0] for line in said) == sorted(hosts.addresses[:2])
+    assert all("removed /home/admin/.ackproof" in line for line in said)
+    for number in (0, 1):
+        assert hosts.run(number, "ls", "/home/admin/.ackproof").status != 0
+    backend.close()
+
+
+def test_a_host_that_cannot_be_cleaned_is_named(inventory, hosts) -> None:
+    wanted = load(inventory(2))
+    hosts.order("cut", 2)
+    try:
+        said: list[str] = []
+        assert not clean(wanted, said.append)
+        assert hosts.addresses[2] in said[0]
+        assert "cannot be reached" in said[0]
+    finally:
+        hosts.order("heal", 2)
+
+
+# --- what is run -----------------------------------------------------------------------------
+
+NASTY = "a b'c\"d;touch /tmp/owned;$(touch /tmp/owned)`touch /tmp/owned`\n\\*?~é"
+
+
+def test_nothing_is_seen_by_a_shell(backend, hosts) -> None:
+    node = backend(0).node("a")
+    echo = Command(name="echo", argv=["printf", "%s|%s", NASTY, "$HOME"], env={"X": NASTY})
+    assert node.start(echo).wait(10) == 0
+    assert node.read(node.log_directory / "echo.log").decode() == f"{NASTY}|$HOME"
+    path = node.directory / NASTY.replace("/", "_")
+    node.write(path, b"x")
+    assert node.read(path) == b"x"
+    with hosts.logged_in(0) as connection:
+        assert connection.run(["printf", "%s", NASTY]).output == NASTY
+    assert hosts.run(0, "ls", "/tmp/owned").status != 0
+
+
+def test_a_shared_directory_is_followed(backend, tmp_path: Path) -> None:
+    """Replaced files, files that replace others, names that begin with a dot."""
+    node = backend(0).node("a")
+    there = node.share(tmp_path / "here")
+    assert node.share(tmp_path / "here") == there
+    write = "import os, sys; os.chdir(sys.argv[1]); exec(sys.argv[2])"
+
+    def act(code: str) -> None:
+        argv = ["python3", "-c", write, str(there), code]
+        assert node.start(Command(name="acts", argv=argv)).wait(10) == 0
+        node.sync()
+
+    act("os.mkdir('t'); open('t/1','w').write('a'); open('t/2','w').write('b'); open('.x','w')")
+    assert sorted(p.name for p in (tmp_path / "here").rglob("*")) == ["1", "2", "t"]
+    act("open('t/new','w').write('ab'); os.unlink('t/1'); os.unlink('t/2')")
+    assert [p.read_text() for p in (tmp_path / "here" / "t").iterdir()] == ["ab"]
+    act("open('t/aside','w').write('cd'); os.rename('t/aside','t/new')")
+    assert [p.read_text() for p in (tmp_path / "here" / "t").iterdir()] == ["cd"]
+
+
+def test_names_that_lead_elsewhere_are_refused(backend, hosts, tmp_path: Path) -> None:
+    """A host that lies about its files cannot write where it likes on this machine."""
+    node = backend(0).node("a")
+    lying = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    r = [{'name': '', 'kind': 'directory'},"
+        " {'name': '../out', 'kind': 'link', 'target': '/'}]\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'result': r}), flush=True)\n"
+    )
+    with hosts.logged_in(0, "admin") as connection:
+        connection.use_agent(["python3", "-c", lying])
+        with pytest.raises(InfraError, match=r"refused a file named '../out'"):
+            fetch(connection, node.directory, tmp_path / "in")
+    assert not (tmp_path / "out").is_symlink()
+
+
+def test_no_root_and_something_missing_is_refused_clearly(hosts, tmp_path: Path) -> None:
+    document = hosts.document([2])
+    document["defaults"]["user"] = "plain"
+    java = "/usr/bin/java"
+    hosts.run(2, "mv", java, f"{java}.away")
+    try:
+        wanted = load(hosts.write(tmp_path / "plain.yaml", document))
+        says = "default-jre-headless must be installed, and we are not let: .*plain needs sudo"
+        with pytest.raises(InfraError, match=says):
+            SshBackend(wanted, ["a"])
+    finally:
+        hosts.run(2, "mv", f"{java}.away", java)
+
+
+def test_the_command_line(inventory, hosts, tmp_path: Path) -> None:
+    campaign = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
+    few = ackproof("run", str(campaign), "--backend", "ssh", "--inventory", str(inventory()))
+    assert few.returncode == 2
+    assert f"{tmp_path / 'hosts.yaml'}: hosts: no host left for broker-3" in few.stderr
+    none = ackproof("run", str(campaign), "--backend", "ssh")
+    assert none.returncode == 2
+    assert "cluster.inventory: the backend ssh needs the file with its hosts" in none.stderr
+    removed = ackproof("clean", "--inventory", str(inventory(0)))
+    assert removed.returncode == 0, removed.stderr
+    assert f"{hosts.addresses[0]}: removed /home/admin/.ackproof" in removed.stdout
+
+
+def keygen(*arguments: object) -> None:
+    key = ["-t", "ed25519"] if "-R" not in arguments and "-p" not in arguments else []
+    subprocess.run(
+        ["ssh-keygen", "-q", *key, *map(str, arguments)], check=True, capture_output=True
+    )
+
+
+def ackproof(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
