@@ -1,20 +1,21 @@
-"""ListOffsets (api 2), versions 1 to 7.
+"""ListOffsets (api 2), versions 1 to 9.
 
 Behaviour: -1 is the high watermark for consumers and the log end for followers, -2 the log's
-start, -3 the first of the youngest records (KIP-734); any other timestamp is the first offset
-whose record is not older. The last two are below the high watermark for consumers, or unknown. A
+start, -3 the first of the youngest records (KIP-734), -4 the start of what is on this disk, which
+is all (KIP-405), -5 the end of what is elsewhere, which is nothing (KIP-1005); any other timestamp
+is the first offset whose record is not older. It and -3 are below the high watermark for consumers, or unknown. A
 new leader's high watermark may be behind what was committed under the last one; until it has
 reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE rather than an end from
 before (KIP-207).
 Not modelled: transactions (both isolation levels see the same).
 
-v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3.
+v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3, v8 -4, v9 -5.
 """
 
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest
+from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest
 
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
@@ -26,6 +27,10 @@ OFFSET_NOT_AVAILABLE_SINCE = 5
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+STARTS = (EARLIEST, EARLIEST_LOCAL)
+NEEDS_NO_HIGH_WATERMARK = (*STARTS, LATEST_TIERED)
 NO_OFFSET = Offset(-1)
 NOT_FOUND = (-1, NO_OFFSET)
 
@@ -76,7 +81,11 @@ def _list(
         timestamp, offset = _find(partition, asked.timestamp, bound)
     except CorruptBatch:
         return _entry(answer, tp, ErrorCode.corrupt_message)
-    if follower is None and asked.timestamp != EARLIEST and offset in (bound, NO_OFFSET):
+    if (
+        follower is None
+        and asked.timestamp not in NEEDS_NO_HIGH_WATERMARK
+        and offset in (bound, NO_OFFSET)
+    ):
         error = _unless_behind(partition, asked.__version__)
     if error is not ErrorCode.none:
         return _entry(answer, tp, error)
@@ -86,8 +95,10 @@ def _list(
 def _find(partition: Partition, timestamp: int, bound: Offset) -> tuple[int, Offset]:
     if timestamp == LATEST:
         return -1, bound
-    if timestamp == EARLIEST:
+    if timestamp in STARTS:
         return -1, partition.log.log_start_offset
+    if timestamp == LATEST_TIERED:
+        return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
         timestamp = partition.log.max_timestamp
     found = partition.log.offset_for_timestamp(timestamp)

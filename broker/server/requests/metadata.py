@@ -4,9 +4,9 @@ Behaviour: what the controller last told this broker (:mod:`broker.server.metada
 be behind the truth, clients then hear NOT_LEADER_OR_FOLLOWER and ask again. With
 ``auto.create.topics.enable`` an unknown topic is created and LEADER_NOT_AVAILABLE is answered
 until it is there.
-Not modelled: topic ids (v10), authorized operations. Not v9 either: librdkafka 2.16 asks for all
-topics in v9 with three bytes too many, which Kafka happens to take for tagged fields; in v8 it
-asks properly.
+Not modelled: topic ids (v10), authorized operations. Not v9 either, which is v8 in flexible
+encoding: librdkafka 2.16 asks for all topics in v9 with a count of four bytes where one of one
+belongs. Kafka does not look at the bytes that are then left over, and we refuse them.
 
 v2 cluster_id, v4 allow_auto_topic_creation, v5 offline_replicas, v7 leader_epoch.
 """
