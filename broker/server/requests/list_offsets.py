@@ -3,13 +3,14 @@
 Behaviour: -1 is the high watermark for consumers and the log end for followers, -2 the log's
 start, -3 the first of the youngest records (KIP-734), -4 the start of what is on this disk, which
 is all (KIP-405), -5 the end of what is elsewhere, which is nothing (KIP-1005); any other timestamp
-is the first offset whose record is not older. It and -3 are below the high watermark for consumers, or unknown. A
-new leader's high watermark may be behind what was committed under the last one; until it has
-reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE rather than an end from
-before (KIP-207).
+is the first offset whose record is not older. It and -3 are below the high watermark for
+consumers, or unknown. A new leader's high watermark may be behind what was committed under the
+last one; until it has reached the start of its epoch, a consumer is told OFFSET_NOT_AVAILABLE
+rather than an end from before (KIP-207).
 Not modelled: transactions (both isolation levels see the same).
 
-v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3, v8 -4, v9 -5.
+v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3,
+v8 -4, v9 -5.
 """
 
 from typing import Any
@@ -81,11 +82,8 @@ def _list(
         timestamp, offset = _find(partition, asked.timestamp, bound)
     except CorruptBatch:
         return _entry(answer, tp, ErrorCode.corrupt_message)
-    if (
-        follower is None
-        and asked.timestamp not in NEEDS_NO_HIGH_WATERMARK
-        and offset in (bound, NO_OFFSET)
-    ):
+    bounded = follower is None and asked.timestamp not in NEEDS_NO_HIGH_WATERMARK
+    if bounded and offset in (bound, NO_OFFSET):
         error = _unless_behind(partition, asked.__version__)
     if error is not ErrorCode.none:
         return _entry(answer, tp, error)

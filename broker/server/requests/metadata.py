@@ -6,7 +6,7 @@ be behind the truth, clients then hear NOT_LEADER_OR_FOLLOWER and ask again. Wit
 until it is there.
 Not modelled: topic ids (v10), authorized operations. Not v9 either, which is v8 in flexible
 encoding: librdkafka 2.16 asks for all topics in v9 with a count of four bytes where one of one
-belongs. Kafka does not look at the bytes that are then left over, and we refuse them.
+belongs, and a byte is left over, which Kafka does not look at and we refuse.
 
 v2 cluster_id, v4 allow_auto_topic_creation, v5 offline_replicas, v7 leader_epoch.
 """
