@@ -1,0 +1,54 @@
+"""docs/broker-properties.md says what the broker does."""
+
+import re
+from pathlib import Path
+
+from broker.config import BrokerConfig
+from broker.dynamic_config import DYNAMIC, SYNONYMS, text
+from broker.generations import PRESETS
+
+PAGE = Path(__file__).parents[2] / "docs" / "broker-properties.md"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table whose first column has this heading."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    found = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def code(cell: str) -> list[str]:
+    return re.findall(r"`([^`]*)`", cell)
+
+
+def test_every_property_is_documented_with_its_default() -> None:
+    documented = {code(name)[0]: "".join(code(default)) for name, default, _ in rows("property")}
+    fields = BrokerConfig.model_fields.values()
+    expected = {f.alias: "" if f.is_required() else text(f.default) or "" for f in fields}
+    assert documented == expected
+
+
+def test_every_property_has_a_meaning() -> None:
+    assert all(len(meaning) > 10 for _, _, meaning in rows("property"))
+
+
+def test_the_properties_that_change_at_run_time_are_marked() -> None:
+    assert {code(name)[0] for name, _, _ in rows("property") if name.endswith("*")} == DYNAMIC
+
+
+def test_every_topic_setting_is_documented_with_its_default() -> None:
+    documented = {code(name)[0]: tuple(code(names)) for name, names in rows("topic setting")}
+    assert documented == dict(SYNONYMS)
+
+
+def test_every_generation_is_documented_with_what_it_sets() -> None:
+    documented = {
+        code(name)[0]: dict(setting.split("=") for setting in code(settings))
+        for name, settings, _ in rows("generation")
+    }
+    assert documented == PRESETS
