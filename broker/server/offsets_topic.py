@@ -51,6 +51,16 @@ class OffsetsTopic:
         """Where a group's records are."""
         return TopicPartition(OFFSETS_TOPIC, partition_for(group, self.partitions))
 
+    async def create_automatically(self) -> ErrorCode:
+        """Makes it for a client that asked about it by name, in its own shape and not as
+        ``num.partitions`` says; returns what to tell that client."""
+        try:
+            await self._topics.create(self._spec())
+        except Refused as refused:
+            if refused.error is ErrorCode.invalid_replication_factor:
+                return refused.error
+        return ErrorCode.leader_not_available
+
     async def coordinator(self, group: str) -> LiveBroker:
         """The broker that leads the group's partition.
 

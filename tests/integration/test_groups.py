@@ -14,6 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from consumer_groups import (
+    OFFSETS_TOPIC,
     OVERRIDES,
     TIMEOUT_S,
     Member,
@@ -216,3 +217,15 @@ def test_another_client_library_is_a_member_like_any_other(cluster: Cluster) -> 
 
     assert asyncio.run(consume()) == sent
     assert committed(cluster, "aio", "aio") == 25
+
+
+def test_asking_for_the_offsets_topic_makes_it_as_it_must_be(tmp_path) -> None:
+    overrides = OVERRIDES | {"auto.create.topics.enable": "true"}
+    with running_cluster(tmp_path, overrides=overrides) as cluster:
+        admin = cluster.admin()
+
+        def replicas() -> list[int]:
+            topic = admin.list_topics(OFFSETS_TOPIC, timeout=TIMEOUT_S).topics[OFFSETS_TOPIC]
+            return [len(partition.replicas) for partition in topic.partitions.values()]
+
+        until("it is there", lambda: replicas() == [3] * 4)

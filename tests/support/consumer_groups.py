@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from kafka_cluster import Cluster, until
 
+OFFSETS_TOPIC = "__consumer_offsets"
 OVERRIDES = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "300"}
 SESSION_MS = 6_000
 TIMEOUT_S = 30

@@ -42,7 +42,10 @@ async def _create(
     request: MetadataRequest, errors: dict[str, ErrorCode], unknown: list[str], context: Context
 ) -> Any:
     for name in unknown:
-        errors[name] = await context.topics.create_automatically(name)
+        if name == OFFSETS_TOPIC:
+            errors[name] = await context.groups.topic.create_automatically()
+        else:
+            errors[name] = await context.topics.create_automatically(name)
     return _respond(request, errors, context)
 
 
