@@ -92,7 +92,7 @@ def ssh_hosts(directory: Path, number: int) -> Iterator[SshHosts]:
             [sys.executable, str(WORLD), str(directory), str(number)],
             env={
                 **os.environ,
-                "PYTHONPATH": str(PROJECT),
+                "PYTHONPATH": str(PROJECT),  # beside this directory, which is the script's own
                 "ACKPROOF_STATE_DIRECTORY": str(directory / "registry"),
             },
             stdin=subprocess.PIPE,

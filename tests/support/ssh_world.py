@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from ssh_keys import make_key
 
 from infra.local.enter import enter, host_network, inside
 from infra.local.namespace import NetworkNamespace
@@ -63,9 +64,7 @@ class Machine:
         """A new host key; its public half."""
         key = self.upper / "etc/ssh/ssh_host_ed25519_key"
         key.parent.mkdir(parents=True, exist_ok=True)
-        key.unlink(missing_ok=True)
-        _keygen(key)
-        return key.with_suffix(".pub").read_text().rsplit(" ", 1)[0].strip()
+        return make_key(key)
 
     def on(self) -> None:
         for name in ("upper", "root"):
@@ -110,8 +109,7 @@ class World:
         descriptor = host_network()
         assert descriptor is not None, "root is needed"
         outside = NetworkNamespace(descriptor)
-        _keygen(directory / "key")
-        template = _template(disks, descriptor, (directory / "key.pub").read_text())
+        template = _template(disks, descriptor, make_key(directory / "key"))
         self.router = Router(free_subnet(outside.call(routed_networks)))
         self.router.expose(outside)
         self.harness = str(self.router.subnet[_HARNESS])
@@ -122,10 +120,14 @@ class World:
             machine = Machine(index, disks / str(index), address, namespace, template)
             machine.directory.mkdir()
             self.machines.append(machine)
-        keys = [f"{machine.address} {machine.make_key()}\n" for machine in self.machines]
-        (directory / "known_hosts").write_text("".join(keys))
+        self.keys = [machine.make_key() for machine in self.machines]
+        self.write_known_hosts()
         for machine in self.machines:
             machine.on()
+
+    def write_known_hosts(self) -> None:
+        known = [f"{m.address} {k}\n" for m, k in zip(self.machines, self.keys, strict=True)]
+        (self.directory / "known_hosts").write_text("".join(known))
 
     def write_inventory(self) -> Path:
         roles = [["zookeeper"], ["client"]]
@@ -149,8 +151,9 @@ class World:
             change(machine.address, self.harness)
         elif order == "rekey":
             machine.off()
-            machine.make_key()
+            self.keys[number] = machine.make_key()
             machine.on()
+            self.write_known_hosts()
         else:
             {"on": machine.on, "off": machine.off}[order]()
 
@@ -190,7 +193,7 @@ def _install(root: Path, network: int) -> None:
     policy.chmod(0o755)
     # Where this machine is an image, apt is told to keep nothing of what it downloads.
     (root / "etc/apt/apt.conf.d/docker-clean").unlink(missing_ok=True)
-    wanted = ["openssh-server", "sudo", "python3-venv", "iproute2"]
+    wanted = ["openssh-server", "sudo", "python3-venv", "iproute2", "procps"]
     if shutil.which("java") is None:
         wanted.append("default-jre-headless")
     apt = [
@@ -208,10 +211,6 @@ def _install(root: Path, network: int) -> None:
     done = run(*install, *wanted) or (run(*apt, "update") and run(*install, *wanted))
     if not (done and run(*install, "--download-only", "nftables")):
         sys.exit("what the hosts need could not be installed")
-
-
-def _keygen(path: Path) -> None:
-    _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path)
 
 
 def _run(*argv: object) -> None:
