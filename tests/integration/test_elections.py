@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType, KafkaError
-from kafka_admin import TOPIC, create_assigned, elect, order, set_configs, set_defaults
+from kafka_admin import TOPIC, create_assigned, elect, order, set_configs, set_defaults, zookeeper
 from kafka_clients import produce, read_all
-from kafka_cluster import Broker, Cluster, running_cluster, until
+from kafka_cluster import Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 
@@ -14,200 +14,230 @@ UNCLEAN = "unclean.leader.election.enable"
 QUIET = {"auto.leader.rebalance.enable": "false"}
 
 
-@pytest.fixture
-def cluster(tmp_path: Path):
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
     """Leaderships move only when they must, or when somebody says so."""
-    with running_cluster(tmp_path, overrides=QUIET) as cluster:
+    directory = tmp_path_factory.mktemp("elections")
+    with running_cluster(directory, overrides=QUIET) as cluster:
         yield cluster
 
 
-def sent(cluster: Cluster, value: bytes, **config: object) -> bool:
-    (error,) = produce(cluster, "t", [value], message_timeout_ms=3000, **config).values()
-    return error is None
+@pytest.fixture
+def topic(shared: Cluster, request: pytest.FixtureRequest):
+    """A topic name of the test's own; all brokers live again when it is done."""
+    yield Topic(shared, request.node.name)
+    for broker in shared.brokers.values():
+        if not broker.running:
+            broker.start()
+    shared.wait_until_complete()
+
+
+class Topic:
+    """Partition 0 of a topic, and what is done to it."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+
+    @property
+    def isr(self) -> set[int]:
+        return self.cluster.isr(self.name)
+
+    def create(self, *assignment: list[int], **config: str) -> None:
+        create_assigned(self.cluster, self.name, *assignment, **config)
+
+    def configure(self, **config: str) -> None:
+        named = {key.replace("_", "."): value for key, value in config.items()}
+        assert set_configs(self.cluster, TOPIC, self.name, named) is None
+
+    def sent(self, value: bytes, **config: object) -> bool:
+        outcomes = produce(self.cluster, self.name, [value], message_timeout_ms=3000, **config)
+        return outcomes[value] is None
+
+    def read(self) -> list[bytes]:
+        return read_all(self.cluster, self.name)
+
+    def led_by(self, broker: int) -> bool:
+        return self.cluster.leader(self.name) == broker
+
+    def elect(self, kind: ElectionType) -> int | None:
+        """The error code, if any."""
+        return elect(self.cluster, kind, (self.name, 0))[self.name, 0]
 
 
 def kill(cluster: Cluster, broker: int) -> None:
     """Kills a broker, and waits until the others know."""
     cluster.brokers[broker].kill()
-    until(
-        f"{broker} is known to be dead",
-        lambda: all(broker not in cluster.metadata(b).brokers for b in running(cluster)),
-    )
+    dead = [b.id for b in cluster.brokers.values() if not b.running]
+    cluster.wait_until_complete(but=dead)
 
 
-def running(cluster: Cluster) -> list[Broker]:
-    return [broker for broker in cluster.brokers.values() if broker.running]
+def revive(cluster: Cluster, broker: int) -> None:
+    """Starts a broker, and waits until all know."""
+    cluster.brokers[broker].start()
+    dead = [b.id for b in cluster.brokers.values() if not b.running]
+    cluster.wait_until_complete(but=dead)
 
 
-def leads(cluster: Cluster, broker: int) -> bool:
-    return cluster.leader("t") == broker
-
-
-def one_after_the_other(cluster: Cluster, **config: str) -> None:
-    """``t`` on 1 and 2; 2 dies, then 1, which alone has the second record. 3 stays."""
-    create_assigned(cluster, "t", [1, 2], **config)
-    assert sent(cluster, b"both")
-    kill(cluster, 2)
-    until("1 is alone", lambda: cluster.isr("t") == {1})
-    assert sent(cluster, b"only 1", acks="1")
-    kill(cluster, 1)
-    until("nobody leads", lambda: leads(cluster, -1))
+def one_after_the_other(topic: Topic, **config: str) -> None:
+    """The topic is on 1 and 2; 2 dies, then 1, which alone has the second record. 3 stays."""
+    topic.create([1, 2], **config)
+    assert topic.sent(b"both")
+    kill(topic.cluster, 2)
+    until("1 is alone", lambda: topic.isr == {1})
+    assert topic.sent(b"only 1", acks="1")
+    kill(topic.cluster, 1)
+    until("nobody leads", lambda: topic.led_by(-1))
 
 
 # --- unclean elections ----------------------------------------------------------------------
 
 
-def test_without_unclean_elections_a_partition_waits_for_its_isr(cluster: Cluster) -> None:
-    one_after_the_other(cluster)
-    cluster.brokers[2].start()
-    cluster.wait_until_complete(but=[1])
-    assert leads(cluster, -1), "2 is not in the ISR"
-    cluster.brokers[1].start()
-    until("1 leads, 2 follows", lambda: leads(cluster, 1) and cluster.isr("t") == {1, 2})
-    assert read_all(cluster, "t") == [b"both", b"only 1"]
+def test_without_unclean_elections_a_partition_waits_for_its_isr(topic: Topic) -> None:
+    one_after_the_other(topic)
+    revive(topic.cluster, 2)
+    assert topic.led_by(-1), "2 is not in the ISR"
+    revive(topic.cluster, 1)
+    until("1 leads, 2 follows", lambda: topic.led_by(1) and topic.isr == {1, 2})
+    assert topic.read() == [b"both", b"only 1"]
 
 
-def test_unclean_elections_switched_on_for_a_topic_elect_at_once(cluster: Cluster) -> None:
-    one_after_the_other(cluster)
-    cluster.brokers[2].start()
-    cluster.wait_until_complete(but=[1])
-    assert leads(cluster, -1)
-    assert set_configs(cluster, TOPIC, "t", {UNCLEAN: "true"}) is None
-    until("2 leads", lambda: leads(cluster, 2))
-    assert read_all(cluster, "t") == [b"both"], "what only 1 had is lost, as was chosen"
-    assert sent(cluster, b"without 1")
-    cluster.brokers[1].start()
-    until("1 follows", lambda: cluster.isr("t") == {1, 2})
-    assert read_all(cluster, "t") == [b"both", b"without 1"]
+def test_unclean_elections_switched_on_for_a_topic_elect_at_once(topic: Topic) -> None:
+    one_after_the_other(topic)
+    revive(topic.cluster, 2)
+    assert topic.led_by(-1)
+    topic.configure(unclean_leader_election_enable="true")
+    until("2 leads", lambda: topic.led_by(2))
+    assert topic.read() == [b"both"], "what only 1 had is lost, as was chosen"
+    assert topic.sent(b"without 1")
+    revive(topic.cluster, 1)
+    until("1 follows", lambda: topic.isr == {1, 2})
+    assert topic.read() == [b"both", b"without 1"]
 
 
-def test_unclean_elections_switched_on_for_all_brokers_elect_at_once(cluster: Cluster) -> None:
-    one_after_the_other(cluster)
-    cluster.brokers[2].start()
-    cluster.wait_until_complete(but=[1])
-    assert leads(cluster, -1)
-    set_defaults(cluster, {UNCLEAN: "true"})
-    until("2 leads", lambda: leads(cluster, 2))
+def test_unclean_elections_switched_on_for_all_brokers_elect_at_once(topic: Topic) -> None:
+    one_after_the_other(topic)
+    revive(topic.cluster, 2)
+    assert topic.led_by(-1)
+    set_defaults(topic.cluster, {UNCLEAN: "true"})
+    try:
+        until("2 leads", lambda: topic.led_by(2))
+    finally:
+        set_defaults(topic.cluster, {UNCLEAN: None})
 
 
-def test_a_topic_with_unclean_elections_is_led_by_who_comes_first(cluster: Cluster) -> None:
-    one_after_the_other(cluster, unclean_leader_election_enable="true")
-    cluster.brokers[2].start()
-    until("2 leads", lambda: leads(cluster, 2))
-    assert read_all(cluster, "t") == [b"both"]
+def test_a_topic_with_unclean_elections_is_led_by_who_comes_first(topic: Topic) -> None:
+    one_after_the_other(topic, unclean_leader_election_enable="true")
+    revive(topic.cluster, 2)
+    until("2 leads", lambda: topic.led_by(2))
+    assert topic.read() == [b"both"]
 
 
-def test_an_unclean_election_by_request(cluster: Cluster) -> None:
-    one_after_the_other(cluster)
-    refused = elect(cluster, ElectionType.UNCLEAN, ("t", 0))
-    assert refused == {("t", 0): KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE}
-    cluster.brokers[2].start()
-    cluster.wait_until_complete(but=[1])
-    assert elect(cluster, ElectionType.UNCLEAN, ("t", 0)) == {("t", 0): None}
-    until("2 leads", lambda: leads(cluster, 2))
-    needless = elect(cluster, ElectionType.UNCLEAN, ("t", 0))
-    assert needless == {("t", 0): KafkaError.ELECTION_NOT_NEEDED}
+def test_an_unclean_election_by_request(topic: Topic) -> None:
+    one_after_the_other(topic)
+    assert topic.elect(ElectionType.UNCLEAN) == KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    revive(topic.cluster, 2)
+    assert topic.elect(ElectionType.UNCLEAN) is None
+    until("2 leads", lambda: topic.led_by(2))
+    assert topic.elect(ElectionType.UNCLEAN) == KafkaError.ELECTION_NOT_NEEDED
 
 
 # --- seed 004, section 3.6: AR = ISR = (1, 2), acks=-1, min.insync.replicas=2 ----------------
 
 
-def test_recovery_1_one_replica_dies(cluster: Cluster) -> None:
+def test_recovery_1_one_replica_dies(topic: Topic) -> None:
     """Reading goes on; writing comes back with the replica, or with min.insync.replicas=1."""
-    create_assigned(cluster, "t", [1, 2], min_insync_replicas="2")
-    assert sent(cluster, b"first")
-    kill(cluster, 1)
-    until("2 leads alone", lambda: leads(cluster, 2) and cluster.isr("t") == {2})
-    assert not sent(cluster, b"refused")
-    assert read_all(cluster, "t") == [b"first"]
-    assert set_configs(cluster, TOPIC, "t", {"min.insync.replicas": "1"}) is None
-    until("writing is possible", lambda: sent(cluster, b"alone"))
-    assert set_configs(cluster, TOPIC, "t", {"min.insync.replicas": "2"}) is None
-    cluster.brokers[1].start()
-    until("1 is back", lambda: cluster.isr("t") == {1, 2})
-    assert sent(cluster, b"both")
-    assert read_all(cluster, "t")[0] == b"first"
-    assert read_all(cluster, "t")[-1] == b"both"
+    topic.create([1, 2], min_insync_replicas="2")
+    assert topic.sent(b"first")
+    kill(topic.cluster, 1)
+    until("2 leads alone", lambda: topic.led_by(2) and topic.isr == {2})
+    assert not topic.sent(b"refused")
+    assert topic.read() == [b"first"]
+    topic.configure(min_insync_replicas="1")
+    until("writing is possible", lambda: topic.sent(b"alone"))
+    topic.configure(min_insync_replicas="2")
+    revive(topic.cluster, 1)
+    until("1 is back", lambda: topic.isr == {1, 2})
+    assert topic.sent(b"both")
+    assert topic.read()[0] == b"first"
+    assert topic.read()[-1] == b"both"
 
 
-def test_recovery_2_one_dies_and_then_the_other(cluster: Cluster) -> None:
+def test_recovery_2_one_dies_and_then_the_other(topic: Topic) -> None:
     """Only who died last may lead; without it, unclean elections give reading back, and
     min.insync.replicas=1 writing."""
-    create_assigned(cluster, "t", [1, 2], min_insync_replicas="2")
-    assert sent(cluster, b"first")
-    kill(cluster, 1)
-    until("2 leads alone", lambda: leads(cluster, 2) and cluster.isr("t") == {2})
-    kill(cluster, 2)
-    until("nobody leads, ISR=(2)", lambda: leads(cluster, -1) and cluster.isr("t") == {2})
-    cluster.brokers[1].start()
-    cluster.wait_until_complete(but=[2])
-    assert leads(cluster, -1)
-    assert set_configs(cluster, TOPIC, "t", {UNCLEAN: "true"}) is None
-    until("1 leads", lambda: leads(cluster, 1))
-    assert read_all(cluster, "t") == [b"first"]
-    assert not sent(cluster, b"refused")
-    assert set_configs(cluster, TOPIC, "t", {"min.insync.replicas": "1"}) is None
-    until("writing is possible", lambda: sent(cluster, b"again"))
+    topic.create([1, 2], min_insync_replicas="2")
+    assert topic.sent(b"first")
+    kill(topic.cluster, 1)
+    until("2 leads alone", lambda: topic.led_by(2) and topic.isr == {2})
+    kill(topic.cluster, 2)
+    until("nobody leads, ISR=(2)", lambda: topic.led_by(-1) and topic.isr == {2})
+    revive(topic.cluster, 1)
+    assert topic.led_by(-1)
+    topic.configure(unclean_leader_election_enable="true")
+    until("1 leads", lambda: topic.led_by(1))
+    assert topic.read() == [b"first"]
+    assert not topic.sent(b"refused")
+    topic.configure(min_insync_replicas="1")
+    until("writing is possible", lambda: topic.sent(b"again"))
 
 
-def test_recovery_3_both_die_at_once(cluster: Cluster) -> None:
+def test_recovery_3_both_die_at_once(topic: Topic) -> None:
     """Any of them gives reading back; writing needs both."""
-    create_assigned(cluster, "t", [1, 2], min_insync_replicas="2")
-    assert sent(cluster, b"first")
-    for broker in cluster.brokers.values():
+    topic.create([1, 2], min_insync_replicas="2")
+    assert topic.sent(b"first")
+    brokers = topic.cluster.brokers
+    for broker in brokers.values():
         broker.kill()
-    cluster.brokers[3].start()  # a new controller finds both gone
-    until("nobody leads, ISR=(1, 2)", lambda: leads(cluster, -1) and cluster.isr("t") == {1, 2})
-    cluster.brokers[2].start()
-    until("2 leads alone", lambda: leads(cluster, 2) and cluster.isr("t") == {2})
-    assert read_all(cluster, "t") == [b"first"]
-    assert not sent(cluster, b"refused")
-    cluster.brokers[1].start()
-    until("both are in sync", lambda: cluster.isr("t") == {1, 2})
-    assert sent(cluster, b"both")
+    with zookeeper(topic.cluster) as client:
+        until("nobody is registered", lambda: client.get_children("/brokers/ids") == [])
+    brokers[3].start()  # a new controller finds both gone
+    until("nobody leads, ISR=(1, 2)", lambda: topic.led_by(-1) and topic.isr == {1, 2})
+    revive(topic.cluster, 2)
+    until("2 leads alone", lambda: topic.led_by(2) and topic.isr == {2})
+    assert topic.read() == [b"first"]
+    assert not topic.sent(b"refused")
+    revive(topic.cluster, 1)
+    until("both are in sync", lambda: topic.isr == {1, 2})
+    assert topic.sent(b"both")
 
 
 # --- preferred leaders ----------------------------------------------------------------------
 
 
-def displaced(cluster: Cluster) -> None:
-    """``t-0`` belongs to 1, but is led by 2; 1 is back in sync."""
-    create_assigned(cluster, "t", [1, 2], [2, 3])
-    kill(cluster, 1)
-    until("2 leads", lambda: leads(cluster, 2))
-    cluster.brokers[1].start()
-    until("1 is in sync", lambda: cluster.isr("t") == {1, 2})
-    assert leads(cluster, 2)
+def displaced(topic: Topic) -> None:
+    """Partition 0 belongs to 1, but is led by 2; 1 is back in sync."""
+    topic.create([1, 2], [2, 3])
+    kill(topic.cluster, 1)
+    until("2 leads", lambda: topic.led_by(2))
+    revive(topic.cluster, 1)
+    until("1 is in sync", lambda: topic.isr == {1, 2})
+    assert topic.led_by(2)
 
 
-def test_preferred_leaders_by_request_and_by_znode(cluster: Cluster) -> None:
-    displaced(cluster)
-    assert elect(cluster, ElectionType.PREFERRED) == {("t", 0): None}
-    until("1 leads", lambda: leads(cluster, 1))
-    assert elect(cluster, ElectionType.PREFERRED, ("t", 0), ("t", 7)) == {
-        ("t", 0): KafkaError.ELECTION_NOT_NEEDED,
-        ("t", 7): KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-    kill(cluster, 1)
-    until("2 leads", lambda: leads(cluster, 2))
-    unavailable = elect(cluster, ElectionType.PREFERRED, ("t", 0))
-    assert unavailable == {("t", 0): KafkaError.PREFERRED_LEADER_NOT_AVAILABLE}
-    cluster.brokers[1].start()
-    until("1 is in sync", lambda: cluster.isr("t") == {1, 2})
-    partitions = [{"topic": "t", "partition": 0}]
-    order(
-        cluster,
-        "/admin/preferred_replica_election",
-        {"version": 1, "partitions": partitions},
-    )
-    until("1 leads", lambda: leads(cluster, 1))
+def test_preferred_leaders_by_request_and_by_znode(topic: Topic) -> None:
+    displaced(topic)
+    found = elect(topic.cluster, ElectionType.PREFERRED)
+    assert found[topic.name, 0] is None
+    assert (topic.name, 1) not in found, "it needs no election"
+    until("1 leads", lambda: topic.led_by(1))
+    assert topic.elect(ElectionType.PREFERRED) == KafkaError.ELECTION_NOT_NEEDED
+    kill(topic.cluster, 1)
+    until("2 leads", lambda: topic.led_by(2))
+    assert topic.elect(ElectionType.PREFERRED) == KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
+    revive(topic.cluster, 1)
+    until("1 is in sync", lambda: topic.isr == {1, 2})
+    value = {"version": 1, "partitions": [{"topic": topic.name, "partition": 0}]}
+    order(topic.cluster, "/admin/preferred_replica_election", value)
+    until("1 leads", lambda: topic.led_by(1))
 
 
 def test_leaderships_go_back_by_themselves(tmp_path: Path) -> None:
     overrides = {"leader.imbalance.check.interval.seconds": "1"}
-    with running_cluster(tmp_path, overrides=overrides) as cluster:
-        create_assigned(cluster, "t", [1, 2])
+    with running_cluster(tmp_path, brokers=2, overrides=overrides) as cluster:
+        topic = Topic(cluster, "t")
+        topic.create([1, 2])
         kill(cluster, 1)
-        until("2 leads", lambda: leads(cluster, 2))
-        cluster.brokers[1].start()
-        until("1 leads again", lambda: leads(cluster, 1))
+        until("2 leads", lambda: topic.led_by(2))
+        revive(cluster, 1)
+        until("1 leads again", lambda: topic.led_by(1))

@@ -65,7 +65,7 @@ def test_replicas_are_spread_over_racks(cluster: Cluster) -> None:
 
 def test_a_topic_gets_more_partitions(cluster: Cluster) -> None:
     create_topic(cluster, "grows", partitions=1)
-    assert produce(cluster, "grows", [b"old"]) == {b"old": None}
+    assert produce(cluster, "grows", [b"old"])[b"old"] is None
     assert add_partitions(cluster, "grows", 3, validate_only=True) is None
     assert len(cluster.topic("grows").partitions) == 1
     assert add_partitions(cluster, "grows", 3) is None
@@ -73,7 +73,7 @@ def test_a_topic_gets_more_partitions(cluster: Cluster) -> None:
     until("all are led", lambda: all(cluster.leader("grows", p) > 0 for p in range(4)))
     assert replicas(cluster, "grows", 3) == [3, 1, 2]
     assert len({replicas(cluster, "grows", p)[0] for p in range(3)}) == 3
-    assert produce(cluster, "grows", [b"new"], partition=2) == {b"new": None}
+    assert produce(cluster, "grows", [b"new"], partition=2)[b"new"] is None
     assert read_all(cluster, "grows", 0) == [b"old"]
 
 
@@ -117,7 +117,7 @@ def test_a_deleted_topic_leaves_nothing_behind_and_its_name_is_free(cluster: Clu
 def test_replicas_move(cluster: Cluster) -> None:
     create_assigned(cluster, "moves", [1, 2], min_insync_replicas="2")
     values = [f"{n}".encode() for n in range(300)]
-    assert set(produce(cluster, "moves", values).values()) == {None}
+    assert all(error is None for error in produce(cluster, "moves", values).values())
     assert reassign(cluster, "moves", {0: [3, 2]}) == {0: ErrorCode.none}
     until("3 leads", lambda: cluster.leader("moves") == 3)
     until("it ended", lambda: reassignments(cluster) == {})

@@ -107,6 +107,7 @@ class Broker(Process):
             "replica.fetch.backoff.ms": 200,
             "controlled.shutdown.retry.backoff.ms": 500,
             "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "1",
         } | dict(overrides)
         directory.mkdir()
         path = directory / "server.properties"
