@@ -112,8 +112,12 @@ class Broker(Process):
         directory.mkdir()
         path = directory / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        command = [sys.executable, "-m", "broker", "--config", str(path)]
-        super().__init__(command, directory / "server.log")
+        super().__init__(self.command(path), directory / "server.log")
+
+    @staticmethod
+    def command(properties: Path) -> list[str]:
+        """What starts it, given its configuration."""
+        return [sys.executable, "-m", "broker", "--config", str(properties)]
 
 
 class Cluster:
@@ -121,6 +125,8 @@ class Cluster:
 
     ``own``: further overrides by broker.
     """
+
+    broker_type = Broker
 
     def __init__(
         self,
@@ -143,7 +149,8 @@ class Cluster:
         """One more broker, not started yet."""
         overrides = {**self._overrides, **(own or {})}
         directory = self.directory / f"broker-{number}"
-        self.brokers[number] = Broker(number, directory, self.zookeeper_connect, overrides)
+        broker = self.broker_type(number, directory, self.zookeeper_connect, overrides)
+        self.brokers[number] = broker
         return self.brokers[number]
 
     @property

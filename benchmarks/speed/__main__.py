@@ -1,0 +1,49 @@
+"""``python -m benchmarks.speed``: Ackproof's broker against Apache Kafka; see docs/benchmarks.md.
+
+Exit status: 0 when all was measured, 1 when a cluster failed, 3 when something is missing.
+"""
+
+import sys
+from pathlib import Path
+
+import click
+from apache_kafka import KafkaToolFailed
+from rich.console import Console
+
+from benchmarks.speed.cases import FULL, QUICK
+from benchmarks.speed.load import LoadFailed
+from benchmarks.speed.report import save, table
+from benchmarks.speed.runs import measure
+
+FAILED = 1
+MISSING = 3
+
+
+@click.command()
+@click.option("--repetitions", default=5, show_default=True, type=click.IntRange(min=1))
+@click.option("--quick", is_flag=True, help="A fifth of the records: for a look, not for a claim.")
+@click.option("--only", default="", help="Only cases whose name contains this.")
+@click.option(
+    "--output",
+    default=Path("results/speed.json"),
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+)
+def main(repetitions: int, quick: bool, only: str, output: Path) -> None:
+    """Measures both clusters by turns and shows ratios."""
+    console = Console()
+    try:
+        ratios = measure(repetitions, QUICK if quick else FULL, only, console.print)
+    except (KafkaToolFailed, FileNotFoundError) as error:
+        click.echo(f"Cannot compare: {error}", err=True)
+        sys.exit(MISSING)
+    except (LoadFailed, TimeoutError) as error:
+        click.echo(f"Not measured: {error}", err=True)
+        sys.exit(FAILED)
+    save(ratios, output)
+    console.print(table(ratios))
+    console.print(f"All repetitions: {output}")
+
+
+if __name__ == "__main__":
+    main()

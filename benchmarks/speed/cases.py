@@ -1,0 +1,149 @@
+"""The cases: each takes a running cluster and tells figures by name."""
+
+import math
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+import psutil
+from kafka_cluster import Cluster, until
+
+from benchmarks.speed import load
+from benchmarks.speed.clusters import in_sync, topic
+
+THROUGHPUT = "records/s"
+P50 = "p50"
+P99 = "p99"
+TIME = "time"
+CPU = "CPU/record"
+
+MORE_IS_BETTER = frozenset({THROUGHPUT})
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many records a case sends or reads."""
+
+    batched: int
+    singly: int
+    read: int
+    read_singly: int
+    warm_up_rounds: int
+
+
+FULL = Sizes(batched=100_000, singly=500, read=100_000, read_singly=10_000, warm_up_rounds=5)
+QUICK = Sizes(batched=20_000, singly=100, read=20_000, read_singly=2_000, warm_up_rounds=2)
+
+Measure = Callable[[Cluster, str, Sizes], Figures]
+"""(cluster, a topic name that was never used, sizes) -> figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A row of the table, or several: one for each figure."""
+
+    name: str
+    measure: Measure
+    warm_up: bool = True
+
+
+def cases() -> Iterator[Case]:
+    """All that run on a cluster that is there."""
+    for acks in ("0", "1", "all"):
+        for partitions in (1, 12):
+            where = f"acks={acks}, {_partitions(partitions)}"
+            yield Case(f"produce batched, {where}", partial(_batched, partitions, acks))
+            yield Case(f"produce singly, {where}", partial(_singly, partitions, acks))
+    for singly in (False, True):
+        for partitions in (1, 12):
+            name = f"consume {'single records' if singly else 'batches'}, {_partitions(partitions)}"
+            yield Case(name, partial(_consume, partitions, singly))
+    yield Case("kill -9 of the leader to next ack", _fail_over, warm_up=False)
+
+
+def warm_up(cluster: Cluster, sizes: Sizes) -> None:
+    """A JVM compiles what it has run some ten thousand times: many small requests, and large ones.
+
+    Fixed numbers, so that a quick run is no colder per round than a full one.
+    """
+    for number in range(sizes.warm_up_rounds):
+        for partitions in (1, 12):
+            with topic(cluster, f"warm-up-{number}-{partitions}", partitions) as name:
+                load.fill(cluster.bootstrap, name, partitions, 5_000, singly=True)
+                load.produce_batched(cluster.bootstrap, name, partitions, "1", 20_000)
+                load.produce_singly(cluster.bootstrap, name, partitions, "all", 500)
+                load.consume(cluster.bootstrap, name, partitions, 25_000)
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'s' if count > 1 else ''}"
+
+
+def _batched(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Sizes) -> Figures:
+    count = sizes.batched
+    with topic(cluster, name, partitions):
+        before = _cpu(cluster)
+        rate = load.produce_batched(cluster.bootstrap, name, partitions, acks, count)
+        return {THROUGHPUT: rate, CPU: (_cpu(cluster) - before) / count}
+
+
+def _singly(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Sizes) -> Figures:
+    count = sizes.singly
+    with topic(cluster, name, partitions):
+        before = _cpu(cluster)
+        rate, waited = load.produce_singly(cluster.bootstrap, name, partitions, acks, count)
+        figures = {THROUGHPUT: rate, CPU: (_cpu(cluster) - before) / count}
+    if acks != "0":
+        figures |= {P50: quantile(waited, 0.5), P99: quantile(waited, 0.99)}
+    return figures
+
+
+def _consume(partitions: int, singly: bool, cluster: Cluster, name: str, sizes: Sizes) -> Figures:
+    count = sizes.read_singly if singly else sizes.read
+    with topic(cluster, name, partitions):
+        load.fill(cluster.bootstrap, name, partitions, count, singly=singly)
+        before = _cpu(cluster)
+        rate = load.consume(cluster.bootstrap, name, partitions, count)
+        return {THROUGHPUT: rate, CPU: (_cpu(cluster) - before) / count}
+
+
+def _fail_over(cluster: Cluster, name: str, _sizes: Sizes) -> Figures:
+    """The leader is not the controller, so that one thing fails and not two."""
+    controller = cluster.admin().list_topics(timeout=10).controller_id
+    victim = next(broker for number, broker in cluster.brokers.items() if number != controller)
+    with topic(cluster, name, 1, leader=victim.id):
+        sender = load.Sender(
+            cluster.bootstrap, name, 1, "all", {"only_errors": False, "linger.ms": 0}
+        )
+        os.kill(victim.pid, signal.SIGKILL)
+        killed = perf_counter()
+        sender.put()
+        sender.wait_for_ack()
+        took = perf_counter() - killed
+        victim.wait()
+        victim.start()
+        until("the killed broker is back", in_sync(cluster, name, 1))
+    return {TIME: took}
+
+
+def start_up(cluster: Cluster) -> Figures:
+    """From the first command until every broker knows every other."""
+    began = perf_counter()
+    cluster.start()
+    return {TIME: perf_counter() - began}
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that ``share`` of all do not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _cpu(cluster: Cluster) -> float:
+    """Seconds that the brokers have computed, the system's work for them included."""
+    times = [psutil.Process(broker.pid).cpu_times() for broker in cluster.brokers.values()]
+    return sum(time.user + time.system for time in times)

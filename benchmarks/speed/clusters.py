@@ -1,0 +1,111 @@
+"""The two clusters that are compared: ZooKeeper and three brokers each, on loopback.
+
+Everything but the broker is the same: ZooKeeper's version and settings, the server properties, the
+machine. Neither flushes to disk on account of time or count (Kafka's default), so that what is
+compared is what an acknowledgement by replication costs. The JVM gets the options of Kafka's own
+start script, with half the heap: three of them have to share a small machine.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from apache_kafka import jars
+from confluent_kafka.admin import NewTopic
+from kafka_cluster import Broker, Cluster, until
+
+BROKERS = 3
+HEAP = "512m"
+OVERRIDES = {
+    "zookeeper.session.timeout.ms": "6000",
+    "replica.lag.time.max.ms": "30000",
+    "default.replication.factor": str(BROKERS),
+    "min.insync.replicas": "2",
+}
+JVM = (
+    f"-Xms{HEAP}",
+    f"-Xmx{HEAP}",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+LOGGING = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+OURS = "ours"
+KAFKA = "kafka"
+
+
+class ApacheKafkaBroker(Broker):
+    """A broker of Apache Kafka."""
+
+    @staticmethod
+    def command(properties: Path) -> list[str]:
+        logging = properties.with_name("log4j.properties")
+        logging.write_text(LOGGING)
+        options = (*JVM, f"-Dlog4j.configuration=file:{logging}", "-cp", str(jars() / "*"))
+        return ["java", *options, "kafka.Kafka", str(properties)]
+
+
+class ApacheKafka(Cluster):
+    """Apache Kafka with ZooKeeper."""
+
+    broker_type = ApacheKafkaBroker
+
+
+SUBJECTS = {OURS: Cluster, KAFKA: ApacheKafka}
+
+
+@contextlib.contextmanager
+def fresh(subject: str) -> Iterator[Cluster]:
+    """A cluster with nothing in it, which is started by whoever gets it, and removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="ackproof-bench-") as directory:
+        cluster = SUBJECTS[subject](Path(directory), BROKERS, OVERRIDES)
+        try:
+            yield cluster
+        finally:
+            cluster.kill()
+
+
+@contextlib.contextmanager
+def topic(cluster: Cluster, name: str, partitions: int, leader: int | None = None) -> Iterator[str]:
+    """A topic on all brokers, all in sync, that is deleted at the end.
+
+    Args:
+        leader: the preferred leader of its partitions; None spreads them.
+    """
+    admin = cluster.admin()
+    if leader is None:
+        new = NewTopic(name, partitions, BROKERS)
+    else:
+        replicas = [leader, *(number for number in cluster.brokers if number != leader)]
+        new = NewTopic(name, partitions, replica_assignment=[replicas] * partitions)
+    admin.create_topics([new])[name].result(60)
+    until(f"{name} is in sync everywhere", in_sync(cluster, name, partitions))
+    try:
+        yield name
+    finally:
+        admin.delete_topics([name])[name].result(60)
+        until(f"{name} is gone", lambda: name not in admin.list_topics(timeout=10).topics)
+
+
+def in_sync(cluster: Cluster, name: str, partitions: int) -> Callable[[], bool]:
+    """Whether every broker knows of every partition, with a leader and a full ISR."""
+
+    def look() -> bool:
+        for broker in cluster.brokers.values():
+            found = cluster.metadata(broker).topics.get(name)
+            if found is None or len(found.partitions) != partitions:
+                return False
+            if any(p.leader < 0 or len(p.isrs) != BROKERS for p in found.partitions.values()):
+                return False
+        return True
+
+    return look

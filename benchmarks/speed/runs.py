@@ -1,0 +1,101 @@
+"""Runs the cases on both clusters by turns, and keeps ratios only.
+
+Both clusters are up all the time, idle but for their heartbeats while the other one is measured.
+Each repetition measures both, one right after the other, and who comes first changes each time: a
+machine that gets slower or busier over time then does not favour either. A ratio is always that of
+one such pair.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kafka_cluster import Cluster
+
+from benchmarks.speed.cases import Case, Figures, Sizes, cases, start_up, warm_up
+from benchmarks.speed.clusters import KAFKA, OURS, SUBJECTS, fresh
+
+START_UP = "command to ready cluster"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """One figure of one case: ours divided by Kafka's, for each repetition."""
+
+    case: str
+    figure: str
+    values: tuple[float, ...]
+
+
+def measure(repetitions: int, sizes: Sizes, chosen: str, say: Say) -> list[Ratios]:
+    """Everything whose name contains ``chosen``.
+
+    Raises:
+        KafkaToolFailed: Apache Kafka's jars are not there and cannot be fetched.
+        LoadFailed, TimeoutError: a cluster did not do what it should.
+    """
+    found: list[Ratios] = []
+    if chosen in START_UP:
+        found += _start_ups(repetitions, say)
+    wanted = [case for case in cases() if chosen in case.name]
+    if wanted:
+        found += _on_running(wanted, repetitions, sizes, say)
+    return found
+
+
+def _start_ups(repetitions: int, say: Say) -> list[Ratios]:
+    def once(subject: str) -> Figures:
+        with fresh(subject) as cluster:
+            return start_up(cluster)
+
+    once(KAFKA)  # Java's and Python's files are in memory then, for both
+    once(OURS)
+    say(START_UP)
+    return _ratios(START_UP, _by_turns(repetitions, once))
+
+
+def _on_running(wanted: list[Case], repetitions: int, sizes: Sizes, say: Say) -> list[Ratios]:
+    found = []
+    with _both() as clusters:
+        say("warm-up")
+        for cluster in clusters.values():
+            warm_up(cluster, sizes)
+        for number, case in enumerate(wanted):
+            names = (f"case-{number}-{run}" for run in itertools.count())
+
+            def once(subject: str, case: Case = case, names: Iterator[str] = names) -> Figures:
+                return case.measure(clusters[subject], next(names), sizes)
+
+            say(case.name)
+            if case.warm_up:
+                _by_turns(1, once)
+            found += _ratios(case.name, _by_turns(repetitions, once))
+    return found
+
+
+@contextlib.contextmanager
+def _both() -> Iterator[dict[str, Cluster]]:
+    with contextlib.ExitStack() as closing:
+        clusters = {subject: closing.enter_context(fresh(subject)) for subject in SUBJECTS}
+        for cluster in clusters.values():  # one by one: six processes starting starve each other
+            cluster.start()
+        yield clusters
+
+
+def _by_turns(repetitions: int, once: Callable[[str], Figures]) -> list[dict[str, Figures]]:
+    order = (OURS, KAFKA)
+    pairs = []
+    for _ in range(repetitions):
+        pairs.append({subject: once(subject) for subject in order})
+        order = order[::-1]
+    return pairs
+
+
+def _ratios(case: str, pairs: list[dict[str, Figures]]) -> list[Ratios]:
+    return [
+        Ratios(case, figure, tuple(pair[OURS][figure] / pair[KAFKA][figure] for pair in pairs))
+        for figure in pairs[0][OURS]
+    ]
