@@ -1,9 +1,10 @@
 """Apache Kafka's own classes, to hold ours against: fetched once from Maven Central, then cached.
 
 What is fetched says ``tests/tools/kafka/pom.xml``; the jars lie in a directory outside the
-project, named after that file's content (``$XDG_CACHE_HOME/ackproof/apache-kafka-<hash>``, by
-default below ``~/.cache``). Needs ``mvn`` and a JDK 17 or newer. Tests that use this have the
-marker ``kafka``; ``make test-kafka`` runs them.
+project, named after Kafka's version and that file's content (below ``$XDG_CACHE_HOME/ackproof``,
+by default ``~/.cache/ackproof``). 3.9 is the last version that knows ZooKeeper, and reads what
+ours writes; 4.x has clients that have dropped old versions of the protocol. Needs ``mvn`` and a
+JDK 17 or newer. Tests that use this have the marker ``kafka``; ``make test-kafka`` runs them.
 """
 
 import hashlib
@@ -20,6 +21,8 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 FETCH_TIMEOUT_S = 600
 RUN_TIMEOUT_S = 120
 
+KAFKA_3 = "3.9.1"
+KAFKA_4 = "4.1.1"
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 
 
@@ -34,27 +37,32 @@ class Output(NamedTuple):
     stderr: str
 
 
-def jars() -> Path:
-    """The directory with Apache Kafka's jars and all they need; fetched if it is not there.
+def jars(version: str = KAFKA_3) -> Path:
+    """The directory with that Apache Kafka's jars and all they need; fetched if it is not there.
 
     Raises:
         KafkaToolFailed: Maven cannot be run or cannot fetch them.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    version = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    directory = cache / "ackproof" / f"apache-kafka-{version}"
+    contents = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    directory = cache / "ackproof" / f"apache-kafka-{version}-{contents}"
     if not directory.exists():
-        _fetch(directory)
+        _fetch(directory, version)
     return directory
 
 
-def classpath() -> str:
-    """For ``java -cp``."""
-    return str(jars() / "*")
+def java(main: str | Path, *arguments: str | Path, version: str = KAFKA_3) -> list[str]:
+    """The command line that runs a class, or a Java source file, beside Apache Kafka's classes."""
+    classpath = str(jars(version) / "*")
+    return ["java", "-Xmx256m", "-cp", classpath, str(main), *map(str, arguments)]
 
 
 def run_class(
-    main: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    main: str,
+    *arguments: str | Path,
+    environment: Mapping[str, str] | None = None,
+    version: str = KAFKA_3,
+    stdin: str | None = None,
 ) -> Output:
     """Runs one of Apache Kafka's command line programs, and returns what it prints.
 
@@ -62,21 +70,16 @@ def run_class(
         KafkaToolFailed: it ended with an exit status other than 0.
         subprocess.TimeoutExpired: it did not end.
     """
-    return _run(
-        ["java", "-Xmx256m", "-cp", classpath(), main, *map(str, arguments)],
-        RUN_TIMEOUT_S,
-        environment,
-    )
+    command = java(main, *arguments, version=version)
+    return _run(command, RUN_TIMEOUT_S, environment, stdin)
 
 
 def run_source(source: Path, *arguments: str | Path) -> Output:
     """Like :func:`run_class`, for a Java source file of one's own that uses Kafka's classes."""
-    return _run(
-        ["java", "-Xmx256m", "-cp", classpath(), str(source), *map(str, arguments)], RUN_TIMEOUT_S
-    )
+    return _run(java(source, *arguments), RUN_TIMEOUT_S)
 
 
-def _fetch(directory: Path) -> None:
+def _fetch(directory: Path, version: str) -> None:
     """All or nothing: an interrupted download is not taken for a whole one."""
     maven = shutil.which("mvn")
     if maven is None:
@@ -85,17 +88,22 @@ def _fetch(directory: Path) -> None:
     partial.mkdir(parents=True)
     try:
         command = [maven, "-B", "-q", "-f", str(POM), COPY, "-DincludeScope=runtime"]
-        _run([*command, f"-DoutputDirectory={partial}"], FETCH_TIMEOUT_S)
+        options = [f"-Dkafka.version={version}", f"-DoutputDirectory={partial}"]
+        _run([*command, *options], FETCH_TIMEOUT_S)
         partial.rename(directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def _run(
-    command: list[str], timeout_s: float, environment: Mapping[str, str] | None = None
+    command: list[str],
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    stdin: str | None = None,
 ) -> Output:
     done = subprocess.run(
         command,
+        input="" if stdin is None else stdin,
         capture_output=True,
         text=True,
         timeout=timeout_s,
