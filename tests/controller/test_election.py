@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.controller.assignment import InvalidReplicationFactor, alternating, assign_replicas
+from broker.controller.assignment import (
+    InvalidReplicationFactor,
+    alternating,
+    assign_more,
+    assign_replicas,
+)
 from broker.controller.cluster import PartitionState
 from broker.controller.election import Choice, choose, first_leader
 from broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
@@ -139,3 +144,17 @@ def test_assignments_are_even_and_spread(racks, partitions, start, data):
             used = [racks[b] for b in replicas]
             assert len(set(used)) == min(factor, len(set(racks)))
     assert max(leads.values()) - min(leads.values()) <= 1
+
+
+@pytest.mark.parametrize("racks", [dict.fromkeys(range(4)), {0: "a", 1: "a", 2: "b", 3: "b"}])
+@pytest.mark.parametrize("start", range(4))
+def test_partitions_added_later_lie_as_if_they_had_been_there_from_the_start(racks, start):
+    whole = assign_replicas(racks, 6, 2, start=start)
+    first = {number: whole[number] for number in range(2)}
+    assert assign_more(racks, first, 4) == {number: whole[number] for number in range(2, 6)}
+
+
+def test_partitions_added_when_the_first_leader_is_gone_lie_somewhere():
+    assert assign_more({1: None, 2: None}, {0: (0, 1)}, 2) == {1: (2, 1), 2: (1, 2)}
+    with pytest.raises(InvalidReplicationFactor):
+        assign_more({1: None}, {0: (0, 1)}, 1)
