@@ -7,10 +7,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
 def make_key(path: Path) -> str:
-    """Write a new key without a passphrase; its public half, as in ``authorized_keys``."""
+    """Write a new key without a passphrase; its public half, as in ``authorized_keys``, which is
+    also in the file ``.pub`` beside it."""
     key = Ed25519PrivateKey.generate()
     _write(path, key, s.NoEncryption())
     public = key.public_key().public_bytes(s.Encoding.OpenSSH, s.PublicFormat.OpenSSH)
+    path.with_suffix(".pub").write_bytes(public)
     return public.decode()
 
 
