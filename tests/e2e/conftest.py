@@ -13,7 +13,10 @@ from infra.waiting import wait_until
 SMALL = """
 name: small
 cluster:
-  properties: {zookeeper.session.timeout.ms: 2000, replica.lag.time.max.ms: 2000}
+  properties:
+    zookeeper.session.timeout.ms: 2000
+    replica.lag.time.max.ms: 2000
+    offsets.topic.num.partitions: 1
 cells:
   acks: [1, all]
   min.insync.replicas: 2
