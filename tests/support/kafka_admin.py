@@ -145,8 +145,11 @@ def ask_controller(cluster: Cluster, request: Any) -> Any:
     found: list[Any] = []
 
     def answered() -> bool:
-        responses = (call(broker, request) for broker in cluster.brokers.values())
-        found.extend(r for r in responses if r and r.error_code is not ErrorCode.not_controller)
+        for broker in cluster.brokers.values():
+            response = call(broker, request) if broker.running else None
+            if response and response.error_code is not ErrorCode.not_controller:
+                found.append(response)
+                break
         return bool(found)
 
     until("a controller answers", answered)

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pyspark
 from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
 
 from infra.waiting import wait_until
 
@@ -164,8 +165,14 @@ class Cluster:
         self.wait_until_complete()
 
     def start_zookeeper(self) -> None:
+        """Returns when it serves: connections made earlier are sometimes never answered, and
+        time out with their session."""
         self.zookeeper.start()
         until("ZooKeeper listens", lambda: listens(self._zookeeper_port))
+        client = KazooClient(self.zookeeper_connect, timeout=2, connection_retry={"max_tries": -1})
+        client.start(TIMEOUT_S)
+        client.stop()
+        client.close()
 
     def wait_until_complete(self, but: Collection[int] = ()) -> None:
         """Waits until all brokers but these know each other, and nobody else."""
