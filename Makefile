@@ -32,7 +32,8 @@ demo: setup  ## the quick campaign on this machine; ends with the path of an HTM
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
 	$(BIN)/pytest
 
-test-kafka: setup  ## the tests that need Apache Kafka's programs; fetches them with Maven
+test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
+	tests/tools/kafka/programs.sh
 	$(BIN)/pytest -m kafka
 
 test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root

@@ -1,0 +1,20 @@
+"""Three broker processes and a real ZooKeeper, for clients that nobody here wrote."""
+
+import re
+
+import pytest
+from consumer_groups import OVERRIDES
+from kafka_cluster import running_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """For tests that leave the cluster as they found it, apart from topics and groups."""
+    with running_cluster(tmp_path_factory.mktemp("cluster"), overrides=OVERRIDES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(request):
+    """A name that no other test has."""
+    return re.sub(r"[^a-z0-9.-]+", "-", request.node.name.removeprefix("test_")).strip("-")
