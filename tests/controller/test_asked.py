@@ -140,7 +140,8 @@ def test_a_reassignment_is_answered_when_it_has_begun(three):
 def test_a_reassignment_by_request_takes_the_place_of_the_znodes(three):
     three.brokers(1, 2, 3, 4)
     three.feed(events.ReassignmentAsked(targets={TP: (4, 2)}))
-    assert alter(three, TP, (3, 1)) is ErrorCode.none
+    assert alter(three, TP, (4, 3)) is ErrorCode.none
+    assert three.topics["orders"].partitions[0].target == (4, 3), "4 is not in sync yet"
     assert events.DropReassignments(partitions=(TP,)) in three.effects
 
 

@@ -54,7 +54,9 @@ def test_every_topic_setting_has_a_broker_property_behind_it() -> None:
 
 def test_dynamic_properties_change_the_topics_defaults() -> None:
     layers = Layers(
-        config(min_insync_replicas=2), {"min.insync.replicas": "3"}, {"log.retention.ms": "5"}
+        config(min_insync_replicas=2),
+        {"min.insync.replicas": "3", "log.retention.ms": "4"},
+        {"log.retention.ms": "5"},
     )
     defaults = layers.effective().topic_defaults()
     assert (defaults.min_insync_replicas, defaults.retention_ms) == (3, 5)
