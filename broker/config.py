@@ -147,7 +147,6 @@ class BrokerConfig(_Properties):
     max_connections: NotNegative = 2**31 - 1
     max_connections_per_ip: NotNegative = 2**31 - 1
     max_connections_per_ip_overrides: CountByAddress = ()
-    request_timeout_ms: Positive = 30_000
     message_max_bytes: NotNegative = 1_048_588
     fetch_max_bytes: Annotated[int, Field(ge=1024)] = 55 * 2**20
 
