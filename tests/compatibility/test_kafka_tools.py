@@ -260,13 +260,27 @@ def test_every_broker_says_what_it_serves(tools: KafkaTools, cluster: Cluster) -
 @pytest.mark.parametrize(
     ("words", "api"),
     [
-        (("kafka-acls", "--list"), "DESCRIBE_ACLS"),
-        (("kafka-transactions", "list"), "LIST_TRANSACTIONS"),
-        (("kafka-configs", "--describe", "--entity-type", "users"), "DESCRIBE_CLIENT_QUOTAS"),
+        ("kafka-acls --list", "DESCRIBE_ACLS"),
+        ("kafka-transactions list", "LIST_TRANSACTIONS"),
+        ("kafka-transactions describe-producers --partition 0 --topic", "DESCRIBE_PRODUCERS"),
+        ("kafka-configs --describe --entity-type users", "DESCRIBE_CLIENT_QUOTAS"),
     ],
 )
 def test_what_is_not_offered_is_said_so(
-    tools: KafkaTools, words: tuple[str, ...], api: str
+    tools: KafkaTools, cluster: Cluster, topic: str, words: str, api: str
 ) -> None:
+    asked = words.split()
+    if asked[-1] == "--topic":
+        create_topic(cluster, topic)
+        asked.append(topic)
     with pytest.raises(KafkaToolFailed, match=f"does not support {api}"):
-        tools(*words)
+        tools(*asked)
+
+
+def test_replica_verification_wants_topic_ids(
+    tools: KafkaTools, cluster: Cluster, topic: str
+) -> None:
+    for number in range(2):
+        create_topic(cluster, f"{topic}-{number}")
+    with pytest.raises(KafkaToolFailed, match=r"Duplicate key A{22}"):
+        tools("kafka-replica-verification")

@@ -42,6 +42,9 @@ _BOOTSTRAP = {
     "kafka-replica-verification": ("--broker-list", "{}"),
 }
 
+_COMMAND_FIRST = {"kafka-cluster"}
+"""Whose options belong to the command that is the first word."""
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaTools:
@@ -63,5 +66,5 @@ class KafkaTools:
     def _words(self, script: str, arguments: tuple[str | Path, ...]) -> list[str]:
         main = (_PROGRAMS | _MOVED[self.version])[script]
         option, value = _BOOTSTRAP.get(script, ("--bootstrap-server", "{}"))
-        # kafka-cluster's first word is a command, which options follow; --producer-props is last.
-        return [main, *map(str, arguments), option, value.format(self.bootstrap)]
+        where, words = [option, value.format(self.bootstrap)], list(map(str, arguments))
+        return [main, *words, *where] if script in _COMMAND_FIRST else [main, *where, *words]

@@ -1,0 +1,37 @@
+"""docs/compatibility.md says of each API what the broker's table says, and no client what it could
+not have done."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from broker.server.requests.table import SERVED
+from broker.wire.registry import request_type
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines()
+    if re.match(r"\| \d+ \|", line)
+]
+
+
+def versions(text: str) -> range:
+    """ "3" or "3 to 9"."""
+    first, *last = (int(number) for number in text.split(" to "))
+    return range(first, last[0] + 1 if last else first + 1)
+
+
+def test_the_table_has_what_is_served() -> None:
+    documented = [(int(key), name, versions(offered)) for key, name, offered, *_ in ROWS]
+    assert documented == [
+        (key, request_type(key, offered[-1]).__name__.removesuffix("Request"), offered)
+        for key, offered in sorted(SERVED.items())
+    ]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1])
+def test_clients_spoke_what_is_offered(row: list[str]) -> None:
+    offered, seen = versions(row[2]), row[3:]
+    assert all(int(version) in offered for cell in seen for version in re.findall(r"\d+", cell))
