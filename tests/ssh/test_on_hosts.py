@@ -228,9 +228,21 @@ def test_a_host_comes_clean_when_its_harness_stays_silent(hosts) -> None:
 # --- what is left ----------------------------------------------------------------------------
 
 
+def settled_state(hosts) -> list[str]:
+    """The state of two hosts once it no longer changes: a login just closed takes a moment."""
+    looks: list[list[str]] = []
+
+    def settled() -> bool:
+        looks.append([hosts.state(n) for n in (0, 1)])
+        return looks[-1:] == looks[-2:-1]
+
+    wait_until(settled, 30, "the hosts to settle", 1)
+    return looks[-1]
+
+
 def test_hosts_are_as_before_after_a_run(backend, hosts) -> None:
     backend(0, 1, names=("a", "b")).close()
-    before = [hosts.state(n) for n in (0, 1)]
+    before = settled_state(hosts)
     opened = backend(0, 1)
     a, b = opened.node("a"), opened.node("b")
     opened.cut(a, b)
