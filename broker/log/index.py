@@ -77,6 +77,10 @@ class _SortedPairs:
         """The entry with the greatest key that is not above ``key``, or None."""
         return self._at(bisect_right(self._keys, key) - 1)
 
+    def floor_by_value(self, value: int) -> Entry | None:
+        """The entry with the greatest value that is not above ``value``, or None."""
+        return self._at(bisect_right(self._values, value) - 1)
+
     def clear(self) -> None:
         """Removes all entries."""
         self._keep(0)

@@ -156,7 +156,9 @@ class PartitionLog:
         """Notes durably that leader epoch ``epoch`` begins at ``offset``."""
         self.epochs.assign(epoch, offset)
 
-    def read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool = True) -> bytes:
+    def read(
+        self, offset: int, max_bytes: int, bound: int, at_least_one: bool = True
+    ) -> bytes | memoryview:
         """Whole batches, the one that holds ``offset`` first.
 
         Offsets below ``offset`` may come first, since batches are not split. One call reads from
@@ -174,6 +176,8 @@ class PartitionLog:
             raise OffsetOutOfRange(
                 f"{self._directory.name}: {offset} is not in {self._start} to {self._end}"
             )
+        if offset >= bound:
+            return b""
         for segment in self._segments[self._number_of(offset) :]:
             data = segment.read(offset, max_bytes, bound, at_least_one)
             # Nothing and not the segment's end: a limit was hit. At its end the next one goes on.

@@ -16,8 +16,10 @@ from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
 from broker.wire.batch import (
     HEADER_BYTES,
     CorruptBatch,
+    Extent,
     RecordBatch,
     batch_size,
+    extent,
     parse_batch,
     whole_batches_below,
 )
@@ -128,7 +130,9 @@ class Segment:
             and (self.size == 0 or max(self._offsets.size, self._times.size) < index_bytes)
         )
 
-    def read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool) -> bytes:
+    def read(
+        self, offset: int, max_bytes: int, bound: int, at_least_one: bool
+    ) -> bytes | memoryview:
         """Whole batches from the one that holds ``offset`` on; see ``PartitionLog.read``."""
         found = self._locate(offset)
         if found is None:
@@ -137,9 +141,10 @@ class Segment:
         if first.next_offset > bound:
             return b""
         if first.size > max_bytes:
-            return bytes(first.raw) if at_least_one else b""
+            return read_at(self._log, first.size, position) if at_least_one else b""
         data = read_at(self._log, min(max_bytes, self.size - position), position)
-        return data[: whole_batches_below(data, bound)]
+        known = self._last_indexed(position + len(data), bound)
+        return memoryview(data)[: whole_batches_below(data, bound, max(0, known - position))]
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
         """Every batch from the one that holds ``offset`` on."""
@@ -171,8 +176,8 @@ class Segment:
         found = self._locate(offset)
         if found is None:
             return offset
-        position, batch = found
-        end = min(offset, batch.base_offset)
+        position, first = found
+        end = min(offset, first.base_offset)
         os.ftruncate(self._log, position)
         self.size = position
         self._offsets.truncate_to(end - self.base_offset)
@@ -233,13 +238,24 @@ class Segment:
     def _in_reach(self, batch: RecordBatch) -> bool:
         return self._relative(batch) <= _RELATIVE_OFFSET_MAX
 
-    def _locate(self, offset: int) -> tuple[int, RecordBatch] | None:
-        """The first batch that holds ``offset`` or a greater one, and its position."""
+    def _locate(self, offset: int) -> tuple[int, Extent] | None:
+        """Where the first batch that holds ``offset`` or a greater one lies."""
+        if offset >= self.next_offset:
+            return None
         indexed = self._offsets.floor(offset - self.base_offset)
-        for position, batch in self._walk(indexed.value if indexed else 0):
+        position = indexed.value if indexed else 0
+        while (batch := extent(read_at(self._log, HEADER_BYTES, position))) is not None:
             if batch.next_offset > offset:
                 return position, batch
+            position += batch.size
         return None
+
+    def _last_indexed(self, end: int, bound: int) -> int:
+        """The greatest position that the index knows of a batch which begins before ``end`` and
+        has offsets below ``bound`` alone; 0 if it knows none."""
+        below = self._offsets.floor(bound - 1 - self.base_offset)
+        before = self._offsets.floor_by_value(end - 1)
+        return min(below.value, before.value) if below and before else 0
 
     def _walk(self, position: int, verify_crc: bool = False) -> Iterator[tuple[int, RecordBatch]]:
         while position < self.size:

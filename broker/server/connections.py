@@ -26,7 +26,7 @@ from broker.server.acceptor import (
     accept_forever,
     listening_socket,
 )
-from broker.wire.framing import MalformedFrame, read_frame
+from broker.wire.framing import BytesLike, MalformedFrame, read_frame
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +42,11 @@ PEER: ContextVar[str] = ContextVar("PEER", default="")
 LINGER_S = 1.0
 """How long a closed connection may still send what was written."""
 
-Reply: TypeAlias = bytes | Awaitable[bytes | None] | None
-"""A response, framed; None when the request gets no response (acks=0)."""
+Frame: TypeAlias = bytes | list[BytesLike]
+"""A response, framed; perhaps in pieces that are sent one after the other."""
+
+Reply: TypeAlias = Frame | Awaitable[Frame | None] | None
+"""None when the request gets no response (acks=0)."""
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 
@@ -175,7 +178,7 @@ class _Connection:
         self._writer = writer
         self._protocol = protocol
         self._peer = writer.get_extra_info("peername")
-        self._replies: asyncio.Queue[Reply | asyncio.Task[bytes | None]] = asyncio.Queue(PIPELINE)
+        self._replies: asyncio.Queue[Reply | asyncio.Task[Frame | None]] = asyncio.Queue(PIPELINE)
 
     async def serve(self, config: ConnectionConfig) -> None:
         answering = asyncio.create_task(self._answer())
@@ -215,7 +218,7 @@ class _Connection:
         with self._closing_reasons_logged():
             while (frame := await read_frame(self._reader, max_request_bytes)) is not None:
                 reply = self._dispatch(frame)
-                if not (reply is None or isinstance(reply, bytes)):
+                if not (reply is None or isinstance(reply, (bytes, list))):
                     reply = asyncio.ensure_future(reply)
                 await self._replies.put(reply)
 
@@ -223,10 +226,10 @@ class _Connection:
         with self._closing_reasons_logged():
             while True:
                 reply = await self._replies.get()
-                if not (reply is None or isinstance(reply, bytes)):
+                if not (reply is None or isinstance(reply, (bytes, list))):
                     reply = await reply
                 if reply is not None:
-                    self._writer.write(reply)
+                    self._writer.writelines(reply if isinstance(reply, list) else (reply,))
                     await self._writer.drain()
                     self._protocol.note_activity()
 

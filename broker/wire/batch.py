@@ -24,11 +24,11 @@ data. Older formats (magic 0 and 1) are refused, as Kafka 4 refuses them (KIP-72
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple
 
 from crc32c import crc32c
 
-BytesLike: TypeAlias = bytes | bytearray | memoryview
+from broker.wire.framing import BytesLike
 
 HEADER_BYTES = 61
 MAGIC = 2
@@ -47,9 +47,8 @@ _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_AT = 35
 _BASE_OFFSET = struct.Struct(">q")
-_BASE_AND_LENGTH = struct.Struct(">qi")
-_LAST_OFFSET_DELTA = struct.Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
+_EXTENT = struct.Struct(">qi11xi")
+"""Base offset, batch length and last offset delta."""
 
 _CODEC_BITS = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
@@ -228,17 +227,35 @@ def with_append_time(batch: RecordBatch, moment_ms: int) -> RecordBatch:
     return parse_batch(raw, verify_crc=False)
 
 
-def whole_batches_below(data: BytesLike, bound: int) -> int:
+class Extent(NamedTuple):
+    """Which offsets a batch has, and how many bytes: all that is needed to find one."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+
+
+def extent(data: BytesLike, start: int = 0) -> Extent | None:
+    """The extent of the batch that begins at ``start``, or None if too few bytes are there to tell.
+
+    ``data`` comes from a log, whose batches are known to be sound.
+    """
+    if start + _EXTENT.size > len(data):
+        return None
+    base_offset, length, last_offset_delta = _EXTENT.unpack_from(data, start)
+    return Extent(base_offset, base_offset + last_offset_delta + 1, _LENGTH_FROM + length)
+
+
+def whole_batches_below(data: BytesLike, bound: int, start: int = 0) -> int:
     """How many leading bytes of ``data`` are whole batches with no offset at or above ``bound``.
 
     ``data`` begins with a batch and comes from a log, whose batches are known to be sound.
+
+    Args:
+        start: where a batch begins; what is before it is known to be below ``bound``.
     """
-    end = len(data)
-    start = 0
-    while start + HEADER_BYTES <= end:
-        base_offset, length = _BASE_AND_LENGTH.unpack_from(data, start)
-        (last_offset_delta,) = _LAST_OFFSET_DELTA.unpack_from(data, start + _LAST_OFFSET_DELTA_AT)
-        if base_offset + last_offset_delta >= bound or start + _LENGTH_FROM + length > end:
+    while (batch := extent(data, start)) is not None:
+        if batch.next_offset > bound or start + batch.size > len(data):
             break
-        start += _LENGTH_FROM + length
+        start += batch.size
     return start

@@ -11,17 +11,16 @@ schema are skipped (KIP-482), and lengths are checked before kio believes them: 
 :mod:`broker.wire.shape`.
 """
 
-import io
 import struct
 from collections.abc import Container, Mapping
-from typing import TypeVar
+from typing import IO, TypeVar, cast
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.primitive import i32
 from kio.static.protocol import Entity, Payload, RequestHeader, RequestPayload, ResponsePayload
 
-from broker.wire.framing import frame
+from broker.wire.framing import BytesLike, FrameWriter
 from broker.wire.registry import UnsupportedVersion, request_type, response_type
 from broker.wire.shape import checked
 
@@ -78,11 +77,16 @@ def write_request(entity: RequestPayload, correlation_id: int, client_id: str | 
         correlation_id=i32(correlation_id),
         client_id=client_id,
     )
-    return _write_message(header, entity)
+    return b"".join(_write_message(header, entity))
 
 
 def write_response(correlation_id: int, entity: ResponsePayload) -> bytes:
     """Encodes the response to the request of that correlation id as a whole frame."""
+    return b"".join(response_pieces(correlation_id, entity))
+
+
+def response_pieces(correlation_id: int, entity: ResponsePayload) -> list[BytesLike]:
+    """Like :func:`write_response`, for a socket that gathers: large ``records`` are not copied."""
     return _write_message(entity.__header_schema__(correlation_id=i32(correlation_id)), entity)
 
 
@@ -115,11 +119,12 @@ def _read_message(
     return header, entity
 
 
-def _write_message(header: Entity, entity: Payload) -> bytes:
-    with io.BytesIO() as buffer:
-        entity_writer(type(header))(buffer, header)
-        entity_writer(type(entity))(buffer, entity)
-        return frame(buffer.getbuffer())
+def _write_message(header: Entity, entity: Payload) -> list[BytesLike]:
+    writer = FrameWriter()
+    buffer = cast(IO[bytes], writer)  # kio's encoders call nothing but write
+    entity_writer(type(header))(buffer, header)
+    entity_writer(type(entity))(buffer, entity)
+    return writer.pieces()
 
 
 def _title(entity_type: type[Entity]) -> str:

@@ -6,6 +6,12 @@ inside.
 
 import asyncio
 import struct
+from typing import TypeAlias, cast
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+
+LARGE_BYTES = 4096
+"""From here on a piece of its own is cheaper than a copy."""
 
 _SIZE = struct.Struct(">i")
 
@@ -14,9 +20,33 @@ class MalformedFrame(ValueError):
     """A size prefix that no sane peer sends: negative, or above the limit."""
 
 
-def frame(payload: bytes | memoryview) -> bytes:
-    """``payload`` with its size in front, ready to be sent."""
-    return b"".join((_SIZE.pack(len(payload)), payload))
+class FrameWriter:
+    """Collects a frame's payload, with its size in front, ready to be sent.
+
+    Large values (records) are kept as they are and never copied: ``pieces`` is for sockets that
+    gather.
+    """
+
+    __slots__ = ("_pieces", "_small")
+
+    def __init__(self) -> None:
+        self._small = bytearray(_SIZE.size)
+        self._pieces: list[BytesLike] = [self._small]
+
+    def write(self, value: BytesLike) -> None:
+        """Appends ``value``, which must not change any more."""
+        if len(value) < LARGE_BYTES:
+            self._small += value
+        else:
+            self._small = bytearray()
+            self._pieces += (value, self._small)
+
+    def pieces(self) -> list[BytesLike]:
+        """The whole frame; nothing may be written after that."""
+        size = sum(map(len, self._pieces)) - _SIZE.size
+        first = cast(bytearray, self._pieces[0])
+        _SIZE.pack_into(first, 0, size)
+        return [piece for piece in self._pieces if piece]
 
 
 async def read_frame(reader: asyncio.StreamReader, max_bytes: int) -> bytes | None:

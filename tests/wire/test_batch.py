@@ -1,5 +1,6 @@
 import gzip
 import struct
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -124,6 +125,8 @@ def test_whole_batches_below_a_bound(counts: list[int], bound: int, cut: int) ->
             break
         expected += whole.size
     assert whole_batches_below(data, bound) == expected
+    for start in accumulate((whole.size for whole in parse_batches(data[:expected])), initial=0):
+        assert whole_batches_below(data, bound, start) == expected
 
 
 def test_records_keep_milliseconds_keys_and_values() -> None:

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.wire.framing import MalformedFrame, frame, read_frame
+from broker.wire.framing import LARGE_BYTES, FrameWriter, MalformedFrame, read_frame
+
+
+def pieces(*values: bytes) -> list[bytes | bytearray | memoryview]:
+    writer = FrameWriter()
+    for value in values:
+        writer.write(value)
+    return writer.pieces()
+
+
+def frame(*values: bytes) -> bytes:
+    return b"".join(pieces(*values))
 
 
 async def read_all(data: bytes, max_bytes: int) -> list[bytes]:
@@ -21,6 +32,19 @@ async def read_all(data: bytes, max_bytes: int) -> list[bytes]:
 @given(payloads=st.lists(st.binary(max_size=50), max_size=5))
 def test_frames_come_out_as_they_went_in(payloads: list[bytes]) -> None:
     assert asyncio.run(read_all(b"".join(map(frame, payloads)), 50)) == payloads
+
+
+@given(sizes=st.lists(st.sampled_from([0, 1, 7, LARGE_BYTES - 1, LARGE_BYTES, 9999]), max_size=6))
+def test_what_is_written_is_one_frame_in_few_pieces(sizes: list[int]) -> None:
+    values = [bytes([number]) * size for number, size in enumerate(sizes)]
+    payload = b"".join(values)
+    assert frame(*values) == len(payload).to_bytes(4, "big") + payload
+    assert len(pieces(*values)) <= 1 + 2 * sum(size >= LARGE_BYTES for size in sizes)
+
+
+def test_large_values_are_not_copied() -> None:
+    records = memoryview(bytearray(LARGE_BYTES))
+    assert any(piece is records for piece in pieces(b"before", records, b"after"))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 51, 2**31 - 1])

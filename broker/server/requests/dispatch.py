@@ -7,13 +7,13 @@ from typing import Any
 
 from kio.static.protocol import RequestPayload
 
-from broker.server.connections import PEER, CloseConnection, Reply
+from broker.server.connections import PEER, CloseConnection, Frame, Reply
 from broker.server.metrics import meters
 from broker.server.requests import api_versions
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
 from broker.server.requests.table import APIS, SERVED
-from broker.wire.codec import MalformedRequest, read_request, write_response
+from broker.wire.codec import MalformedRequest, read_request, response_pieces, write_response
 from broker.wire.registry import UnsupportedVersion
 
 API_VERSIONS = 18
@@ -51,14 +51,14 @@ class Dispatcher:
 
 async def _later(
     request: RequestPayload, correlation_id: int, response: Awaitable[Any], began: float
-) -> bytes | None:
+) -> Frame | None:
     return _encoded(request, correlation_id, await response, began)
 
 
 def _encoded(
     request: RequestPayload, correlation_id: int, response: Any, began: float
-) -> bytes | None:
-    reply = None if response is None else write_response(correlation_id, response)
+) -> Frame | None:
+    reply = None if response is None else response_pieces(correlation_id, response)
     meters.request_done(request, perf_counter() - began)
     return reply
 

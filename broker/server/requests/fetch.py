@@ -27,6 +27,7 @@ from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from broker.wire.framing import BytesLike
 
 NO_OFFSET = Offset(-1)
 
@@ -37,7 +38,7 @@ class _Read:
     error: ErrorCode
     high_watermark: Offset = NO_OFFSET
     log_start_offset: Offset = NO_OFFSET
-    records: bytes = b""
+    records: BytesLike = b""
     meters: TopicMeters | None = None
 
 
@@ -117,7 +118,7 @@ class _Reader:
         if self._follower is not None and self._follower not in partition.replica.replicas:
             return _Read(tp, ErrorCode.not_leader_or_follower, meters=partition.meters)
         bound = partition.replica.read_bound(self._follower)
-        records = b""
+        records: BytesLike = b""
         try:
             records = partition.log.read(asked.fetch_offset, max_bytes, bound, at_least_one)
         except OffsetOutOfRange:
