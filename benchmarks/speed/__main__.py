@@ -1,6 +1,7 @@
 """``python -m benchmarks.speed``: Ackproof's broker against Apache Kafka; see docs/benchmarks.md.
 
-Exit status: 0 when all was measured, 1 when a cluster failed, 3 when something is missing.
+Exit status: 0 when all was measured, 1 when a cluster failed (what was measured before is shown and
+saved all the same), 3 when something is missing.
 """
 
 import sys
@@ -13,7 +14,7 @@ from rich.console import Console
 from benchmarks.speed.cases import FULL, QUICK
 from benchmarks.speed.load import LoadFailed
 from benchmarks.speed.report import save, table
-from benchmarks.speed.runs import measure
+from benchmarks.speed.runs import Ratios, measure
 
 FAILED = 1
 MISSING = 3
@@ -32,17 +33,20 @@ MISSING = 3
 def main(repetitions: int, quick: bool, only: str, output: Path) -> None:
     """Measures both clusters by turns and shows ratios."""
     console = Console()
+    ratios: list[Ratios] = []
     try:
-        ratios = measure(repetitions, QUICK if quick else FULL, only, console.print)
+        for row in measure(repetitions, QUICK if quick else FULL, only, console.print):
+            ratios.append(row)
     except (KafkaToolFailed, FileNotFoundError) as error:
         click.echo(f"Cannot compare: {error}", err=True)
         sys.exit(MISSING)
     except (LoadFailed, TimeoutError) as error:
         click.echo(f"Not measured: {error}", err=True)
         sys.exit(FAILED)
-    save(ratios, output)
-    console.print(table(ratios))
-    console.print(f"All repetitions: {output}")
+    finally:
+        if ratios:
+            save(ratios, output)
+            console.print(table(ratios), f"All repetitions: {output}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ P99 = "p99"
 TIME = "time"
 CPU = "CPU/record"
 
+CPU_MIN_S = 0.1
+"""Ten of the kernel's ticks."""
+
 MORE_IS_BETTER = frozenset({THROUGHPUT})
 
 Figures = dict[str, float]
@@ -89,7 +92,7 @@ def _batched(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Siz
     with topic(cluster, name, partitions):
         before = _cpu(cluster)
         rate = load.produce_batched(cluster.bootstrap, name, partitions, acks, count)
-        return {THROUGHPUT: rate, CPU: (_cpu(cluster) - before) / count}
+        return {THROUGHPUT: rate, **_cpu_each(cluster, before, count)}
 
 
 def _singly(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Sizes) -> Figures:
@@ -97,7 +100,7 @@ def _singly(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Size
     with topic(cluster, name, partitions):
         before = _cpu(cluster)
         rate, waited = load.produce_singly(cluster.bootstrap, name, partitions, acks, count)
-        figures = {THROUGHPUT: rate, CPU: (_cpu(cluster) - before) / count}
+        figures = {THROUGHPUT: rate, **_cpu_each(cluster, before, count)}
     if acks != "0":
         figures |= {P50: quantile(waited, 0.5), P99: quantile(waited, 0.99)}
     return figures
@@ -109,7 +112,7 @@ def _consume(partitions: int, singly: bool, cluster: Cluster, name: str, sizes: 
         load.fill(cluster.bootstrap, name, partitions, count, singly=singly)
         before = _cpu(cluster)
         rate = load.consume(cluster.bootstrap, name, partitions, count)
-        return {THROUGHPUT: rate, CPU: (_cpu(cluster) - before) / count}
+        return {THROUGHPUT: rate, **_cpu_each(cluster, before, count)}
 
 
 def _fail_over(cluster: Cluster, name: str, _sizes: Sizes) -> Figures:
@@ -141,6 +144,12 @@ def start_up(cluster: Cluster) -> Figures:
 def quantile(values: Sequence[float], share: float) -> float:
     """The smallest value that ``share`` of all do not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _cpu_each(cluster: Cluster, before: float, count: int) -> Figures:
+    """What a record cost since then; nothing where the kernel's clock is too coarse to say."""
+    spent = _cpu(cluster) - before
+    return {CPU: spent / count} if spent >= CPU_MIN_S else {}
 
 
 def _cpu(cluster: Cluster) -> float:

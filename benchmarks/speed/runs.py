@@ -30,23 +30,21 @@ class Ratios:
     values: tuple[float, ...]
 
 
-def measure(repetitions: int, sizes: Sizes, chosen: str, say: Say) -> list[Ratios]:
-    """Everything whose name contains ``chosen``.
+def measure(repetitions: int, sizes: Sizes, chosen: str, say: Say) -> Iterator[Ratios]:
+    """Everything whose name contains ``chosen``, as it becomes known.
 
     Raises:
         KafkaToolFailed: Apache Kafka's jars are not there and cannot be fetched.
         LoadFailed, TimeoutError: a cluster did not do what it should.
     """
-    found: list[Ratios] = []
     if chosen in START_UP:
-        found += _start_ups(repetitions, say)
+        yield from _start_ups(repetitions, say)
     wanted = [case for case in cases() if chosen in case.name]
     if wanted:
-        found += _on_running(wanted, repetitions, sizes, say)
-    return found
+        yield from _on_running(wanted, repetitions, sizes, say)
 
 
-def _start_ups(repetitions: int, say: Say) -> list[Ratios]:
+def _start_ups(repetitions: int, say: Say) -> Iterator[Ratios]:
     def once(subject: str) -> Figures:
         with fresh(subject) as cluster:
             return start_up(cluster)
@@ -54,11 +52,10 @@ def _start_ups(repetitions: int, say: Say) -> list[Ratios]:
     once(KAFKA)  # Java's and Python's files are in memory then, for both
     once(OURS)
     say(START_UP)
-    return _ratios(START_UP, _by_turns(repetitions, once))
+    yield from _ratios(START_UP, _by_turns(repetitions, once))
 
 
-def _on_running(wanted: list[Case], repetitions: int, sizes: Sizes, say: Say) -> list[Ratios]:
-    found = []
+def _on_running(wanted: list[Case], repetitions: int, sizes: Sizes, say: Say) -> Iterator[Ratios]:
     with _both() as clusters:
         say("warm-up")
         for cluster in clusters.values():
@@ -72,8 +69,7 @@ def _on_running(wanted: list[Case], repetitions: int, sizes: Sizes, say: Say) ->
             say(case.name)
             if case.warm_up:
                 _by_turns(1, once)
-            found += _ratios(case.name, _by_turns(repetitions, once))
-    return found
+            yield from _ratios(case.name, _by_turns(repetitions, once))
 
 
 @contextlib.contextmanager
@@ -98,4 +94,5 @@ def _ratios(case: str, pairs: list[dict[str, Figures]]) -> list[Ratios]:
     return [
         Ratios(case, figure, tuple(pair[OURS][figure] / pair[KAFKA][figure] for pair in pairs))
         for figure in pairs[0][OURS]
+        if all(figure in figures for pair in pairs for figures in pair.values())
     ]
