@@ -74,9 +74,15 @@ def test_traffic_is_counted(cluster: Cluster) -> None:
     assert over_all(cluster, requests + "totaltimems_sum", request="FetchFollower") > 0
     assert over_all(cluster, "kafka_server_socket_server_metrics_connection_count") >= 6
     assert over_all(cluster, CONTROLLER + "activecontrollercount") == 1
-    assert over_all(cluster, CONTROLLER + "globalpartitioncount") == 3
-    assert over_all(cluster, REPLICA_MANAGER + "leadercount") == 3
-    assert over_all(cluster, REPLICA_MANAGER + "partitioncount") == 9
+    # The readers' group.id had __consumer_offsets made, of one partition.
+    until(
+        "four partitions of three replicas",
+        lambda: (
+            over_all(cluster, CONTROLLER + "globalpartitioncount") == 4
+            and over_all(cluster, REPLICA_MANAGER + "leadercount") == 4
+            and over_all(cluster, REPLICA_MANAGER + "partitioncount") == 12
+        ),
+    )
 
 
 def test_a_dead_broker_shows(cluster: Cluster) -> None:
