@@ -356,6 +356,7 @@ class PartitionLog:
         self._start = Offset(max(first.base_offset, log_start_offset))
         if self._start > self._end:
             self.truncate_fully(self._start)
-        self.epochs.truncate_from_end(self._end)
+        # In this order a log without visible records knows no epoch, whatever lies below its start.
         self.epochs.truncate_from_start(self._start)
+        self.epochs.truncate_from_end(self._end)
         self._load_producers()

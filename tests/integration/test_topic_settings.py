@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,21 @@ def send_one(cluster: Cluster, topic: str, timestamp: int) -> Any:
 
 
 def logs_of(cluster: Cluster, topic: str) -> list[bytes]:
-    """Each replica's log as it lies on disk."""
-    return [
-        b"".join(path.read_bytes() for path in sorted((b.logs / f"{topic}-0").glob("*.log")))
-        for b in cluster.brokers.values()
-    ]
+    """Each replica's log on disk, read again where retention took a segment meanwhile."""
+    logs: list[bytes] = []
+
+    def read() -> bool:
+        directories = [broker.logs / f"{topic}-0" for broker in cluster.brokers.values()]
+        with suppress(FileNotFoundError):
+            logs[:] = [
+                b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+                for directory in directories
+            ]
+            return True
+        return False
+
+    until("every segment that is listed can be read", read)
+    return logs
 
 
 @pytest.mark.parametrize("codec", CODECS)

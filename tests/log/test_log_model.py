@@ -165,10 +165,12 @@ class LogAndList(RuleBasedStateMachine):
         return found
 
     def found_on_disk(self) -> None:
-        """What no batch tells is not known after a start: an end or an epoch without records."""
-        self.end = max(self.start, self.batches[-1].next_offset if self.batches else self.start)
-        self.epochs = self.epochs.truncate_from_end(Offset(self.end))
+        """What no batch and no segment's name tells is not known after a start: an end or an
+        epoch without records."""
+        told = [b.next_offset for b in self.batches[-1:]]
+        self.end = max(self.start, *told, self.log.segment_base_offsets[-1])
         self.epochs = self.epochs.truncate_from_start(Offset(self.start))
+        self.epochs = self.epochs.truncate_from_end(Offset(self.end))
         self.batches = self.visible()
         assert self.log.log_end_offset == self.end
 
