@@ -10,11 +10,10 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
+from checkers.guarantees import NO_LOSS
 from checkers.result import CampaignResult, CellResult, Verdict
 from harness.report import figures, losses
 from harness.report.timeline import NS_PER_S, Timeline
-
-NO_LOSS = "no-acked-record-lost"
 
 HEADLINES = {
     Verdict.PASS: "Every guarantee held",
