@@ -1,0 +1,53 @@
+"""Static members (KIP-345): they restart, come back changed, and are fenced."""
+
+import pytest
+from group_world import RANGE
+from kio.schema.errors import ErrorCode
+
+from broker.groups.events import Protocol
+from broker.groups.state import GroupState
+
+
+def test_a_static_member_restarts_without_a_rebalance(world):
+    _, follower = world.stable(instances=["a", "b"])
+    answer = world.answer(world.join(instance="b", new_member_id="b-2"))
+    assert (answer.error, answer.member_id, answer.generation) == (ErrorCode.none, "b-2", 1)
+    sync = world.answer(world.sync("b-2", 1, instance_id="b"))
+    assert sync.assignment == b"for " + follower.encode()
+    assert world.group.state is GroupState.STABLE
+    assert world.heartbeat(follower, 1, instance_id="b") is ErrorCode.fenced_instance_id
+    world.reload()
+    assert world.heartbeat("b-2", 1, instance_id="b") is ErrorCode.none
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_static_leader_that_restarts_does_not_assign_again(world, skips):
+    (leader,) = world.stable(instances=["a"])
+    request = world.join(instance="a", new_member_id="a-2", supports_skipping_assignment=skips)
+    answer = world.answer(request)
+    assert answer.skip_assignment is skips
+    assert answer.leader == ("a-2" if skips else leader)
+    assert bool(answer.members) is skips
+
+
+def test_a_static_member_that_comes_back_changed_begins_a_rebalance(world):
+    world.stable(instances=["a"], protocols=(*RANGE, Protocol("other", b"")))
+    world.join(instance="a", protocols=(Protocol("other", b""),))
+    assert world.group.generation == 2
+
+
+def test_a_restart_that_cannot_be_stored_did_not_happen(world):
+    (member,) = world.stable(instances=["a"])
+    world.auto = False
+    request = world.join(instance="a", new_member_id="a-2")
+    world.store(ErrorCode.request_timed_out)
+    assert world.answer(request).error is ErrorCode.rebalance_in_progress
+    assert world.heartbeat(member, 1, instance_id="a") is ErrorCode.none
+    assert "a-2" not in world.group.members
+
+
+def test_a_waiting_twin_is_fenced(world):
+    first = world.join(instance="a", new_member_id="a-1")
+    world.join(instance="a", new_member_id="a-2")
+    assert world.answer(first).error is ErrorCode.fenced_instance_id
+    assert world.answer(world.join("a-1", instance="a")).error is ErrorCode.fenced_instance_id
