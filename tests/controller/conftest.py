@@ -1,91 +1,33 @@
-"""A real ZooKeeper on a free loopback port, and a way to it that can be frozen."""
+"""A real ZooKeeper, and a way to it that can be frozen."""
 
 import select
-import shutil
-import signal
 import socket
-import subprocess
 import threading
-from pathlib import Path
 
-import pyspark
 import pytest
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import KazooTimeoutError
-
-START_TIMEOUT_S = 60
-TICK_MS = 500
-
-
-class ZooKeeper:
-    """A standalone ZooKeeper server: ``connect`` string, ``pause``, ``resume``, ``restart``.
-
-    Sessions may be as short as ``2 * TICK_MS``.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.connect = f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        config = self._directory / "zoo.cfg"
-        config.write_text(
-            f"tickTime={TICK_MS}\ndataDir={self._directory / 'data'}\n"
-            f"clientPort={self.port}\nclientPortAddress=127.0.0.1\n"
-            "admin.enableServer=false\nmaxClientCnxns=0\n"
-        )
-        jars = Path(pyspark.__file__).parent / "jars" / "*"
-        java = shutil.which("java")
-        assert java, "java is needed for ZooKeeper"
-        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        with (self._directory / "zookeeper.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [java, "-Xmx128m", "-cp", str(jars), main, str(config)], stdout=log, stderr=log
-            )
-        self._await_service()
-
-    def _await_service(self) -> None:
-        """Waits for a whole handshake: connections made too early are sometimes never answered."""
-        client = KazooClient(self.connect, timeout=2, connection_retry={"max_tries": -1})
-        try:
-            client.start(START_TIMEOUT_S)
-        except KazooTimeoutError:
-            raise AssertionError((self._directory / "zookeeper.log").read_text()) from None
-        client.stop()
-        client.close()
-
-    def pause(self) -> None:
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+from zookeeper import ZooKeeper
 
 
 @pytest.fixture
 def zookeeper(tmp_path):
     """A running ZooKeeper, killed at the test's end."""
-    directory = tmp_path / "zookeeper"
-    directory.mkdir()
-    server = ZooKeeper(directory)
+    server = ZooKeeper(tmp_path / "zookeeper")
     try:
         server.start()
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture
+def admin(zookeeper):
+    """A ZooKeeper client of an administrator."""
+    client = KazooClient(zookeeper.connect, timeout=20)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
 
 
 class FreezableWay:

@@ -3,17 +3,14 @@
 import asyncio
 import json
 import logging
-from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from kazoo.client import KazooClient
+from controller_cluster import cluster, run, until
 from kio.schema.errors import ErrorCode
-from listening_broker import ListeningBroker
 
-from broker.config import BrokerConfig
-from broker.controller.cluster import ReplicaAssignment
+from broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from broker.controller.events import StateWrite
-from broker.server.controller import ControllerRuntime
+from broker.server import zk_nodes
 from broker.server.zk_configs import ConfigZk, of_topic
 from broker.server.zk_controller import ControllerMoved, ControllerZk
 from broker.server.zk_session import SessionExpired
@@ -22,83 +19,7 @@ from broker.wire.interbroker import ControlledShutdownRequest, LeaderAndIsrReque
 
 pytestmark = pytest.mark.integration
 
-SESSION_MS = 1500
-DEADLINE_S = 40
 TP = TopicPartition("orders", 0)
-
-
-class Cluster:
-    """Brokers with their controllers, by id."""
-
-    def __init__(self, connect, stack):
-        self._connect = connect
-        self._stack = stack
-        self.brokers = {}
-        self.controllers = {}
-        self._tasks = {}
-
-    async def add(self, broker_id, connect=None):
-        broker = ListeningBroker(broker_id, connect or self._connect, SESSION_MS)
-        await broker.start()
-        self.brokers[broker_id] = broker
-        self._stack.push_async_callback(self.remove, broker_id)
-        config = BrokerConfig(broker_id=broker_id, zookeeper_connect=connect or self._connect)
-        runtime = ControllerRuntime(config, broker.zk, broker.registered)
-        self.controllers[broker_id] = runtime
-        self._tasks[broker_id] = asyncio.create_task(runtime.run())
-        return broker
-
-    async def remove(self, broker_id):
-        if broker_id not in self.brokers:
-            return
-        task = self._tasks.pop(broker_id)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled(), task.exception()
-        del self.controllers[broker_id]
-        await self.brokers.pop(broker_id).close()
-
-    def active(self):
-        return [b for b, runtime in self.controllers.items() if runtime.active]
-
-    async def state(self, tp, condition, seen_by=None):
-        """The partition's state as soon as ``condition`` holds for it."""
-        zk = self.brokers[seen_by or min(self.brokers)].zk
-        while True:
-            state = (await zk.partition_states([tp])).get(tp)
-            if state is not None and condition(state):
-                return state
-            await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def cluster(zookeeper, *ids):
-    async with AsyncExitStack() as stack:
-        made = Cluster(zookeeper.connect, stack)
-        for broker_id in ids:
-            await made.add(broker_id)
-        if ids:
-            await until(made.active)
-        yield made
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.02)
-
-
-def run(main):
-    asyncio.run(asyncio.wait_for(main, DEADLINE_S))
-
-
-@pytest.fixture
-def admin(zookeeper):
-    """A ZooKeeper client of an administrator."""
-    client = KazooClient(zookeeper.connect, timeout=20)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 def test_election_and_reelection(zookeeper, admin):
@@ -308,5 +229,45 @@ def test_unreachable_broker_gets_its_requests_later(zookeeper):
             assert TP not in broker.roles
             broker._server = await asyncio.start_server(broker._serve, "127.0.0.1", broker.port)
             await until(lambda: TP in broker.roles)
+
+    run(main())
+
+
+async def bounced(broker):
+    """The broker's registration goes and another comes, at another port, between two looks."""
+    broker._server.close()
+    for writer in tuple(broker._writers):
+        writer.close()
+    broker._server = await asyncio.start_server(broker._serve, "127.0.0.1", 0)
+    broker.port = broker._server.sockets[0].getsockname()[1]
+    path = zk_nodes.broker_id(broker.id)
+    endpoint = Endpoint(host="127.0.0.1", port=broker.port)
+    info = BrokerInfo(broker_id=broker.id, endpoints=(endpoint,))
+
+    def submit(client):
+        transaction = client.transaction()
+        transaction.delete(path)
+        transaction.create(path, zk_nodes.encode_broker(info, 0), ephemeral=True)
+        return transaction.commit_async()
+
+    await broker.zk.session.request(submit, broker.zk.session.number)
+    return (await broker.zk.live_brokers())[broker.id].epoch
+
+
+def test_a_bounced_broker_counts_as_failed_and_is_found_at_its_new_address(zookeeper):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            stays, moves = made.brokers[1], made.brokers[2]
+            await stays.zk.create_topic("orders", {0: [2, 1]}, {})
+            await until(lambda: TP in stays.roles and TP in moves.roles)
+            moves.requests.clear()
+            epoch = await bounced(moves)
+            state = await made.state(TP, lambda s: s.leader == 1)
+            assert (state.isr, state.leader_epoch) == ((1,), 1)
+            await until(lambda: moves.roles[TP].leader == 1)
+            assert {request.broker_epoch for request in moves.requests} == {epoch}
+            told = [r.live_brokers for r in stays.requests if hasattr(r, "live_brokers")]
+            ports = {b.id: b.endpoints[0].port for b in told[-1]}
+            assert ports == {1: stays.port, 2: moves.port}
 
     run(main())

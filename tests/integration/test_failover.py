@@ -180,7 +180,7 @@ def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> 
 
 def test_the_cluster_serves_through_and_after_a_zookeeper_outage(cluster: Cluster) -> None:
     create_topic(cluster, "t")
-    cluster.zookeeper.signal(signal.SIGSTOP)
+    cluster.zookeeper.pause()
     try:
         noticed = time.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
         during = acked(produce(cluster, "t", values("during"), acks="all"))
@@ -188,7 +188,7 @@ def test_the_cluster_serves_through_and_after_a_zookeeper_outage(cluster: Cluste
         during |= acked(produce(cluster, "t", values("later"), acks="all"))
         assert len(during) == 600  # nobody needs ZooKeeper as long as the ISR stands
     finally:
-        cluster.zookeeper.signal(signal.SIGCONT)
+        cluster.zookeeper.resume()
     until("a topic can be created again", lambda: _creates(cluster, "afterwards"))
     until("it is in sync", lambda: cluster.isr("afterwards") == {1, 2, 3})
     until("the old topic is in sync", lambda: cluster.isr("t") == {1, 2, 3})

@@ -147,7 +147,7 @@ def test_brokers_wait_for_a_zookeeper_that_comes_later(tmp_path: Path) -> None:
                 for broker in cluster.brokers.values()
             ),
         )
-        cluster.start_zookeeper()
+        cluster.zookeeper.start()
         cluster.wait_until_complete()
 
     overrides = {"zookeeper.connection.timeout.ms": "60000"}
@@ -180,7 +180,7 @@ def test_an_outage_shorter_than_the_session_timeout_changes_nothing(tmp_path: Pa
         cluster.zookeeper.kill()
         send(cluster, "t", values("during"))
         with paused(*cluster.brokers.values()):  # or they would connect before it serves
-            cluster.start_zookeeper()
+            cluster.zookeeper.start()
         with zookeeper(cluster) as client:
             assert czxids(client, *nodes) == before, "all sessions have survived"
         create_topic(cluster, "afterwards")
@@ -193,9 +193,9 @@ def test_a_hung_zookeeper_expires_nobody_when_it_wakes_in_time(tmp_path: Path) -
         create_topic(cluster, "t")
         with zookeeper(cluster) as client:
             before = czxids(client, "/controller")
-        cluster.zookeeper.signal(signal.SIGSTOP)
+        cluster.zookeeper.pause()
         send(cluster, "t", values("during"))
-        cluster.zookeeper.signal(signal.SIGCONT)
+        cluster.zookeeper.resume()
         create_topic(cluster, "afterwards")
         with zookeeper(cluster) as client:
             assert czxids(client, "/controller") == before

@@ -1,92 +1,18 @@
 """A real cluster on loopback: ZooKeeper and broker processes that die with the test process."""
 
 import contextlib
-import os
-import resource
-import shutil
-import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-import pyspark
 from confluent_kafka.admin import AdminClient
-from kazoo.client import KazooClient
+from processes import TIMEOUT_S as TIMEOUT_S
+from processes import Process, free_port, until
+from zookeeper import ZooKeeper
 
-from infra.waiting import wait_until
-
-TIMEOUT_S = 60
-TICK_MS = 500
 SESSION_TIMEOUT_MS = 2_000
 LAG_TIME_MAX_MS = 3_000
-
-
-def until(what: str, condition: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
-    """Waits for ``condition`` to be true; fails naming ``what`` did not happen."""
-    wait_until(lambda: bool(condition()), timeout_s, what, interval=0.05)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
-
-
-class Process:
-    """A program with its output in a file; the kernel kills it when the test process dies."""
-
-    def __init__(self, command: list[str], log: Path) -> None:
-        self.log = log
-        self._command = ["setpriv", "--pdeathsig", "KILL", *command]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def start(self) -> None:
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
-
-    def signal(self, number: int) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def limit_file_size(self, max_bytes: int) -> None:
-        """From now on every file of the running program is full at ``max_bytes`` (EFBIG)."""
-        assert self._process is not None
-        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
-
-    def limit_growth(self, max_bytes: int) -> None:
-        """From now on the running program gets no more memory than this beyond what it has."""
-        has = psutil.Process(self.pid).memory_info().vms
-        _, hard = resource.prlimit(self.pid, resource.RLIMIT_AS)
-        resource.prlimit(self.pid, resource.RLIMIT_AS, (has + max_bytes, hard))
-
-    def wait(self, timeout_s: float = TIMEOUT_S) -> int:
-        assert self._process is not None
-        return self._process.wait(timeout_s)
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when this returns; harmless when not running."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
 
 
 class Broker(Process):
@@ -137,11 +63,9 @@ class Cluster:
         own: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self.directory = directory
-        self._zookeeper_port = free_port()
         self._overrides = overrides
-        self.zookeeper_connect = f"127.0.0.1:{self._zookeeper_port}"
-        command = _zookeeper_command(directory, self._zookeeper_port)
-        self.zookeeper = Process(command, directory / "zookeeper.log")
+        self.zookeeper = ZooKeeper(directory / "zookeeper")
+        self.zookeeper_connect = self.zookeeper.connect
         self.brokers: dict[int, Broker] = {}
         for number in range(1, brokers + 1):
             self.add(number, own.get(number) if own else None)
@@ -159,20 +83,10 @@ class Cluster:
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
 
     def start(self) -> None:
-        self.start_zookeeper()
+        self.zookeeper.start()
         for broker in self.brokers.values():
             broker.start()
         self.wait_until_complete()
-
-    def start_zookeeper(self) -> None:
-        """Returns when it serves: connections made earlier are sometimes never answered, and
-        time out with their session."""
-        self.zookeeper.start()
-        until("ZooKeeper listens", lambda: listens(self._zookeeper_port))
-        client = KazooClient(self.zookeeper_connect, timeout=2, connection_retry={"max_tries": -1})
-        client.start(TIMEOUT_S)
-        client.stop()
-        client.close()
 
     def wait_until_complete(self, but: Collection[int] = ()) -> None:
         """Waits until all brokers but these know each other, and nobody else."""
@@ -241,23 +155,8 @@ def running_cluster(
             print(f"--- broker {broker.id}\n{_tail(broker.log)}")  # noqa: T201 - pytest shows it
         raise
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            cluster.zookeeper.signal(signal.SIGCONT)
         cluster.kill()
 
 
 def _tail(path: Path, lines: int = 60) -> str:
     return "\n".join(path.read_text().splitlines()[-lines:]) if path.exists() else ""
-
-
-def _zookeeper_command(directory: Path, port: int) -> list[str]:
-    config = directory / "zoo.cfg"
-    config.write_text(
-        f"tickTime={TICK_MS}\ndataDir={directory / 'zookeeper'}\nclientPort={port}\n"
-        "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
-    )
-    java = shutil.which("java")
-    assert java, "java is needed for ZooKeeper"
-    jars = os.fspath(Path(pyspark.__file__).parent / "jars" / "*")
-    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    return [java, "-Xmx128m", "-cp", jars, main, os.fspath(config)]

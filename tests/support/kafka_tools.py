@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apache_kafka import KAFKA_3, KAFKA_4, java, run_class
-from kafka_cluster import Process
+from processes import Process
 
 _TOOLS = "org.apache.kafka.tools"
 _PROGRAMS = {

@@ -1,0 +1,76 @@
+"""Controllers of several brokers against a real ZooKeeper, and brokers that listen to them."""
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from listening_broker import ListeningBroker
+
+from broker.config import BrokerConfig
+from broker.server.controller import ControllerRuntime
+
+SESSION_MS = 1500
+DEADLINE_S = 40
+
+
+class Cluster:
+    """Brokers with their controllers, by id."""
+
+    def __init__(self, connect, stack):
+        self._connect = connect
+        self._stack = stack
+        self.brokers = {}
+        self.controllers = {}
+        self._tasks = {}
+
+    async def add(self, broker_id, connect=None):
+        broker = ListeningBroker(broker_id, connect or self._connect, SESSION_MS)
+        await broker.start()
+        self.brokers[broker_id] = broker
+        self._stack.push_async_callback(self.remove, broker_id)
+        config = BrokerConfig(broker_id=broker_id, zookeeper_connect=connect or self._connect)
+        runtime = ControllerRuntime(config, broker.zk, broker.registered)
+        self.controllers[broker_id] = runtime
+        self._tasks[broker_id] = asyncio.create_task(runtime.run())
+        return broker
+
+    async def remove(self, broker_id):
+        if broker_id not in self.brokers:
+            return
+        task = self._tasks.pop(broker_id)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled(), task.exception()
+        del self.controllers[broker_id]
+        await self.brokers.pop(broker_id).close()
+
+    def active(self):
+        return [b for b, runtime in self.controllers.items() if runtime.active]
+
+    async def state(self, tp, condition, seen_by=None):
+        """The partition's state as soon as ``condition`` holds for it."""
+        zk = self.brokers[seen_by or min(self.brokers)].zk
+        while True:
+            state = (await zk.partition_states([tp])).get(tp)
+            if state is not None and condition(state):
+                return state
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def cluster(zookeeper, *ids):
+    async with AsyncExitStack() as stack:
+        made = Cluster(zookeeper.connect, stack)
+        for broker_id in ids:
+            await made.add(broker_id)
+        if ids:
+            await until(made.active)
+        yield made
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+def run(main):
+    asyncio.run(asyncio.wait_for(main, DEADLINE_S))
