@@ -6,8 +6,12 @@ Shared by the controller, which decides on them, and by the server, which reads 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+
+SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""As ZooKeeper names them, with their numbers in requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ then of replicas to stop (StopReplica), as with Kafka's ``ControllerBrokerReques
 from collections import defaultdict
 from collections.abc import Iterable
 
-from broker.controller.cluster import BrokerInfo, Endpoint, PartitionState
+from broker.controller.cluster import SECURITY_PROTOCOLS, BrokerInfo, Endpoint, PartitionState
 from broker.controller.context import Context
 from broker.controller.events import Send
 from broker.controller.replica_state import ReplicaPhase
@@ -16,8 +16,6 @@ from broker.wire import interbroker as wire
 
 LEADER_DURING_DELETE = BrokerId(-2)
 EPOCH_DURING_DELETE = LeaderEpoch(-2)
-
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 class RequestBatch:

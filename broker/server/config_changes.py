@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from broker.server.topic_configs import TopicConfigs
+from broker.server.topic_names import is_legal
 from broker.server.zk import KafkaZk
 from broker.server.zk_configs import ALL_BROKERS, ConfigZk, of_broker
 from broker.types import BrokerId
@@ -60,7 +61,8 @@ class ConfigChanges:
 
     async def _read(self, notes: list[str]) -> None:
         entities = {entity for name in notes if (entity := await self._zk.read_note(name))}
-        topics = {e.removeprefix(TOPIC) for e in entities if e.startswith(TOPIC)}
+        named = {e.removeprefix(TOPIC) for e in entities if e.startswith(TOPIC)}
+        topics = set(filter(is_legal, named))
         for topic in sorted(topics):
             logger.info("Settings of topic %s: %s", topic, await self._configs.load(topic))
         if entities & self._mine:

@@ -2,7 +2,8 @@
 
 One task works off one queue, so that events are taken in one after the other, whatever the order
 in which ZooKeeper's watches, brokers' answers and requests arrive. A watch only says that
-something changed: what is put into the queue is the job to read it again.
+something changed: what is put into the queue is the job to read it again. A job that meets
+something in ZooKeeper that cannot be understood is given up, as in Kafka, and the next one is done.
 
 At session expiry the term ends at once, before anything else is done: another broker may be
 controller already. What the ended term still had in flight is fenced in ZooKeeper (its session and
@@ -26,6 +27,7 @@ from broker.server.controller_channel import log_tenure
 from broker.server.controller_term import ASKED, WATCHED, Term
 from broker.server.zk import KafkaZk
 from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk_nodes import MalformedNode
 from broker.server.zk_session import SessionExpired
 from broker.types import BrokerId, TopicPartition
 from broker.wire.interbroker import (
@@ -173,6 +175,8 @@ class ControllerRuntime:
             log.warning("controller: %s", error)
             self._resign()
             self._contest_soon()
+        except MalformedNode as error:
+            log.error("controller: %s", error)
 
     def _enqueue(self, event: events.Event) -> None:
         term = self._term

@@ -146,8 +146,11 @@ class Term:
         )
 
     async def _read_topics(self) -> dict[str, TopicAssignment]:
+        """All topics; one whose node cannot be understood any more is what it was."""
         look = self._looks[zk_nodes.TOPICS]
-        return await self._zk.topic_assignments(await self._zk.topics(look), look)
+        names = await self._zk.topics(look)
+        known = {name: self._topics[name] for name in names & self._topics.keys()}
+        return known | await self._zk.topic_assignments(names, look)
 
     async def _isr_changed(self) -> None:
         changes = await self._orders.isr_changes(self._looks[zk_nodes.ISR_CHANGES])

@@ -22,9 +22,10 @@ from broker.server.clock import Clock
 from broker.server.group_loading import load
 from broker.server.group_rewrite import Rewriting
 from broker.server.group_shard import GroupShard, StoreConfig, moment
-from broker.server.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from broker.server.offsets_topic import OffsetsTopic
 from broker.server.partition import Partition
 from broker.server.replica_manager import ReplicaManager
+from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -6,16 +6,14 @@ The topic is made when somebody first looks for a coordinator, never with fewer 
 """
 
 import struct
-from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig
 from broker.server.metadata_cache import LiveBroker, MetadataCache
+from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.topics import Refused, Topics, TopicSpec
 from broker.types import TopicPartition
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 def java_hash(text: str) -> int:

@@ -4,10 +4,8 @@ The controller sees the znode and does the rest; whoever asked waits until the m
 shows leaders, or the topic's absence. Policies are not handled.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -19,11 +17,11 @@ from broker.controller.assignment import (
 )
 from broker.controller.cluster import TopicAssignment
 from broker.server.metadata_cache import MetadataCache
+from broker.server.topic_names import is_legal
 from broker.server.zk import KafkaZk, TopicExists, UnknownTopic
 from broker.server.zk_session import SessionExpired
 from broker.types import NO_LEADER, BrokerId
 
-NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 Assignment = Mapping[int, tuple[BrokerId, ...]]
 
 
@@ -51,13 +49,8 @@ PARTITIONS_MAX = 10_000
 no bound): a number is quickly sent, and the broker would make up replicas for each."""
 
 
-def _is_name(name: str) -> bool:
-    """Whether a topic may be called so. What may not must never become part of a znode's path."""
-    return name not in {".", ".."} and NAME.fullmatch(name) is not None
-
-
 def _check_may_exist(name: str) -> None:
-    if not _is_name(name):
+    if not is_legal(name):
         raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
 
 
@@ -160,7 +153,7 @@ class Topics:
     async def assignments(self, names: Collection[str] | None) -> dict[str, TopicAssignment]:
         """Where the replicas of these topics are (None: of all), as ZooKeeper says."""
         wanted = await self._zk.topics() if names is None else names
-        return await self._zk.topic_assignments(filter(_is_name, wanted))
+        return await self._zk.topic_assignments(filter(is_legal, wanted))
 
     async def delete(self, name: str) -> None:
         """Orders the deletion of a topic.
@@ -193,7 +186,7 @@ class Topics:
     async def _extensible(self, name: str, count: int) -> TopicAssignment:
         _check_may_exist(name)
         found = (await self._zk.topic_assignments([name])).get(name)
-        if found is None:
+        if found is None or 0 not in found.partitions:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
         if await self._zk.is_being_deleted(name):
             raise Refused(ErrorCode.invalid_topic_exception, f"Topic {name!r} is being deleted.")
@@ -227,7 +220,7 @@ class Topics:
         return numbered
 
     def _check_name(self, name: str) -> None:
-        if not _is_name(name):
+        if not is_legal(name):
             raise Refused(
                 ErrorCode.invalid_topic_exception,
                 f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",

@@ -2,6 +2,8 @@
 
 What only the controller does there is in :mod:`broker.server.zk_controller`. Sessions, retries
 and fencing are :mod:`broker.server.zk_session`'s, paths and JSON :mod:`broker.server.zk_nodes`'.
+What cannot be understood is taken for absent, and logged: whoever wrote it, it must not stop
+brokers.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
@@ -28,6 +31,9 @@ from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition,
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class TopicExists(ZkError):
     """A topic of that name is there already."""
@@ -39,6 +45,15 @@ class UnknownTopic(ZkError):
 
 class BrokerIdInUse(ZkError):
     """Another broker, at another address, is registered with our ``broker.id``."""
+
+
+def understood(decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """What ``decode`` makes of a node; None, and a line in the log, when it is malformed."""
+    try:
+        return decode(*args, **kwargs)
+    except zk_nodes.MalformedNode as error:
+        log.error("%s; taken for absent", error)
+        return None
 
 
 class IsrWriteOutcome(enum.Enum):
@@ -183,8 +198,9 @@ class KafkaZk:
 
     async def live_brokers(self, watch: Callback | None = None) -> dict[BrokerId, LiveBroker]:
         """The registered brokers; ``watch`` is called when some come or go."""
-        ids = await self.session.children(zk_nodes.BROKER_IDS, watch)
-        found = await asyncio.gather(*(self._live_broker(BrokerId(int(i))) for i in sorted(ids)))
+        names = await self.session.children(zk_nodes.BROKER_IDS, watch)
+        ids = [understood(zk_nodes.decode_broker_id, name) for name in sorted(names)]
+        found = await asyncio.gather(*(self._live_broker(i) for i in ids if i is not None))
         return {broker.info.broker_id: broker for broker in found if broker is not None}
 
     async def _live_broker(self, broker: BrokerId) -> LiveBroker | None:
@@ -192,7 +208,8 @@ class KafkaZk:
         if node is None:
             return None
         data, stat = node
-        return LiveBroker(info=zk_nodes.decode_broker(broker, data), epoch=stat.czxid)
+        info = understood(zk_nodes.decode_broker, broker, data)
+        return None if info is None else LiveBroker(info=info, epoch=stat.czxid)
 
     async def controller(self, watch: Callback | None = None) -> BrokerId | None:
         """The broker that holds ``/controller``, None when nobody does."""
@@ -201,7 +218,7 @@ class KafkaZk:
         if await self.session.request(lambda c: c.exists_async(path, armed)) is None:
             return None
         node = await self.session.get(path)
-        return None if node is None else zk_nodes.decode_controller(node[0])
+        return None if node is None else understood(zk_nodes.decode_controller, node[0])
 
     # --- topics -----------------------------------------------------------------------------
 
@@ -209,17 +226,22 @@ class KafkaZk:
         """The names of all topics; ``watch`` is called when some come or go."""
         return set(await self.session.children(zk_nodes.TOPICS, watch))
 
+    async def has_topic(self, topic: str) -> bool:
+        """Whether there is such a topic."""
+        return await self.session.get(zk_nodes.topic(topic)) is not None
+
     async def topic_assignments(
         self, topics: Iterable[str], watch: Callback | None = None
     ) -> dict[str, TopicAssignment]:
         """The assignments of those topics that exist; ``watch`` is called when one changes."""
         names = sorted(set(topics))
         nodes = await asyncio.gather(*(self.session.get(zk_nodes.topic(n), watch) for n in names))
-        return {
-            name: zk_nodes.decode_topic(name, node[0])
+        found = {
+            name: understood(zk_nodes.decode_topic, name, node[0])
             for name, node in zip(names, nodes, strict=True)
             if node is not None
         }
+        return {name: assignment for name, assignment in found.items() if assignment is not None}
 
     async def partition_states(
         self, tps: Iterable[TopicPartition]
@@ -229,11 +251,12 @@ class KafkaZk:
         nodes = await asyncio.gather(
             *(self.session.get(zk_nodes.partition_state(tp)) for tp in wanted)
         )
-        return {
-            tp: zk_nodes.decode_state(tp, node[0], node[1].version)
+        found = {
+            tp: understood(zk_nodes.decode_state, tp, node[0], node[1].version)
             for tp, node in zip(wanted, nodes, strict=True)
             if node is not None
         }
+        return {tp: state for tp, state in found.items() if state is not None}
 
     async def create_topic(
         self,
@@ -251,7 +274,7 @@ class KafkaZk:
             SessionExpired: unknown whether the topic was created.
         """
         session = self.session.number
-        if await self.session.get(zk_nodes.topic(topic)) is not None:
+        if await self.has_topic(topic):
             raise TopicExists(f"topic {topic} exists already")
         parts = {
             p: ReplicaAssignment(replicas=tuple(map(BrokerId, ids)))
@@ -280,9 +303,9 @@ class KafkaZk:
         path = zk_nodes.topic(topic)
         while True:
             node = await self.session.get(path)
-            if node is None:
+            old = None if node is None else understood(zk_nodes.decode_topic, topic, node[0])
+            if node is None or old is None:
                 raise UnknownTopic(f"topic {topic} does not exist")
-            old = zk_nodes.decode_topic(topic, node[0])
             new = {p: ReplicaAssignment(replicas=tuple(map(BrokerId, r))) for p, r in added.items()}
             data = zk_nodes.encode_topic(
                 TopicAssignment(topic_id=old.topic_id, partitions={**new, **old.partitions})
@@ -301,7 +324,7 @@ class KafkaZk:
         Raises:
             UnknownTopic: no such topic.
         """
-        if await self.session.get(zk_nodes.topic(topic)) is None:
+        if not await self.has_topic(topic):
             raise UnknownTopic(f"topic {topic} does not exist")
         with contextlib.suppress(NodeExistsError):
             path = f"{zk_nodes.DELETE_TOPICS}/{topic}"

@@ -8,20 +8,17 @@ after a quarter of an hour, by whichever broker sees them first (Kafka's
 """
 
 import contextlib
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from broker.server import zk_nodes
-from broker.server.zk import KafkaZk
+from broker.server.zk import KafkaZk, understood
 from broker.server.zk_session import Callback, SessionNumber
 from broker.types import BrokerId
-
-log = logging.getLogger(__name__)
 
 EXPIRATION_MS = 15 * 60 * 1000
 ALL_BROKERS = "brokers/<default>"
@@ -49,12 +46,7 @@ class ConfigZk:
     async def read(self, entity: str) -> dict[str, str]:
         """The entity's own settings; empty when it has none, or none that can be understood."""
         path = f"/config/{entity}"
-        node = await self._session.get(path)
-        try:
-            return {} if node is None else zk_nodes.decode_config(path, node[0])
-        except zk_nodes.MalformedNode as error:
-            log.error("%s; taken for empty", error)
-            return {}
+        return _settings(path, await self._session.get(path))
 
     async def change(self, entity: str, changed: Callable[[Settings], Settings]) -> None:
         """Replace the settings by ``changed(settings)``, however often others are faster, and
@@ -68,8 +60,7 @@ class ConfigZk:
         written = False
         while not written:
             node = await self._session.get(path)
-            old = {} if node is None else zk_nodes.decode_config(path, node[0])
-            data = zk_nodes.encode_config(changed(old))
+            data = zk_nodes.encode_config(changed(_settings(path, node)))
             with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
                 if node is None:
                     await self._session.create(path, data, session)
@@ -95,11 +86,7 @@ class ConfigZk:
         """The entity that a note is about; None when it cannot be told any more."""
         path = f"{zk_nodes.CONFIG_CHANGES}/{name}"
         node = await self._session.get(path)
-        try:
-            return None if node is None else zk_nodes.decode_config_change(path, node[0])
-        except zk_nodes.MalformedNode as error:
-            log.error("%s; ignored", error)
-            return None
+        return None if node is None else understood(zk_nodes.decode_config_change, path, node[0])
 
     async def remove_old_notes(self, names: list[str]) -> None:
         """Remove those of the notes that every broker has had time to read."""
@@ -109,8 +96,12 @@ class ConfigZk:
             node = await self._session.get(path)
             if node is None or node[1].ctime > oldest_ms:
                 continue
-            with contextlib.suppress(NoNodeError):
+            with contextlib.suppress(NoNodeError, NotEmptyError):
                 await self._session.request(partial(_delete, path))
+
+
+def _settings(path: str, node: tuple[bytes, Any] | None) -> dict[str, str]:
+    return (understood(zk_nodes.decode_config, path, node[0]) if node else None) or {}
 
 
 def _delete(path: str, client: KazooClient) -> Any:

@@ -24,7 +24,7 @@ from kazoo.exceptions import (
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.controller.events import StatesWritten, StateWrite
 from broker.server import zk_nodes
-from broker.server.zk import KafkaZk
+from broker.server.zk import KafkaZk, understood
 from broker.server.zk_session import Callback, SessionNumber, ZkError
 from broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
 
@@ -59,6 +59,7 @@ class ControllerZk:
 
         Raises:
             SessionExpired: ours ended meanwhile.
+            MalformedNode: there is no telling which epoch would be the next.
         """
         session = self._session.number
         epoch, version = await self._epoch(session)
@@ -84,7 +85,7 @@ class ControllerZk:
         if holder is None or epoch is None:
             return False
         ours = holder[1].ephemeralOwner == self._session.session_id
-        return ours and int(epoch[0]) == won
+        return ours and zk_nodes.decode_controller_epoch(epoch[0]) == won
 
     async def _epoch(self, session: SessionNumber) -> tuple[ControllerEpoch, ZkVersion]:
         with contextlib.suppress(NodeExistsError):
@@ -92,7 +93,7 @@ class ControllerZk:
         data, stat = await self._session.request(
             lambda c: c.get_async(zk_nodes.CONTROLLER_EPOCH), session
         )
-        return ControllerEpoch(int(data)), ZkVersion(stat.version)
+        return zk_nodes.decode_controller_epoch(data), ZkVersion(stat.version)
 
     # --- fenced writes ----------------------------------------------------------------------
 
@@ -170,32 +171,31 @@ class ControllerZk:
     async def delete_topic(self, tenure: Tenure, topic: str) -> None:
         """Remove the topic's nodes, and last the order to delete it, so that a controller that
         fails half-way leaves the rest to its successor."""
-        await self._delete_tree(tenure, zk_nodes.topic(topic))
-        await self._delete_tree(tenure, zk_nodes.topic_config(topic))
+        await self.delete(tenure, zk_nodes.topic(topic))
+        await self.delete(tenure, zk_nodes.topic_config(topic))
         await self.delete(tenure, f"{zk_nodes.DELETE_TOPICS}/{topic}")
 
-    async def _delete_tree(self, tenure: Tenure, path: str) -> None:
-        for child in await self._session.children(path):
-            await self._delete_tree(tenure, f"{path}/{child}")
-        try:
-            await self.delete(tenure, path)
-        except NotEmptyError:
-            await self._delete_tree(tenure, path)
-
     async def delete(self, tenure: Tenure, path: str) -> None:
-        """Remove a node if it is there."""
-        with contextlib.suppress(NoNodeError):
+        """Remove a node if it is there, with all that is below it."""
+        try:
             await self._fenced(tenure, lambda t: t.delete(path))
+        except NoNodeError:
+            return
+        except NotEmptyError:
+            for child in await self._session.children(path):
+                await self.delete(tenure, f"{path}/{child}")
+            await self.delete(tenure, path)
 
     # --- what others ask of the controller --------------------------------------------------
 
     async def isr_changes(self, watch: Callback) -> dict[str, tuple[TopicPartition, ...]]:
-        """The ISR change notifications: partitions by path; ``watch`` is called with new ones."""
+        """The ISR change notifications: partitions by path, none for nonsense; ``watch`` is called
+        when there are new ones."""
         names = await self._session.children(zk_nodes.ISR_CHANGES, watch)
         paths = [f"{zk_nodes.ISR_CHANGES}/{name}" for name in sorted(names)]
         nodes = await asyncio.gather(*(self._session.get(path) for path in paths))
         return {
-            path: zk_nodes.decode_partitions(path, node[0])
+            path: understood(zk_nodes.decode_partitions, path, node[0]) or ()
             for path, node in zip(paths, nodes, strict=True)
             if node is not None
         }
@@ -228,10 +228,9 @@ class ControllerZk:
         node = await self._session.get(zk_nodes.REASSIGN_PARTITIONS)
         if node is None:
             return
+        asked = understood(zk_nodes.decode_reassignment, node[0]) or {}
         left: Mapping[TopicPartition, tuple[BrokerId, ...]] = {
-            tp: replicas
-            for tp, replicas in zk_nodes.decode_reassignment(node[0]).items()
-            if tp not in set(done)
+            tp: replicas for tp, replicas in asked.items() if tp not in set(done)
         }
         path, version = zk_nodes.REASSIGN_PARTITIONS, node[1].version
         data = zk_nodes.encode_reassignment(left)

@@ -2,7 +2,9 @@
 
 Paths and JSON are those of Kafka 3.x (``kafka.zk.ZkData``); the older shapes that seed 000 prints
 ("HA-related ZooKeeper structure") are their ancestors, and decoding stands additional and missing
-optional fields. Decoders raise :class:`MalformedNode` naming the path.
+optional fields. Anybody may have written what is there. Decoders raise :class:`MalformedNode`
+naming the path, for a number that no request could carry and a topic's name that must not get
+into a path as well as for no JSON at all.
 """
 
 import base64
@@ -13,12 +15,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from broker.controller.cluster import (
+    SECURITY_PROTOCOLS,
     BrokerInfo,
     Endpoint,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
 )
+from broker.server.topic_names import is_legal
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 BROKER_IDS = "/brokers/ids"
@@ -94,11 +98,26 @@ def decode(path: str, data: bytes) -> dict[str, Any]:
     """The JSON object in a node."""
     try:
         value = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedNode(f"{path} holds no JSON: {error}") from error
     if not isinstance(value, dict):
         raise MalformedNode(f"{path} holds no JSON object: {data[:80]!r}")
     return value
+
+
+def _number(value: Any) -> int:
+    """A number as JSON has it, in Kafka's 32 bits even when 1 is added; raises ValueError."""
+    if type(value) is not int or not -(2**31) <= value < 2**31 - 1:
+        raise ValueError(f"{value!r:.80} where a 32-bit number should be")
+    return value
+
+
+def _partition_of(value: Mapping[str, Any]) -> TopicPartition:
+    """What ``{"topic": T, "partition": P}`` names; raises KeyError, TypeError, ValueError."""
+    name = value["topic"]
+    if not isinstance(name, str) or not is_legal(name):
+        raise ValueError(f"{name!r:.80} where a topic's name should be")
+    return TopicPartition(name, _number(value["partition"]))
 
 
 # --- UUIDs ----------------------------------------------------------------------------------
@@ -113,7 +132,7 @@ def decode_uuid(path: str, text: str) -> uuid.UUID:
     """The inverse of :func:`encode_uuid`."""
     try:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise MalformedNode(f"{path} holds {text!r} where an id should be") from error
 
 
@@ -138,6 +157,14 @@ def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:
     return encode(node)
 
 
+def decode_broker_id(name: str) -> BrokerId:
+    """The broker that ``/brokers/ids/<name>`` is about."""
+    try:
+        return BrokerId(_number(int(name)))
+    except ValueError as error:
+        raise MalformedNode(f"{BROKER_IDS}/{name} is named after no broker") from error
+
+
 def decode_broker(broker: BrokerId, data: bytes) -> BrokerInfo:
     """The broker that ``/brokers/ids/<broker>`` describes."""
     path = broker_id(broker)
@@ -145,9 +172,12 @@ def decode_broker(broker: BrokerId, data: bytes) -> BrokerInfo:
     protocols = node.get("listener_security_protocol_map", {})
     try:
         endpoints = tuple(_endpoint(text, protocols) for text in node["endpoints"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedNode(f"{path} has no usable endpoints: {error}") from error
-    return BrokerInfo(broker_id=broker, endpoints=endpoints, rack=node.get("rack"))
+    rack = node.get("rack")
+    if not endpoints or not (rack is None or isinstance(rack, str)):
+        raise MalformedNode(f"{path} has no endpoints, or {rack!r} for a rack")
+    return BrokerInfo(broker_id=broker, endpoints=endpoints, rack=rack)
 
 
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
@@ -155,11 +185,11 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     listener = text.partition("://")[0]
     if parts.hostname is None or parts.port is None:
         raise ValueError(f"{text!r} is not LISTENER://host:port")
+    protocol = protocols.get(listener, listener)
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"{protocol!r} is no security protocol")
     return Endpoint(
-        host=parts.hostname,
-        port=parts.port,
-        listener=listener,
-        security_protocol=protocols.get(listener, listener),
+        host=parts.hostname, port=parts.port, listener=listener, security_protocol=protocol
     )
 
 
@@ -192,8 +222,8 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
     removing = node.get("removing_replicas", {})
     try:
         parts = {
-            int(p): ReplicaAssignment(
-                replicas=_brokers(ids),
+            _number(int(p)): ReplicaAssignment(
+                replicas=_replicas(ids),
                 adding=_brokers(adding.get(p, ())),
                 removing=_brokers(removing.get(p, ())),
             )
@@ -207,7 +237,14 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
 
 
 def _brokers(ids: Iterable[Any]) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(int(i)) for i in ids)
+    return tuple(BrokerId(_number(i)) for i in ids)
+
+
+def _replicas(ids: Iterable[Any]) -> tuple[BrokerId, ...]:
+    brokers = _brokers(ids)
+    if not brokers:
+        raise ValueError("a partition without replicas")
+    return brokers
 
 
 def encode_state(
@@ -235,10 +272,10 @@ def decode_state(tp: TopicPartition, data: bytes, version: int) -> PartitionStat
     node = decode(path, data)
     try:
         return PartitionState(
-            leader=BrokerId(node["leader"]),
-            leader_epoch=LeaderEpoch(node["leader_epoch"]),
+            leader=BrokerId(_number(node["leader"])),
+            leader_epoch=LeaderEpoch(_number(node["leader_epoch"])),
             isr=_brokers(node["isr"]),
-            controller_epoch=ControllerEpoch(node["controller_epoch"]),
+            controller_epoch=ControllerEpoch(_number(node["controller_epoch"])),
             zk_version=ZkVersion(version),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -258,7 +295,7 @@ def decode_partitions(path: str, data: bytes) -> tuple[TopicPartition, ...]:
     """The inverse of :func:`encode_partitions`."""
     node = decode(path, data)
     try:
-        return tuple(TopicPartition(p["topic"], int(p["partition"])) for p in node["partitions"])
+        return tuple(_partition_of(each) for each in node["partitions"])
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{path} lists no partitions: {error!r}") from error
 
@@ -267,10 +304,7 @@ def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...
     """What ``/admin/reassign_partitions`` asks for: new replicas by partition."""
     node = decode(REASSIGN_PARTITIONS, data)
     try:
-        return {
-            TopicPartition(p["topic"], int(p["partition"])): _brokers(p["replicas"])
-            for p in node["partitions"]
-        }
+        return {_partition_of(each): _brokers(each["replicas"]) for each in node["partitions"]}
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{REASSIGN_PARTITIONS} is no reassignment: {error!r}") from error
 
@@ -292,9 +326,17 @@ def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
 def decode_controller(data: bytes) -> BrokerId:
     """The broker that holds ``/controller``."""
     try:
-        return BrokerId(int(decode(CONTROLLER, data)["brokerid"]))
+        return BrokerId(_number(decode(CONTROLLER, data)["brokerid"]))
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{CONTROLLER} names no broker: {error!r}") from error
+
+
+def decode_controller_epoch(data: bytes) -> ControllerEpoch:
+    """The epoch of the last election."""
+    try:
+        return ControllerEpoch(_number(int(data)))
+    except (TypeError, ValueError) as error:
+        raise MalformedNode(f"{CONTROLLER_EPOCH} holds no number: {data!r:.80}") from error
 
 
 def encode_producer_ids(broker: BrokerId, block: range) -> bytes:

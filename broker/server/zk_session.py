@@ -266,13 +266,14 @@ class ZkSession:
     # --- nodes ------------------------------------------------------------------------------
 
     async def get(self, path: str, watch: Callback | None = None) -> tuple[bytes, Any] | None:
-        """A node's data and stat; None when it is not there (then ``watch`` is not set)."""
+        """A node's data and stat; None when it is not there (then ``watch`` is not set).
+        A node without data counts as one with empty data."""
         armed = self.watch(watch)
         try:
             data, stat = await self.request(lambda c: c.get_async(path, armed))
         except NoNodeError:
             return None
-        return data, stat
+        return data or b"", stat
 
     async def children(self, path: str, watch: Callback | None = None) -> list[str]:
         """The names of a node's children; none when the node is not there."""

@@ -26,9 +26,10 @@ from broker.server.clock import Clock
 from broker.server.group_loading import load
 from broker.server.group_rewrite import Rewriting
 from broker.server.group_shard import GroupShard, StoreConfig, moment
-from broker.server.offsets_topic import OFFSETS_TOPIC, java_hash, partition_for
+from broker.server.offsets_topic import java_hash, partition_for
 from broker.server.partition import Partition, Surroundings
 from broker.server.purgatory import Purgatory
+from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import (
     BrokerId,
     ControllerEpoch,

@@ -18,9 +18,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v8.request import MetadataRequest
 
 from broker.server.metadata_cache import PartitionMetadata
-from broker.server.offsets_topic import OFFSETS_TOPIC
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.server.topic_names import OFFSETS_TOPIC, is_internal
 from broker.types import NO_LEADER
 
 
@@ -76,7 +76,7 @@ def _topic(answer: Answer, name: str, error: ErrorCode, context: Context) -> Any
         "MetadataResponseTopic",
         error_code=error,
         name=name,
-        is_internal=name == OFFSETS_TOPIC,
+        is_internal=is_internal(name),
         partitions=tuple(
             _partition(answer, index, partition) for index, partition in sorted(partitions.items())
         ),
