@@ -5,7 +5,10 @@ epochs it knows nothing and does nothing. The order of things at an election is 
 first learn who is live, then their roles, and only then are leaders elected where some are
 missing.
 
-Not handled: replicas on failed log directories, changes of a live broker's endpoints.
+A broker that registers again between two looks has bounced: it counts as failed, then as new, and
+its new endpoints come with its new registration. Not handled: replicas on failed log directories;
+registrations written over by their brokers (Kafka's do when their listeners change at run time,
+which ours cannot).
 """
 
 from collections.abc import Callable, Mapping

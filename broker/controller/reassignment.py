@@ -8,9 +8,12 @@
 
 A new reassignment of a partition under way replaces the former one. Taking one back is a
 reassignment to the former replicas that ends as soon as any of them is in sync: whatever was
-acknowledged meanwhile is there, and the others catch up as always. A replica removed from a
-broker that is down is deleted when the broker comes back, unless the controller has changed by
-then: nothing in ZooKeeper remembers it.
+acknowledged meanwhile is there, and the others catch up as always.
+
+A replica removed from a broker that is down is deleted when the broker comes back, unless the
+controller has changed by then: nothing in ZooKeeper remembers it, and its log stays on the broker's
+disk until somebody deletes it. Kafka 3.9 with ZooKeeper leaves it there in either case: its brokers
+look for stray replicas only when a KRaft controller speaks (KAFKA-15605).
 """
 
 from collections.abc import Mapping, Sequence

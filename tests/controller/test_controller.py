@@ -99,6 +99,14 @@ def test_bounced_broker_counts_as_failed_first(three):
     assert [p.leader for p in stated] == [2], "never told that it leads"
 
 
+def test_a_bounced_brokers_new_address_is_told_to_all(three):
+    three.register(1, port=7000)
+    three.brokers_seen()
+    for broker in (1, 2, 3):
+        last = [e.request for e in three.sent(UpdateMetadataRequest) if e.broker == broker][-1]
+        assert {b.id: b.endpoints[0].port for b in last.live_brokers} == {1: 7000, 2: 9002, 3: 9003}
+
+
 def test_conflict_is_decided_again_on_the_fresh_state(three):
     three.leader_writes(TP, 1, 3)
     three.brokers(2, 3)
@@ -289,6 +297,34 @@ def test_reassignment_of_the_order_alone(three):
     assert events.DropReassignments(partitions=(TP,)) in three.effects
     assert three.told[2, TP].replicas == (3, 1, 2)
     assert three.state(TP) == (1, (1, 2, 3), 1)
+
+
+def moved_off_a_dead_broker():
+    made = world(1, 2, 3)
+    made.topic("orders", (1, 2))
+    made.brokers(1, 3)
+    made.feed(events.ReassignmentAsked(targets={TP: (1, 3)}))
+    made.leader_writes(TP, 1, 3)
+    made.isr_seen(TP)
+    assert made.topics["orders"].partitions[0] == ReplicaAssignment(replicas=(1, 3))
+    assert made.sent(StopReplicaRequest) == []
+    return made
+
+
+def test_a_replica_moved_off_a_dead_broker_is_deleted_when_the_broker_returns():
+    made = moved_off_a_dead_broker()
+    made.brokers(1, 2, 3)
+    (stop,) = made.sent(StopReplicaRequest)
+    assert stop.broker == 2
+    assert stop.request.topic_states[0].partition_states[0].delete_partition
+
+
+def test_after_a_failover_nobody_knows_of_a_replica_moved_off_a_dead_broker():
+    made = moved_off_a_dead_broker()
+    made.elect()
+    made.brokers(1, 2, 3)
+    assert made.sent(StopReplicaRequest) == []
+    assert (2, TP) not in made.told
 
 
 def test_reassignment_taken_back():

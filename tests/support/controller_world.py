@@ -43,8 +43,9 @@ class World:
 
     # --- things that happen
 
-    def register(self, broker):
-        info = BrokerInfo(broker_id=broker, endpoints=(Endpoint(host="h", port=9000 + broker),))
+    def register(self, broker, port=None):
+        endpoint = Endpoint(host="h", port=port or 9000 + broker)
+        info = BrokerInfo(broker_id=broker, endpoints=(endpoint,))
         self.live[broker] = LiveBroker(info=info, epoch=self.next_czxid)
         self.next_czxid += 1
         self.told = {key: v for key, v in self.told.items() if key[0] != broker}
