@@ -14,7 +14,7 @@ from kio.schema.alter_partition_reassignments.v0.request import (
 from kio.schema.errors import ErrorCode
 
 from broker.server.controller import Outcomes
-from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.answer import NO_THROTTLE, Answer, by_topic
 from broker.server.requests.context import Context
 from broker.types import BrokerId, TopicPartition
 
@@ -47,22 +47,25 @@ def _respond(
     request: AlterPartitionReassignmentsRequest, error: ErrorCode, outcomes: Outcomes
 ) -> Any:
     answer = Answer.to(request)
-    by_topic: dict[str, list[Any]] = {}
-    for tp, outcome in sorted(outcomes.items()):
-        result = answer(
-            "ReassignablePartitionResponse",
-            partition_index=tp.partition,
-            error_code=outcome.error,
-            error_message=outcome.text,
-        )
-        by_topic.setdefault(tp.topic, []).append(result)
     return answer(
         "AlterPartitionReassignmentsResponse",
         throttle_time=NO_THROTTLE,
         error_code=error,
         error_message=None,
         responses=tuple(
-            answer("ReassignableTopicResponse", name=topic, partitions=tuple(results))
-            for topic, results in by_topic.items()
+            answer(
+                "ReassignableTopicResponse",
+                name=topic,
+                partitions=tuple(
+                    answer(
+                        "ReassignablePartitionResponse",
+                        partition_index=number,
+                        error_code=outcome.error,
+                        error_message=outcome.text,
+                    )
+                    for number, outcome in begun
+                ),
+            )
+            for topic, begun in by_topic(outcomes).items()
         ),
     )

@@ -4,15 +4,20 @@ kio has one set of classes per API and version. Handlers are written once, again
 version they support: they name everything, and what an older version lacks is left out.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import timedelta
 from functools import cache
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
+
+from broker.types import TopicPartition
+
+T = TypeVar("T")
 
 NO_THROTTLE: Final = i32Timedelta.parse(timedelta(0))
 """Quotas are not modelled, so no client is ever throttled."""
@@ -42,6 +47,16 @@ class Answer:
         if names.issuperset(values):
             return schema(**values)
         return schema(**{name: value for name, value in values.items() if name in names})
+
+
+def by_topic(outcomes: Mapping[TopicPartition, T]) -> dict[str, list[tuple[int, T]]]:
+    """What is answered of partitions, as responses have it: under each topic its partitions'
+    numbers, all in order. E.g. ``{"t": [(0, a), (1, b)]}``."""
+    topics: dict[str, list[tuple[int, T]]] = {}
+    for topic, number in sorted(outcomes):
+        outcome = outcomes[TopicPartition(topic, number)]
+        topics.setdefault(topic, []).append((number, outcome))
+    return topics
 
 
 @cache

@@ -15,7 +15,7 @@ from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.errors import ErrorCode
 
 from broker.server.controller import Outcomes
-from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.answer import NO_THROTTLE, Answer, by_topic
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
 
@@ -51,21 +51,24 @@ def _partitions(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | No
 
 def _respond(request: ElectLeadersRequest, error: ErrorCode, outcomes: Outcomes) -> Any:
     answer = Answer.to(request)
-    by_topic: dict[str, list[Any]] = {}
-    for tp, outcome in sorted(outcomes.items()):
-        result = answer(
-            "PartitionResult",
-            partition_id=tp.partition,
-            error_code=outcome.error,
-            error_message=outcome.text,
-        )
-        by_topic.setdefault(tp.topic, []).append(result)
     return answer(
         "ElectLeadersResponse",
         throttle_time=NO_THROTTLE,
         error_code=error,
         replica_election_results=tuple(
-            answer("ReplicaElectionResult", topic=topic, partition_result=tuple(results))
-            for topic, results in by_topic.items()
+            answer(
+                "ReplicaElectionResult",
+                topic=topic,
+                partition_result=tuple(
+                    answer(
+                        "PartitionResult",
+                        partition_id=number,
+                        error_code=outcome.error,
+                        error_message=outcome.text,
+                    )
+                    for number, outcome in found
+                ),
+            )
+            for topic, found in by_topic(outcomes).items()
         ),
     )
