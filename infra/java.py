@@ -36,18 +36,28 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
 @cache
 def _version(program: str) -> int:
     try:
-        answer = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, timeout=30, check=True
-        )
+        return parse_version(told_version(program))
     except (OSError, subprocess.SubprocessError) as error:
         raise InfraError(f"{program} does not run ({error}): {_REMEDY}") from error
-    return parse_version(answer.stderr + answer.stdout)
 
 
-def parse_version(answer: str) -> int:
-    """The feature release in what ``java -version`` says: 17 of ``"17.0.15"``, 8 of
+def told_version(program: str) -> str:
+    """What tells the version of ``program``, a Java, to :func:`parse_version`: the file ``release``
+    of its distribution or, where there is none, itself, which starts a JVM. Raises OSError and
+    SubprocessError where it does not run."""
+    release = Path(program).resolve().parent.parent / "release"
+    if release.is_file() and os.access(program, os.X_OK):
+        return release.read_text(encoding="utf-8")
+    answer = subprocess.run(
+        [program, "-version"], capture_output=True, text=True, timeout=30, check=True
+    )
+    return answer.stderr + answer.stdout
+
+
+def parse_version(told: str) -> int:
+    """The feature release in what :func:`told_version` gives: 17 of ``"17.0.15"``, 8 of
     ``"1.8.0_402"``. Raises InfraError where there is no version in it."""
-    found = re.search(r'version "(?:1\.)?(\d+)', answer)
+    found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', told, re.MULTILINE)
     if found is None:
-        raise InfraError(f"java -version says no version: {answer.strip()!r}")
+        raise InfraError(f"no version of Java in {told.strip()!r}")
     return int(found[1])

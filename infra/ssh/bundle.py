@@ -9,18 +9,18 @@ import io
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from infra.software import zookeeper_jars
+from infra.ssh.once import once
 
 PROJECT = Path(__file__).parents[2]
 ROOMS = ("broker", "history", "workloads")
 """What runs on nodes."""
 
 _AGENT = (
-    "infra/__init__.py", "infra/identity.py", "infra/waiting.py", "infra/ssh/__init__.py",
-    "infra/ssh/remote/*.py",
+    "infra/__init__.py", "infra/identity.py", "infra/interface.py", "infra/java.py",
+    "infra/waiting.py", "infra/ssh/__init__.py", "infra/ssh/remote/*.py",
 )  # fmt: skip
 _MAIN = b"import sys\nfrom infra.ssh.remote.agent import main\nmain(sys.argv[1:])\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -34,7 +34,7 @@ class Package:
     content: bytes
 
 
-@cache
+@once
 def agent() -> Package:
     """Runs as ``python3 -I <file> serve``."""
     files = {str(path.relative_to(PROJECT)): path.read_bytes() for path in _matching(_AGENT)}
@@ -42,14 +42,14 @@ def agent() -> Package:
     return Package(f"agent-{_digest(files)}.pyz", _zipped(files))
 
 
-@cache
+@once
 def sources() -> Package:
     """The rooms that run on nodes; for PYTHONPATH."""
     files = {str(path.relative_to(PROJECT)): path.read_bytes() for path in room_sources()}
     return _package("sources", files)
 
 
-@cache
+@once
 def jars() -> Package:
     """ZooKeeper and what it needs. Raises InfraError without PySpark."""
     return _package("zookeeper", {path.name: path.read_bytes() for path in zookeeper_jars()})

@@ -18,7 +18,6 @@ only: the harness reaches the brokers and ZooKeeper without it (a route, a VPN).
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -197,8 +196,3 @@ def _readable(path: Path) -> Path:
     if not os.access(expanded, os.R_OK) or not expanded.is_file():
         raise ValueError(f"{path} is no file that can be read")
     return expanded
-
-
-def safe_user_path(directory: str, home: str) -> str:
-    """``directory`` of the inventory on a host whose user's home is ``home``."""
-    return re.sub(r"^~", lambda _: home, directory)

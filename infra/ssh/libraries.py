@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import (
     PackageNotFoundError,
     packages_distributions,
@@ -26,6 +25,7 @@ from packaging.utils import canonicalize_name
 
 from infra.interface import InfraError
 from infra.ssh import bundle
+from infra.ssh.once import once
 
 _OLDEST_GLIBC = 5
 _DOWNLOADED_WITHIN_S = 600
@@ -58,7 +58,7 @@ class Platform:
         ]
 
 
-@cache
+@once
 def imported() -> Sequence[str]:
     """The distributions that the rooms on nodes import from, as their sources say; sorted. Raises
     InfraError for a module that is of none."""
@@ -77,7 +77,7 @@ def imported() -> Sequence[str]:
     return sorted({known[name][0] for name in foreign})
 
 
-@cache
+@once
 def locked() -> Sequence[str]:
     """What the rooms on nodes import and all that requires, each ``name==version`` as it is
     installed here; sorted. Raises InfraError for one that is not installed."""

@@ -5,6 +5,7 @@ agent, ``software/`` (kept from run to run, each thing named after its content),
 run has the host). From packages of the distribution: ``python3-venv``, a Java, ``nftables``.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -17,7 +18,6 @@ from infra.java import JAVA_VERSION_MIN, parse_version
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
 from infra.ssh.connection import Connection
-from infra.ssh.inventory import safe_user_path
 
 _PYTHON_MIN = (3, 11)
 _DEBIAN = frozenset({"debian", "ubuntu"})
@@ -27,6 +27,15 @@ _APT = (
     "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get",
     "-q", "-o", "DPkg::Lock::Timeout=300",
 )  # fmt: skip
+
+_NO_PROGRAM = 127
+_LOOK = """\
+import json, os, sys
+base = os.path.expanduser(sys.argv[1])
+agent = os.path.exists(os.path.join(base, sys.argv[2]))
+print(json.dumps({"python": sys.version_info[:2], "base": base, "agent": agent}))
+"""
+"""All that must be known before the agent is there, asked in one round trip."""
 
 Report = Callable[[str], None]
 
@@ -50,26 +59,33 @@ class Prepared:
 def bring_agent(connection: Connection, directory: str) -> PurePosixPath:
     """Bring the agent to the host and start it from now on; the directory for all of ours.
     ``directory``: as in the inventory. Raises InfraError without a fitting Python."""
-    host = connection.host
-    if connection.run(["python3", "--version"]).status != 0:
-        _apt(connection, ["python3"])
-    home = connection.run(["python3", "-c", "import pathlib; print(pathlib.Path.home())"])
-    base = PurePosixPath(safe_user_path(directory, home.output.strip()))
-    version = connection.run(["python3", "-c", "import sys; print(*sys.version_info[:2])"]).output
-    if tuple(map(int, version.split())) < _PYTHON_MIN:
-        raise InfraError(
-            f"{host}: its Python is {version.strip().replace(' ', '.')}, and 3.11 or newer is "
-            "needed: Debian 12, Ubuntu 24.04 or newer"
-        )
     package = bundle.agent()
+    look = ["python3", "-I", "-S", "-c", _LOOK, directory, package.name]
+    looked = connection.run(look)
+    if looked.status == _NO_PROGRAM:
+        _apt(connection, ["python3"])
+        looked = connection.run(look)
+    if looked.status != 0:
+        raise InfraError(f"{connection.host}: its Python does not run: {looked.output.strip()}")
+    seen = json.loads(looked.output.splitlines()[-1])  # before it, whatever a login says there
+    _check_python(connection, seen["python"])
+    base = PurePosixPath(seen["base"])
     path = base / package.name
-    if connection.run(["test", "-e", str(path)]).status != 0:
+    if not seen["agent"]:
         made = connection.run(["mkdir", "-p", "-m", "0700", str(base)])
         if made.status != 0:
-            raise InfraError(f"{host}: {made.output.strip()}")
+            raise InfraError(f"{connection.host}: {made.output.strip()}")
         put(connection, package.content, path)
     connection.use_agent(["python3", "-I", str(path), "serve"])
     return base
+
+
+def _check_python(connection: Connection, version: Sequence[int]) -> None:
+    if tuple(version) < _PYTHON_MIN:
+        raise InfraError(
+            f"{connection.host}: its Python is {'.'.join(map(str, version))}, and 3.11 or newer is "
+            "needed: Debian 12, Ubuntu 24.04 or newer"
+        )
 
 
 def prepare(connection: Connection, directory: str, report: Report) -> Prepared:

@@ -55,6 +55,7 @@ def test_no_free_subnet_is_an_error() -> None:
         ('java version "1.8.0_402"', 8),
         ('openjdk version "25" 2025-09-16', 25),
         ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21.0.2"', 21),
+        ('IMPLEMENTOR="Debian 12"\nJAVA_VERSION="17.0.15"\nSOURCE=".:git:1"', 17),
     ],
 )
 def test_java_versions(answer: str, version: int) -> None:
@@ -81,6 +82,15 @@ def test_java_home_comes_before_the_path(
 
 def _node(name: str, address: str) -> SimpleNamespace:
     return SimpleNamespace(name=name, address=address, directory=PurePosixPath("/nodes") / name)
+
+
+def test_a_java_is_not_started_where_a_file_tells_its_version(
+    tmp_path: Path, executable: Callable[[Path, str], None]
+) -> None:
+    (tmp_path / "bin").mkdir()
+    executable(tmp_path / "bin" / "java", "#!/bin/sh\nexit 1\n")
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.2"\n')
+    assert find_java({"PATH": f"{tmp_path}/bin"}) == tmp_path / "bin" / "java"
 
 
 def test_the_session_timeout_is_granted_and_exact() -> None:

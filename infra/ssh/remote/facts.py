@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from infra.java import told_version
 from infra.ssh.remote import privilege
 
 
@@ -54,8 +55,10 @@ def _java() -> dict[str, str] | None:
     program = shutil.which("java")
     if program is None:
         return None
-    done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    return {"path": program, "version": done.stderr + done.stdout}
+    try:
+        return {"path": program, "version": told_version(program)}
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"path": program, "version": str(error)}
 
 
 def _addresses() -> list[str]:
