@@ -84,7 +84,7 @@ def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return DockerBackend(results, site.tell)
+    return DockerBackend(results, site.tell, site.nodes)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001

@@ -5,10 +5,8 @@ reaches containers at their addresses on the bridge, and is never cut. Not handl
 disks that lose writes, a container that something else removes (its processes are gone then).
 """
 
-import re
 import secrets
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,9 +19,9 @@ from infra.docker.engine import connected, owned, unavailable
 from infra.docker.image import ensure_image
 from infra.docker.node import DockerNode
 from infra.interface import Capability, InfraError, Node
+from infra.nodes import Nodes
 from infra.probe import accepts
-
-_NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+from infra.together import on_all
 
 
 def _silent(_line: str) -> None: ...
@@ -36,6 +34,7 @@ class DockerBackend:
         shared: A directory of this machine that every node sees at the same path, made if need
             be; only what lies below it can be shared with a node. None for none.
         progress: Told, a line at a time, of an image that has to be built first.
+        names: The nodes that will be asked for: their containers are started at once, together.
 
     Raises InfraError where the backend does not work, or the image cannot be built.
     """
@@ -44,13 +43,15 @@ class DockerBackend:
     capabilities = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
 
     def __init__(
-        self, shared: Path | None = None, progress: Callable[[str], None] = _silent
+        self,
+        shared: Path | None = None,
+        progress: Callable[[str], None] = _silent,
+        names: Sequence[str] = (),
     ) -> None:
         if obstacle := unavailable():
             raise InfraError(obstacle)
         self._shared = shared and shared.absolute()
-        self._lock = threading.Lock()
-        self._nodes: dict[str, DockerNode] = {}
+        self._nodes = Nodes(self._make)
         self._run = f"ackproof-{secrets.token_hex(4)}"
         if self._shared is not None:
             self._shared.mkdir(parents=True, exist_ok=True)
@@ -59,37 +60,29 @@ class DockerBackend:
             self._image = ensure_image(self._client, progress)
             network = self._client.networks.create(self._run, internal=True, labels=owned())
             made.callback(network.remove)
+            made.callback(lambda: on_all(DockerNode.close, self._nodes.made()))
+            on_all(self.node, names)
             self._made = made.pop_all()
-        self._closed = False
 
     def node(self, name: str) -> DockerNode:
         """Raises ValueError for a name that is none, InfraError when closed or when there is no
         container to be had."""
-        if not _NODE_NAME.fullmatch(name):
-            raise ValueError(f"node name {name!r}: must match {_NODE_NAME.pattern}")
-        with self._lock:
-            if self._closed:
-                raise InfraError(f"the backend is closed: no node {name}")
-            if name not in self._nodes:
-                self._nodes[name] = self._make(name)
-                self._made.callback(self._nodes[name].close)
-            return self._nodes[name]
+        return self._nodes.get(name)
 
     def cut(self, source: Node, target: Node) -> None:
-        links.cut(self._nodes[source.name].namespace, target.address)
+        links.cut(self._nodes.ours(source).namespace, target.address)
 
     def heal(self, source: Node, target: Node) -> None:
-        links.heal(self._nodes[source.name].namespace, target.address)
+        links.heal(self._nodes.ours(source).namespace, target.address)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        return self._nodes[source.name].namespace.call(
+        return self._nodes.ours(source).namespace.call(
             lambda: accepts(target.address, port, timeout)
         )
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._made.close()
+        self._nodes.close()
+        self._made.close()
 
     def _make(self, name: str) -> DockerNode:
         container = self._start(name)

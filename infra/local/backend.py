@@ -5,8 +5,6 @@ Not handled: more than one open backend in a process (they would share the one r
 links, disks that lose writes.
 """
 
-import re
-import threading
 from pathlib import Path
 
 from infra.interface import Capability, InfraError, Node
@@ -14,9 +12,8 @@ from infra.local.enter import host_network, inside
 from infra.local.namespace import NetworkNamespace
 from infra.local.network import Router, free_subnet, routed_networks
 from infra.local.node import LocalNode
+from infra.nodes import Nodes
 from infra.probe import accepts
-
-_NODE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 class LocalBackend:
@@ -36,9 +33,7 @@ class LocalBackend:
         if not inside():
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
         self._directory = directory.absolute()
-        self._lock = threading.Lock()
-        self._nodes: dict[str, LocalNode] = {}
-        self._closed = False
+        self._nodes = Nodes(self._make)
         descriptor = host_network()
         self._host = None if descriptor is None else NetworkNamespace(descriptor)
         self._router = Router(free_subnet(self._host.call(routed_networks) if self._host else ()))
@@ -46,14 +41,7 @@ class LocalBackend:
     def node(self, name: str) -> LocalNode:
         """Raises ValueError for a name that is none, InfraError when closed or out of
         addresses."""
-        if not _NODE_NAME.fullmatch(name):
-            raise ValueError(f"node name {name!r}: must match {_NODE_NAME.pattern}")
-        with self._lock:
-            if self._closed:
-                raise InfraError(f"the backend is closed: no node {name}")
-            if name not in self._nodes:
-                self._nodes[name] = self._make(name)
-            return self._nodes[name]
+        return self._nodes.get(name)
 
     def cut(self, source: Node, target: Node) -> None:
         self._router.cut(source.address, target.address)
@@ -62,7 +50,7 @@ class LocalBackend:
         self._router.heal(source.address, target.address)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        return self._nodes[source.name].namespace.call(
+        return self._nodes.ours(source).namespace.call(
             lambda: accepts(target.address, port, timeout)
         )
 
@@ -76,13 +64,10 @@ class LocalBackend:
         return str(self._router.subnet)
 
     def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+        if self._nodes.close():
             # Links first: those of a namespace that nobody holds go by themselves, meanwhile.
             self._router.close()
-            for node in self._nodes.values():
+            for node in self._nodes.made():
                 node.close()
 
     def _make(self, name: str) -> LocalNode:

@@ -24,6 +24,7 @@ from infra.interface import (
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
 from infra.systems.zookeeper import serves, zookeeper_server
+from infra.together import on_all
 from infra.waiting import wait_until
 
 BROKER_PORT = 9092
@@ -74,11 +75,12 @@ class BundledSystem:
         self._broker_command = broker_command
         self._client: KazooClient | None = None
         ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
+        session_ms = self.zookeeper_session_timeout_ms
         self._zookeepers = tuple(
-            zookeeper_server(node, n, ensemble, self.zookeeper_session_timeout_ms)
-            for n, node in ensemble.items()
+            on_all(lambda n: zookeeper_server(ensemble[n], n, ensemble, session_ms), list(ensemble))
         )
-        self._brokers = tuple(self._broker(backend, n) for n in range(1, brokers + 1))
+        numbers = range(1, brokers + 1)
+        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
 
     @property
     def brokers(self) -> Sequence[Server]:
@@ -105,11 +107,9 @@ class BundledSystem:
         return self._number("replica.lag.time.max.ms")
 
     def deploy(self) -> None:
-        for zookeeper in self._zookeepers:
-            zookeeper.start()
+        on_all(NodeServer.start, self._zookeepers)
         _await_all(self._zookeepers, serves, _ZOOKEEPER_UP_S, "serves")
-        for broker in self._brokers:
-            broker.start()
+        on_all(NodeServer.start, self._brokers)
         _await_all(self._brokers, self._registered, _BROKERS_UP_S, "is in /brokers/ids")
         _await_all(self._brokers, _listens, _BROKERS_UP_S, "accepts connections")
 

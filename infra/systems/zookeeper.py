@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-from infra.interface import Command, InfraError, Node
+from infra.interface import Command, InfraError, Node, Server
 from infra.systems.server import NodeServer
 
 CLIENT_PORT = 2181
@@ -18,6 +18,7 @@ _ELECTION_PORT = 3888
 _TICKS_PER_SESSION = 10
 _TICK_MS_MIN = 20
 _SYNC_LIMIT_TICKS = 10
+_MODE = b"Mode: "
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 _LOGGING = """\
@@ -95,16 +96,21 @@ def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: 
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def serves(server: NodeServer, timeout: float = 1.0) -> bool:
-    """Whether it answers requests now (it may run without: no quorum yet). Asked with ZooKeeper's
-    four-letter word ``srvr``."""
+def serves(server: Server, timeout: float = 1.0) -> bool:
+    """Whether it answers requests now (it may run without: no quorum yet)."""
+    return mode(server, timeout) is not None
+
+
+def mode(server: Server, timeout: float = 1.0) -> str | None:
+    """What it is now: ``standalone``, ``leader`` or ``follower``; None while it does not serve.
+    Asked with ZooKeeper's four-letter word ``srvr``."""
     with (
         suppress(OSError),
         socket.create_connection((server.node.address, server.port), timeout) as connection,
     ):
         connection.sendall(b"srvr")
-        answer = b""
-        while received := connection.recv(4096):
-            answer += received
-        return b"\nMode: " in answer
-    return False
+        with connection.makefile("rb") as answer:
+            for line in answer:
+                if line.startswith(_MODE):
+                    return line.removeprefix(_MODE).strip().decode()
+    return None
