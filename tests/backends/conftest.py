@@ -4,15 +4,16 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 from conformance import MARK, marked
 from containers import owned_things
+from ensemble import NODES
 from inside import Inside, inside_as
 from ssh_hosts import SshHosts, ssh_hosts
 
@@ -72,10 +73,16 @@ class LocalPlace:
 
 
 @dataclass(frozen=True)
-class DockerPlace:
+class ProcessPlace:
+    """Where a backend needs no namespaces: a case is a process like any other. ``program``: runs
+    a case, given scratch directory and case."""
+
     scratch: Path
-    mark: str
-    started: "list[subprocess.Popen[bytes]]"
+    program: Sequence[object]
+    clean: Callable[[], bool]
+    left: Callable[[], list[str]]
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    started: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     def check(self, case: str) -> None:
         done = subprocess.run(
@@ -92,89 +99,51 @@ class DockerPlace:
     def processes(self) -> list[int]:
         return marked(self.mark)
 
-    def clean(self) -> bool:
-        return containers.clean(print)
-
-    def left(self) -> list[str]:
-        return owned_things(dead=True)
-
     def _argv(self, case: str) -> list[str]:
-        return [sys.executable, str(HERE / "docker_case.py"), str(self.scratch), case]
+        return [sys.executable, *map(str, self.program), str(self.scratch), case]
 
     def _environ(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(SUPPORT), MARK: self.mark}
 
 
-@dataclass(frozen=True)
-class SshPlace:
-    hosts: SshHosts
-    scratch: Path
-    mark: str
-    started: "list[subprocess.Popen[bytes]]"
+def docker_place(scratch: Path) -> ProcessPlace:
+    return ProcessPlace(
+        scratch=scratch,
+        program=[HERE / "docker_case.py"],
+        clean=lambda: containers.clean(print),
+        left=lambda: owned_things(dead=True),
+    )
 
-    def check(self, case: str) -> None:
-        done = subprocess.run(
-            self._argv(case), env=self._environ(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert self.left() == []
 
-    def start(self, case: str) -> "subprocess.Popen[bytes]":
-        run = subprocess.Popen(self._argv(case), env=self._environ())
-        self.started.append(run)
-        return run
+def ssh_place(scratch: Path, hosts: SshHosts) -> ProcessPlace:
+    inventory = hosts.write(scratch / "hosts.yaml", hosts.document())
 
-    def processes(self) -> list[int]:
-        return marked(self.mark)
+    def claimed(number: int) -> bool:
+        return hosts.run(number, "ls", "/home/admin/.ackproof/run").status == 0
 
-    def clean(self) -> bool:
+    return ProcessPlace(
+        scratch=scratch,
+        program=[HERE / "ssh_case.py", inventory],
         # All: nobody can tell from there whether a harness is dead or cut off.
-        return clean_hosts(load(self.inventory), print, everything=True)
-
-    def left(self) -> list[str]:
-        claims = "/home/admin/.ackproof/run"
-        numbers = range(len(self.hosts.addresses))
-        return [str(n) for n in numbers if self.hosts.run(n, "ls", claims).status == 0]
-
-    @property
-    def inventory(self) -> Path:
-        return self.hosts.write(self.scratch / "hosts.yaml", self.hosts.document())
-
-    def _argv(self, case: str) -> list[str]:
-        ssh_case = str(HERE / "ssh_case.py")
-        return [sys.executable, ssh_case, str(self.inventory), str(self.scratch), case]
-
-    def _environ(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(SUPPORT), MARK: self.mark}
+        clean=lambda: clean_hosts(load(inventory), print, everything=True),
+        left=lambda: [str(n) for n in range(len(hosts.addresses)) if claimed(n)],
+    )
 
 
 @pytest.fixture(scope="session")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
-    with ssh_hosts(tmp_path_factory.mktemp("hosts"), 3) as found:
+    with ssh_hosts(tmp_path_factory.mktemp("hosts"), NODES) as found:
         yield found
 
 
 @contextmanager
-def _ssh_place(hosts: SshHosts, scratch: Path) -> Iterator[SshPlace]:
-    place = SshPlace(hosts, scratch, uuid.uuid4().hex, [])
+def _ended(place: ProcessPlace) -> Iterator[Place]:
     try:
         yield place
     finally:
         for run in place.started:
             run.kill()
             run.wait(20)
-
-
-@contextmanager
-def _docker_place(scratch: Path) -> Iterator[DockerPlace]:
-    place = DockerPlace(scratch, uuid.uuid4().hex, [])
-    try:
-        yield place
-    finally:
-        for run in place.started:
-            run.kill()
-            run.wait(20)
-        containers.clean(print)
 
 
 @pytest.fixture(
@@ -187,11 +156,12 @@ def _docker_place(scratch: Path) -> Iterator[DockerPlace]:
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "docker":
-        with _docker_place(tmp_path) as docker_place:
-            yield docker_place
+        with _ended(docker_place(tmp_path)) as on_containers:
+            yield on_containers
+        on_containers.clean()
     elif request.param == "ssh":
-        with _ssh_place(request.getfixturevalue("hosts"), tmp_path) as ssh_place:
-            yield ssh_place
+        with _ended(ssh_place(tmp_path, request.getfixturevalue("hosts"))) as on_hosts:
+            yield on_hosts
     else:
         with inside_as(request.param, HERE) as inside:
             yield LocalPlace(inside)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import psutil
 import pytest
+from ensemble import three_zookeepers_survive_their_leader
 from peer import PORT, peers
 
 from infra.interface import Backend, Command, InfraError, Node, Process, ProcessState
@@ -267,6 +268,7 @@ CASES = (
     its_software_is_there,
     closing_ends_what_processes_started,
     refusals,
+    three_zookeepers_survive_their_leader,
 )
 
 
