@@ -22,9 +22,9 @@ from infra.interface import InfraError
 BASE = "ACKPROOF_DOCKER_BASE"
 """Environment variable: the base image to use."""
 
+PROJECT = Path(__file__).parents[2]
 REPOSITORY = "ackproof-node"
 _DOCKERFILE = "infra/docker/Dockerfile"
-_PROJECT = Path(__file__).parents[2]
 _FILES = ("pyproject.toml", "constraints.txt", _DOCKERFILE)
 _ROOMS = ("broker", "history", "infra", "workloads")
 _CA_BUNDLE = "ca-bundle.crt"
@@ -37,7 +37,10 @@ Files = Sequence[tuple[str, bytes]]
 
 
 def ensure_image(
-    client: docker.DockerClient, progress: Callable[[str], None], base: str | None = None
+    client: docker.DockerClient,
+    progress: Callable[[str], None],
+    base: str | None = None,
+    project: Path = PROJECT,
 ) -> str:
     """The name of the image, built first if need be.
 
@@ -45,16 +48,17 @@ def ensure_image(
         progress: Told a line at a time while the base is pulled and the image built.
         base: A Debian image; by default that of the environment variable BASE, else the one of
             ``make docker-base`` if it is there, else Debian's from the registry.
+        project: Where the sources are.
 
     Raises InfraError with the engine's last words when it cannot be built.
     """
     base = base or os.environ.get(BASE) or _default_base(client)
-    sources = list(_sources())
-    name = f"{REPOSITORY}:{_digest(base, sources)}"
+    files = list(sources(project))
+    name = f"{REPOSITORY}:{_digest(base, files)}"
     if not present(client, name):
         if not present(client, base):
             _pull(client, base, progress)
-        _build(client, base, name, sources, progress)
+        _build(client, base, name, files, progress)
     return name
 
 
@@ -75,12 +79,12 @@ def _build(
     client: docker.DockerClient,
     base: str,
     name: str,
-    sources: Files,
+    files: Files,
     progress: Callable[[str], None],
 ) -> None:
     progress(f"building {name} from {base}; minutes the first time, seconds after a code change")
     events = client.api.build(
-        fileobj=io.BytesIO(_tar([*sources, *_ca_bundle()])),
+        fileobj=io.BytesIO(_tar([*files, *_ca_bundle()])),
         custom_context=True,
         dockerfile=_DOCKERFILE,
         tag=name,
@@ -100,17 +104,17 @@ def _build(
     progress(f"built {name}")
 
 
-def _digest(base: str, sources: Files) -> str:
-    return hashlib.sha256(base.encode() + b"\0" + _tar(sources)).hexdigest()[:12]
+def _digest(base: str, files: Files) -> str:
+    return hashlib.sha256(base.encode() + b"\0" + _tar(files)).hexdigest()[:12]
 
 
-def _sources() -> Iterator[tuple[str, bytes]]:
+def sources(project: Path) -> Iterator[tuple[str, bytes]]:
     """What goes into the image, name and content."""
-    found = [_PROJECT / name for name in _FILES]
+    found = [project / name for name in _FILES]
     for room in _ROOMS:
-        found += (_PROJECT / room).rglob("*.py")
+        found += (project / room).rglob("*.py")
     for path in sorted(found):
-        yield str(path.relative_to(_PROJECT)), path.read_bytes()
+        yield str(path.relative_to(project)), path.read_bytes()
 
 
 def _ca_bundle() -> Iterator[tuple[str, bytes]]:
