@@ -149,6 +149,7 @@ class BrokerConfig(_Properties):
     max_connections_per_ip_overrides: CountByAddress = ()
     message_max_bytes: NotNegative = 1_048_588
     fetch_max_bytes: Annotated[int, Field(ge=1024)] = 55 * 2**20
+    max_incremental_fetch_session_cache_slots: NotNegative = 1000
 
     num_partitions: Positive = 1
     default_replication_factor: Positive = 1

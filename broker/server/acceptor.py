@@ -50,12 +50,13 @@ class ConnectionQuotas:
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._by_address: Counter[str] = Counter()
-        self._room = asyncio.Condition()
+        self._left = asyncio.Event()
 
     async def room(self) -> None:
         """Waits until there are fewer than ``max.connections``."""
-        async with self._room:
-            await self._room.wait_for(lambda: self._by_address.total() < self._limits.total)
+        while self._by_address.total() >= self._limits.total:
+            self._left.clear()
+            await self._left.wait()
 
     def enter(self, address: str) -> bool:
         """Counts one more from ``address``, unless that is one too many."""
@@ -64,13 +65,12 @@ class ConnectionQuotas:
         self._by_address[address] += 1
         return True
 
-    async def leave(self, address: str) -> None:
+    def leave(self, address: str) -> None:
         """Counts one less from ``address``."""
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
-        async with self._room:
-            self._room.notify_all()
+        self._left.set()
 
 
 def listening_socket(listener: Listener, backlog: int) -> socket.socket:
@@ -120,7 +120,7 @@ async def accept_forever(listening: socket.socket, quotas: ConnectionQuotas, tak
         except OSError as error:
             logger.debug("Connection from %s lost at once: %s", address, error)
             connection.close()
-            await quotas.leave(address)
+            quotas.leave(address)
 
 
 def _without_mapping(host: str) -> str:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
+from random import Random
 
 from broker.config import BrokerConfig, Listener
 from broker.log.manager import LogManager
@@ -22,6 +23,7 @@ from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
 from broker.server.controlled_shutdown import hand_over
 from broker.server.controller import ControllerRuntime
+from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator
 from broker.server.isr_changes import IsrChanges
@@ -156,6 +158,9 @@ class App:
             replicas=replicas,
             metadata=self._metadata,
             purgatory=self._purgatory,
+            fetch_sessions=FetchSessionCache(
+                self._config.max_incremental_fetch_session_cache_slots, Random()
+            ),
             topics=topics,
             configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
             controller=controller,

@@ -8,16 +8,14 @@ caller's business.
 """
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from kio.static.protocol import RequestPayload
 
 from broker.wire.codec import read_response, write_request
-from broker.wire.framing import read_frame
+from broker.wire.framing import BytesLike, FrameBuffer
 
 SOCKET_REQUEST_MAX_BYTES = 100 * 1024 * 1024
 """Default of ``socket.request.max.bytes``; no frame may be longer."""
@@ -34,59 +32,68 @@ class _Waiting:
     response: asyncio.Future[Any]
 
 
-@dataclass(slots=True)
-class _Link:
+class _Link(asyncio.BufferedProtocol):
     """One TCP connection with the calls that wait on it."""
 
-    name: str
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    max_frame_bytes: int
-    waiting: deque[_Waiting] = field(default_factory=deque)
-    task: asyncio.Task[None] | None = None
+    def __init__(self, name: str, max_frame_bytes: int) -> None:
+        self._name = name
+        self._frames = FrameBuffer(max_frame_bytes)
+        self._waiting: deque[_Waiting] = deque()
+        self._transport: asyncio.Transport | None = None
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def read_responses(self) -> None:
-        """Hand out responses until something goes wrong."""
-        try:
-            while True:
-                payload = await read_frame(self.reader, self.max_frame_bytes)
-                if payload is None:
-                    raise EOFError("closed by the other side")
-                self.take(payload)
-        except (OSError, EOFError) as error:
-            self.fail(f"connection to {self.name} lost: {error}")
-        except ValueError as error:
-            self.fail(f"{self.name} sent what cannot be understood: {error}")
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
 
-    def take(self, payload: bytes) -> None:
-        if not self.waiting:
-            raise ValueError("a response nobody asked for")
-        call = self.waiting.popleft()
-        try:
-            correlation_id, response = read_response(call.request_type, payload)
-            if correlation_id != call.correlation_id:
-                raise ValueError(f"correlation id {correlation_id}, not {call.correlation_id}")
-        except ValueError:
-            self.waiting.appendleft(call)
-            raise
-        if not call.response.done():
-            call.response.set_result(response)
+    def send(self, frame: bytes, call: _Waiting) -> None:
+        """Sends a request, whose response is then waited for."""
+        if self._transport is None or self._transport.is_closing():
+            raise Disconnected(f"connection to {self._name} lost")
+        self._waiting.append(call)
+        self._transport.write(frame)
 
     def fail(self, why: str) -> None:
         """Close, and fail every waiting call; harmless when done twice."""
-        self.writer.close()
-        while self.waiting:
-            call = self.waiting.popleft()
+        if self._transport is not None:
+            self._transport.abort()
+        while self._waiting:
+            call = self._waiting.popleft()
             if not call.response.done():
                 call.response.set_exception(Disconnected(why))
 
-    async def close(self, why: str) -> None:
-        self.fail(why)
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait([self.task])
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
+    # --- what the event loop tells ----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(f"connection to {self._name} lost: {exc or 'closed by the other side'}")
+        self._transport = None
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._frames.filled(nbytes)
+        try:
+            while (payload := self._frames.next()) is not None:
+                self._take(payload)
+        except ValueError as error:
+            self.fail(f"{self._name} sent what cannot be understood: {error}")
+
+    def _take(self, payload: BytesLike) -> None:
+        if not self._waiting:
+            raise ValueError("a response nobody asked for")
+        call = self._waiting[0]
+        correlation_id, response = read_response(call.request_type, payload)
+        if correlation_id != call.correlation_id:
+            raise ValueError(f"correlation id {correlation_id}, not {call.correlation_id}")
+        self._waiting.popleft()
+        if not call.response.done():
+            call.response.set_result(response)
 
 
 class BrokerConnection:
@@ -119,50 +126,41 @@ class BrokerConnection:
         Raises:
             Disconnected: no connection, no answer within ``timeout_s``, or no sense in the answer.
         """
-        used: _Link | None = None
-
-        def use(link: _Link) -> None:
-            nonlocal used
-            used = link
-
+        link: _Link | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._exchange(request, use)
+                link = await self._connected()
+                return await self._send(link, request)
         except TimeoutError as error:
             why = f"no answer from {self.name} within {timeout_s} s"
-            if used is not None:
-                await used.close(why)
+            if link is not None:
+                link.fail(why)
             raise Disconnected(why) from error
         except Disconnected:
             raise
         except OSError as error:
             raise Disconnected(f"cannot reach {self.name}: {error}") from error
 
-    async def _exchange(self, request: RequestPayload, use: Callable[[_Link], None]) -> Any:
-        link = await self._connected()
-        use(link)
+    def _send(self, link: _Link, request: RequestPayload) -> asyncio.Future[Any]:
         self._next_correlation_id = (self._next_correlation_id + 1) % 2**31
-        correlation_id = self._next_correlation_id
-        frame = write_request(request, correlation_id, self._client_id)
+        frame = write_request(request, self._next_correlation_id, self._client_id)
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        link.waiting.append(_Waiting(correlation_id, type(request), response))
-        link.writer.write(frame)
-        await link.writer.drain()
-        return await response
+        link.send(frame, _Waiting(self._next_correlation_id, type(request), response))
+        return response
 
     async def _connected(self) -> _Link:
         async with self._connecting:
-            if self._link is None or self._link.writer.is_closing():
+            if self._link is None or not self._link.is_open:
                 await self.close()
-                reader, writer = await asyncio.open_connection(*self._address)
-                self._link = _Link(self.name, reader, writer, self._max_frame_bytes)
-                self._link.task = asyncio.create_task(
-                    self._link.read_responses(), name=f"responses of {self.name}"
-                )
+                link = _Link(self.name, self._max_frame_bytes)
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: link, *self._address)
+                self._link = link
             return self._link
 
     async def close(self) -> None:
         """Close the connection, failing the calls that wait on it; a later call reconnects."""
         link, self._link = self._link, None
         if link is not None:
-            await link.close(f"connection to {self.name} closed")
+            link.fail(f"connection to {self.name} closed")
+            await link.gone

@@ -9,32 +9,28 @@ a frame. TLS, SASL and quotas on bytes and requests are not handled.
 """
 
 import asyncio
-import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from broker.config import BrokerConfig, Listener
 from broker.server.acceptor import (
-    NO_LIMIT,
     NO_LIMITS,
     ConnectionLimits,
     ConnectionQuotas,
     accept_forever,
     listening_socket,
 )
-from broker.wire.framing import BytesLike, MalformedFrame, read_frame
+from broker.wire.framing import BytesLike, FrameBuffer, MalformedFrame
 
 logger = logging.getLogger(__name__)
 
 PIPELINE = 32
 """Requests of one connection that may be unanswered at a time."""
-
-READ_AHEAD_BYTES = 2**18
-"""Where reading from a connection pauses until its requests are taken."""
 
 PEER: ContextVar[str] = ContextVar("PEER", default="")
 """Where the connection comes from whose request is being started."""
@@ -47,6 +43,8 @@ Frame: TypeAlias = bytes | list[BytesLike]
 
 Reply: TypeAlias = Frame | Awaitable[Frame | None] | None
 """None when the request gets no response (acks=0)."""
+
+Dispatch: TypeAlias = Callable[[bytes | memoryview], Reply]
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 
@@ -89,13 +87,13 @@ class Connections:
         dispatch: starts one request, given its frame. Raises CloseConnection.
     """
 
-    def __init__(self, dispatch: Callable[[bytes], Reply], config: ConnectionConfig) -> None:
+    def __init__(self, dispatch: Dispatch, config: ConnectionConfig) -> None:
         self._dispatch = dispatch
         self._config = config
         self._quotas = ConnectionQuotas(config.limits)
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[_Connection, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         """How many connections are open."""
@@ -119,132 +117,177 @@ class Connections:
     async def close(self) -> None:
         """Stops listening and drops every connection."""
         if self._accepting is not None:
-            await _end(self._accepting)
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
         if self._listening is not None:
             self._listening.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        ended = [*self._open.values()]
+        for connection in tuple(self._open):
+            ended += connection.close()
+        await asyncio.gather(*ended, return_exceptions=True)
 
     async def _take(self, connection: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=READ_AHEAD_BYTES)
-        protocol = _Protocol(reader)
-        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection)
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        task = asyncio.create_task(
-            self._serve(_Connection(self._dispatch, reader, writer, protocol), address)
-        )
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        gone: asyncio.Future[None] = loop.create_future()
 
-    async def _serve(self, connection: "_Connection", address: str) -> None:
-        PEER.set(address)
-        try:
-            await connection.serve(self._config)
-        except asyncio.CancelledError:
-            pass  # close() asked for it
-        finally:
-            await connection.close()
-            await self._quotas.leave(address)
+        def lost(protocol: _Connection) -> None:
+            del self._open[protocol]
+            self._quotas.leave(address)
+            gone.set_result(None)
+
+        def protocol() -> _Connection:
+            taken = _Connection(self._dispatch, self._config, address, lost)
+            self._open[taken] = gone
+            return taken
+
+        await loop.connect_accepted_socket(protocol, connection)
 
 
-class _Protocol(asyncio.StreamReaderProtocol):
-    """Remembers when something last arrived, be it half a frame."""
+class _Connection(asyncio.BufferedProtocol):
+    """One connection, from the event loop's hands.
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        super().__init__(reader)
-        self.last_active = 0.0
-        self.note_activity()
+    ``_replies`` are those of the requests that were started and not answered, in their order. The
+    connection is read while there is room for more of them and the client takes its responses.
+    """
 
-    def note_activity(self) -> None:
-        self.last_active = asyncio.get_running_loop().time()
-
-    def data_received(self, data: bytes) -> None:
-        self.note_activity()
-        super().data_received(data)
-
-
-class _Connection:
     def __init__(
         self,
-        dispatch: Callable[[bytes], Reply],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        protocol: _Protocol,
+        dispatch: Dispatch,
+        config: ConnectionConfig,
+        address: str,
+        lost: Callable[["_Connection"], None],
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
-        self._reader = reader
-        self._writer = writer
-        self._protocol = protocol
-        self._peer = writer.get_extra_info("peername")
-        self._replies: asyncio.Queue[Reply | asyncio.Task[Frame | None]] = asyncio.Queue(PIPELINE)
+        self._address = address
+        self._lost = lost
+        self._frames = FrameBuffer(config.max_request_bytes)
+        self._replies: deque[Frame | asyncio.Future[Frame | None]] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._writable = True
+        self._max_idle_s = config.max_idle_ms / 1000
+        self._last_active = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def serve(self, config: ConnectionConfig) -> None:
-        answering = asyncio.create_task(self._answer())
-        reading = asyncio.create_task(self._read(config.max_request_bytes))
+    def close(self) -> Iterable[asyncio.Future[Any]]:
+        """Closes the socket; what was not sent is given up when the client takes no more of it.
+
+        Returns:
+            The requests that were given up, cancelled.
+        """
+        given_up = [reply for reply in self._replies if isinstance(reply, asyncio.Future)]
+        for reply in given_up:
+            reply.cancel()
+        self._replies.clear()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.close()
+            self._set_timer(LINGER_S, self._transport.abort)
+        return given_up
+
+    # --- what the event loop tells ----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._max_idle_s >= 0:
+            self._set_timer(self._max_idle_s, self._close_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        logger.debug("Connection from %s lost: %r", self._address, exc)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._lost(self)
+        self._transport = None
+        self.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._last_active = self._loop.time()
+        self._frames.filled(nbytes)
+        self._go_on()
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._last_active = self._loop.time()
+        self._go_on()
+
+    # --- requests and responses -------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Sends the responses that are due and starts the requests that are there."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
         try:
-            await self._until_done_or_idle((answering, reading), config.max_idle_ms)
-        finally:
-            await _end(answering)
-            await _end(reading)
-            while not self._replies.empty():
-                reply = self._replies.get_nowait()
-                if isinstance(reply, asyncio.Task):
-                    await _end(reply)
-
-    async def close(self) -> None:
-        """Closes the socket; what was not sent is given up when the client takes no more of it."""
-        self._writer.close()
-        try:
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(LINGER_S):
-                    await self._writer.wait_closed()
-        finally:
-            self._writer.transport.abort()
-
-    async def _until_done_or_idle(
-        self, tasks: tuple[asyncio.Task[None], ...], max_idle_ms: int
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        max_idle_s = max_idle_ms / 1000 if max_idle_ms >= 0 else float(NO_LIMIT)
-        while (left := self._protocol.last_active + max_idle_s - loop.time()) > 0:
-            done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if done:
-                return
-        logger.info("Closing the connection from %s: idle for %s ms", self._peer, max_idle_ms)
-
-    async def _read(self, max_request_bytes: int) -> None:
-        with self._closing_reasons_logged():
-            while (frame := await read_frame(self._reader, max_request_bytes)) is not None:
-                reply = self._dispatch(frame)
-                if not (reply is None or isinstance(reply, (bytes, list))):
-                    reply = asyncio.ensure_future(reply)
-                await self._replies.put(reply)
-
-    async def _answer(self) -> None:
-        with self._closing_reasons_logged():
-            while True:
-                reply = await self._replies.get()
-                if not (reply is None or isinstance(reply, (bytes, list))):
-                    reply = await reply
-                if reply is not None:
-                    self._writer.writelines(reply if isinstance(reply, list) else (reply,))
-                    await self._writer.drain()
-                    self._protocol.note_activity()
-
-    @contextlib.contextmanager
-    def _closing_reasons_logged(self) -> Iterator[None]:
-        try:
-            yield
+            self._send_those_ready(transport)
+            while not self._is_full and self._start_next():
+                self._send_those_ready(transport)
         except (CloseConnection, MalformedFrame) as error:
-            logger.warning("Closing the connection from %s: %s", self._peer, error)
-        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError) as error:
-            logger.debug("Connection from %s lost: %r", self._peer, error)
+            logger.warning("Closing the connection from %s: %s", self._address, error)
+            self.close()
+        except asyncio.CancelledError:
+            self.close()
         except Exception:
-            logger.exception("Closing the connection from %s: request failed", self._peer)
+            logger.exception("Closing the connection from %s: request failed", self._address)
+            self.close()
+        else:
+            (transport.pause_reading if self._is_full else transport.resume_reading)()
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._replies) >= PIPELINE or not self._writable
 
-async def _end(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    def _start_next(self) -> bool:
+        """Starts a request; False when no whole one is there."""
+        frame = self._frames.next()
+        if frame is None:
+            return False
+        PEER.set(self._address)
+        reply = self._dispatch(frame)
+        if isinstance(reply, (bytes, list)):
+            self._replies.append(reply)
+        elif reply is not None:
+            future = asyncio.ensure_future(reply)
+            future.add_done_callback(self._answered)
+            self._replies.append(future)
+        return True
+
+    def _answered(self, reply: asyncio.Future[Frame | None]) -> None:
+        if reply in self._replies:
+            self._go_on()
+        elif not reply.cancelled() and reply.exception() is not None:
+            logger.debug("A request of %s, which left, failed", self._address, exc_info=True)
+
+    def _send_those_ready(self, transport: asyncio.Transport) -> None:
+        """Sends responses up to the first that is not there yet, while the client takes them."""
+        while self._replies and self._writable:
+            reply = self._replies[0]
+            if isinstance(reply, asyncio.Future):
+                if not reply.done():
+                    return
+                frame = reply.result()
+            else:
+                frame = reply
+            self._replies.popleft()
+            if frame is not None:
+                transport.writelines(frame if isinstance(frame, list) else (frame,))
+                self._last_active = self._loop.time()
+
+    # --- time -------------------------------------------------------------------------------
+
+    def _close_if_idle(self) -> None:
+        left = self._last_active + self._max_idle_s - self._loop.time()
+        if left > 0:
+            self._set_timer(left, self._close_if_idle)
+        else:
+            logger.info("Closing the connection from %s: idle", self._address)
+            self.close()
+
+    def _set_timer(self, delay_s: float, then: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, then)

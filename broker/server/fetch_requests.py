@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from kio.schema.fetch.v11.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.fetch.v11.request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 from kio.schema.list_offsets.v6.request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -24,6 +29,7 @@ from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from broker.config import BrokerConfig
 from broker.replication.events import AskEpoch, FetchFrom
+from broker.server.fetch_session_handler import FetchAsk
 from broker.types import BrokerId, TopicPartition
 
 EARLIEST: Final = -2
@@ -55,7 +61,7 @@ def ask_epochs(
     )
 
 
-def fetch(config: BrokerConfig, wanted: Mapping[TopicPartition, FetchFrom]) -> FetchRequest:
+def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
     """What came after these offsets?"""
     wait = timedelta(milliseconds=config.replica_fetch_wait_max_ms)
     return FetchRequest(
@@ -63,6 +69,8 @@ def fetch(config: BrokerConfig, wanted: Mapping[TopicPartition, FetchFrom]) -> F
         max_wait=i32Timedelta.parse(wait),
         min_bytes=i32(config.replica_fetch_min_bytes),
         max_bytes=i32(config.replica_fetch_response_max_bytes),
+        session_id=i32(ask.session_id),
+        session_epoch=i32(ask.session_epoch),
         topics=tuple(
             FetchTopic(
                 topic=TopicName(topic),
@@ -77,9 +85,14 @@ def fetch(config: BrokerConfig, wanted: Mapping[TopicPartition, FetchFrom]) -> F
                     for partition, todo in partitions
                 ),
             )
-            for topic, partitions in _by_topic(wanted)
+            for topic, partitions in _by_topic(ask.changed)
         ),
-        forgotten_topics_data=(),
+        forgotten_topics_data=tuple(
+            ForgottenTopic(
+                topic=TopicName(topic), partitions=tuple(i32(partition) for partition, _ in them)
+            )
+            for topic, them in _by_topic(dict.fromkeys(ask.forgotten))
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from broker.replication.events import (
 from broker.server import fetch_requests
 from broker.server.clock import Clock
 from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.fetch_session_handler import FetchSessionHandler
 from broker.server.partition import Partition
 from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
@@ -49,6 +50,7 @@ class Fetcher:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._delayed: dict[TopicPartition, Millis] = {}
         self._added = asyncio.Event()
+        self._session = FetchSessionHandler()
         self._connection: BrokerConnection | None = None
         self._address: Listener | None = None
 
@@ -87,6 +89,7 @@ class Fetcher:
                 await self._idle()
         except Disconnected as error:
             logger.warning("Fetching from broker %d: %s", self._leader, error)
+            self._session.interrupted()
             await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
     def _due(self, kind: type[AskEpoch] | type[FetchFrom]) -> Asked:
@@ -126,9 +129,12 @@ class Fetcher:
 
     async def _fetch(self, asked: Asked) -> None:
         wanted = {tp: todo for tp, (_, todo) in asked.items()}
-        response = await self._call(fetch_requests.fetch(self._config, wanted))
+        ask = self._session.ask(wanted)
+        response = await self._call(fetch_requests.fetch(self._config, ask))
+        self._session.answered(response)
         if response.error_code is not ErrorCode.none:
-            raise Disconnected(f"fetch refused: {response.error_code.name}")
+            logger.info("Broker %d ends the session: %s", self._leader, response.error_code.name)
+            return
         out_of_range = {}
         for topic in response.responses:
             for answer in topic.partitions:

@@ -1,68 +1,95 @@
-"""Where fetches wait for data: no polling, woken by the partitions they asked about.
+"""Where requests wait for their partitions: no polling, woken by those they asked about.
 
-A partition wakes its waiters when its log grew, when its high watermark moved, and when its role
-changed. A waiter looks again and may come back. (Kafka's DelayedOperationPurgatory for fetches;
-produce requests wait in their replica instead, which knows when they are done.)
+A partition wakes whom it concerns when its log grew, when its high watermark moved, and when its
+role changed. (Kafka's DelayedOperationPurgatory, for fetches and DeleteRecords; produce requests
+wait in their replica instead, which knows when they are done.)
 """
 
 import asyncio
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
 
 from broker.types import TopicPartition
 
+Look: TypeAlias = Callable[[Collection[TopicPartition]], bool]
+"""Told which partitions have news; says whether there is nothing more to wait for."""
 
-class Watch:
-    """Remembers whether one of its partitions was woken since it was last asked."""
 
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
+class _Delayed:
+    """One waiting request. It looks once for all news of one turn of the event loop, and not in
+    the middle of what makes the news."""
 
-    def wake(self) -> None:
-        """A partition has news."""
-        self._event.set()
+    __slots__ = ("_answer", "_look", "_woken", "answered")
 
-    async def woken(self, timeout_s: float) -> bool:
-        """Waits for news; False when ``timeout_s`` went by without."""
+    def __init__(self, look: Look, answer: Callable[[], Any]) -> None:
+        self.answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._look = look
+        self._answer = answer
+        self._woken: dict[TopicPartition, None] = {}
+
+    def wake(self, partition: TopicPartition) -> None:
+        if not self._woken:
+            self.answered.get_loop().call_soon(self._look_again)
+        self._woken[partition] = None
+
+    def expire(self) -> None:
+        self._complete(lambda: True)
+
+    def _look_again(self) -> None:
+        woken, self._woken = self._woken.keys(), {}
+        self._complete(lambda: self._look(woken))
+
+    def _complete(self, is_over: Callable[[], bool]) -> None:
+        if self.answered.done():
+            return
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        self._event.clear()
-        return True
+            if is_over():
+                self.answered.set_result(self._answer())
+        except Exception as error:  # noqa: BLE001  who awaits the answer gets it
+            self.answered.set_exception(error)
 
 
 class Purgatory:
-    """Watches by partition."""
+    """Who waits, by partition."""
 
     def __init__(self) -> None:
-        self._watches: dict[TopicPartition, set[Watch]] = {}
+        self._delayed: dict[TopicPartition, set[_Delayed]] = {}
         self.waiting = 0
         """How many requests wait."""
 
-    @contextlib.contextmanager
-    def watch(self, partitions: Iterable[TopicPartition]) -> Iterator[Watch]:
-        """Watches ``partitions`` as long as the context lasts."""
-        keys = tuple(partitions)
-        watch = Watch()
-        for key in keys:
-            self._watches.setdefault(key, set()).add(watch)
+    def wait(
+        self,
+        partitions: Collection[TopicPartition],
+        timeout_s: float,
+        look: Look,
+        answer: Callable[[], Any],
+    ) -> asyncio.Future[Any]:
+        """What ``answer`` says when ``look`` is content or ``timeout_s`` is over.
+
+        News from the moment of this call on count. Whoever cancels the future waits no more.
+        """
+        delayed = _Delayed(look, answer)
+        for partition in partitions:
+            self._delayed.setdefault(partition, set()).add(delayed)
         self.waiting += 1
-        try:
-            yield watch
-        finally:
+        timer = delayed.answered.get_loop().call_later(timeout_s, delayed.expire)
+
+        def leave(_answered: asyncio.Future[Any]) -> None:
+            timer.cancel()
             self.waiting -= 1
-            for key in keys:
-                self._forget(key, watch)
+            for partition in partitions:
+                self._forget(partition, delayed)
+
+        delayed.answered.add_done_callback(leave)
+        return delayed.answered
 
     def wake(self, partition: TopicPartition) -> None:
-        """Lets everyone who watches ``partition`` look again."""
-        for watch in self._watches.get(partition, ()):
-            watch.wake()
+        """Lets everyone who waits for ``partition`` look again."""
+        for delayed in self._delayed.get(partition, ()):
+            delayed.wake(partition)
 
-    def _forget(self, key: TopicPartition, watch: Watch) -> None:
-        watches = self._watches.get(key, set())
-        watches.discard(watch)
-        if not watches:
-            self._watches.pop(key, None)
+    def _forget(self, partition: TopicPartition, delayed: _Delayed) -> None:
+        waiting = self._delayed.get(partition, set())
+        waiting.discard(delayed)
+        if not waiting:
+            self._delayed.pop(partition, None)

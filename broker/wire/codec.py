@@ -1,6 +1,6 @@
 """Requests and responses, bytes to entities and back, for both ends of a connection.
 
-Readers take a frame's payload as :func:`~broker.wire.framing.read_frame` gives it; writers hand
+Readers take a frame's payload as :class:`~broker.wire.framing.FrameBuffer` gives it; writers hand
 back whole frames. Which header goes with an entity is the entity's own knowledge (flexible
 versions have tagged headers, responses to ApiVersions never do, KIP-511). ``records`` fields are
 opaque bytes here: see :mod:`broker.wire.batch`.
@@ -43,7 +43,7 @@ class MalformedResponse(MalformedMessage):
 
 
 def read_request(
-    payload: bytes, served: Mapping[int, Container[int]] | None = None
+    payload: BytesLike, served: Mapping[int, Container[int]] | None = None
 ) -> tuple[RequestHeader, RequestPayload]:
     """Decodes a request.
 
@@ -90,7 +90,7 @@ def response_pieces(correlation_id: int, entity: ResponsePayload) -> list[BytesL
     return _write_message(entity.__header_schema__(correlation_id=i32(correlation_id)), entity)
 
 
-def read_response(request: type[RequestPayload], payload: bytes) -> tuple[int, ResponsePayload]:
+def read_response(request: type[RequestPayload], payload: BytesLike) -> tuple[int, ResponsePayload]:
     """Decodes the response to a request of type ``request``: its correlation id and entity.
 
     Raises:
@@ -104,7 +104,10 @@ def read_response(request: type[RequestPayload], payload: bytes) -> tuple[int, R
 
 
 def _read_message(
-    header_type: type[H], entity_type: type[E], payload: bytes, malformed: type[MalformedMessage]
+    header_type: type[H],
+    entity_type: type[E],
+    payload: BytesLike,
+    malformed: type[MalformedMessage],
 ) -> tuple[H, E]:
     try:
         payload = checked(payload, header_type, entity_type)

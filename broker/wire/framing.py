@@ -4,7 +4,6 @@ Every request and every response of the Kafka protocol travels in one. Nothing h
 inside.
 """
 
-import asyncio
 import struct
 from typing import TypeAlias, cast
 
@@ -12,6 +11,12 @@ BytesLike: TypeAlias = bytes | bytearray | memoryview
 
 LARGE_BYTES = 4096
 """From here on a piece of its own is cheaper than a copy."""
+
+CHUNK_BYTES = 2**16
+"""What is read from a connection at a time; frames from here on get a buffer of their own."""
+
+GROWTH_BYTES = 2**20
+"""The most, beside as much again, that a frame's buffer is ahead of what was really sent."""
 
 _SIZE = struct.Struct(">i")
 
@@ -49,23 +54,72 @@ class FrameWriter:
         return [piece for piece in self._pieces if piece]
 
 
-async def read_frame(reader: asyncio.StreamReader, max_bytes: int) -> bytes | None:
-    """The next frame's payload, or None when the peer closed the connection between two frames.
+class FrameBuffer:
+    """Takes bytes as they arrive and gives whole frames' payloads, for asyncio.BufferedProtocol.
+
+    Memory follows what was really sent, not what a size prefix claims: the buffer for a large
+    frame grows as it fills. A large frame gets a buffer of its own, which is handed out with it
+    and not copied.
 
     Args:
-        max_bytes: ``socket.request.max.bytes``. Checked before anything is read or allocated.
-
-    Raises:
-        MalformedFrame: the size is negative or above ``max_bytes``.
-        asyncio.IncompleteReadError: the connection ended inside a frame.
+        max_bytes: ``socket.request.max.bytes``; a larger frame is refused before it is read.
     """
-    try:
-        prefix = await reader.readexactly(_SIZE.size)
-    except asyncio.IncompleteReadError as error:
-        if error.partial:
-            raise
-        return None
-    (size,) = _SIZE.unpack(prefix)
-    if size < 0 or size > max_bytes:
-        raise MalformedFrame(f"frame of {size} bytes, expected 0 to {max_bytes}")
-    return await reader.readexactly(size)
+
+    __slots__ = ("_begin", "_buffer", "_end", "_max_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = bytearray(CHUNK_BYTES)
+        self._begin = self._end = 0
+
+    def room(self) -> memoryview:
+        """Where the next bytes are to be put."""
+        if self._end == len(self._buffer) or self._begin == self._end:
+            self._make_room()
+        return memoryview(self._buffer)[self._end :]
+
+    def filled(self, count: int) -> None:
+        """So many bytes were put there."""
+        self._end += count
+
+    def next(self) -> bytes | memoryview | None:
+        """The next whole frame's payload, None until more has arrived.
+
+        Raises:
+            MalformedFrame: the size is negative or above ``max_bytes``.
+        """
+        size = self._size()
+        first = self._begin + _SIZE.size
+        if size is None or first + size > self._end:
+            return None
+        payload = memoryview(self._buffer)[first : first + size].toreadonly()
+        self._begin = first + size
+        if size < CHUNK_BYTES:
+            return bytes(payload)
+        self._replace(CHUNK_BYTES)
+        return payload
+
+    def _size(self) -> int | None:
+        if self._end - self._begin < _SIZE.size:
+            return None
+        (size,) = _SIZE.unpack_from(self._buffer, self._begin)
+        if size < 0 or size > self._max_bytes:
+            raise MalformedFrame(f"frame of {size} bytes, expected 0 to {self._max_bytes}")
+        return int(size)
+
+    def _make_room(self) -> None:
+        """Begins the buffer with what is not taken yet; enlarges it if that is all there is."""
+        left = self._end - self._begin
+        if left == 0 and len(self._buffer) == CHUNK_BYTES:
+            self._begin = self._end = 0
+            return
+        missing = _SIZE.size + (self._size() or 0) - left
+        if missing <= 0:  # whole frames, not taken yet
+            missing = left
+        self._replace(max(CHUNK_BYTES, left + min(missing, left + GROWTH_BYTES)))
+
+    def _replace(self, capacity: int) -> None:
+        rest = memoryview(self._buffer)[self._begin : self._end]
+        self._buffer = bytearray(max(capacity, len(rest)))
+        self._buffer[: len(rest)] = rest
+        self._begin, self._end = 0, len(rest)

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from kio.static.constants import EntityType
 
+from broker.wire.framing import BytesLike
+
 ELEMENTS_MAX = 2**20
 """Array elements in one message. An element of two bytes becomes an object of some hundred, so
 that without a bound a request of ``socket.request.max.bytes`` would take tens of gigabytes."""
@@ -51,7 +53,7 @@ class _Walk:
 
     __slots__ = ("data", "edits", "elements_left")
 
-    def __init__(self, data: bytes, elements_left: int) -> None:
+    def __init__(self, data: BytesLike, elements_left: int) -> None:
         self.data = data
         self.elements_left = elements_left
         self.edits: list[tuple[int, int, bytes]] = []
@@ -62,11 +64,11 @@ class _Walk:
         if count > len(self.data) - at or self.elements_left < 0:
             raise MalformedShape(f"an array at byte {at} claims {count} elements")
 
-    def edited(self) -> bytes:
+    def edited(self) -> BytesLike:
         """The data with all edits carried out; the very same object when there are none."""
         if not self.edits:
             return self.data
-        parts: list[bytes] = []
+        parts: list[BytesLike] = []
         done = 0
         for start, end, replacement in self.edits:
             parts += (self.data[done:start], replacement)
@@ -81,11 +83,11 @@ Skip: TypeAlias = Callable[[_Walk, int], int]
 class _Lengths(NamedTuple):
     """How lengths are written: ``read`` gives a length (-1: null) and where its contents begin."""
 
-    string: Callable[[bytes, int], tuple[int, int]]
-    large: Callable[[bytes, int], tuple[int, int]]
+    string: Callable[[BytesLike, int], tuple[int, int]]
+    large: Callable[[BytesLike, int], tuple[int, int]]
 
 
-def checked(payload: bytes, *entity_types: Any) -> bytes:
+def checked(payload: BytesLike, *entity_types: Any) -> BytesLike:
     """``payload``, which holds these entities one after the other, without unknown tagged fields.
 
     Bytes behind the last entity are left as they are.
@@ -171,7 +173,7 @@ def _element(kind: str, element: Any, lengths: _Lengths) -> Skip:
 # --- skips ------------------------------------------------------------------------------------
 
 
-def _sized(read: Callable[[bytes, int], tuple[int, int]]) -> Skip:
+def _sized(read: Callable[[BytesLike, int], tuple[int, int]]) -> Skip:
     def skip(walk: _Walk, at: int) -> int:
         size, at = read(walk.data, at)
         return at + size if size > 0 else at
@@ -179,7 +181,7 @@ def _sized(read: Callable[[bytes, int], tuple[int, int]]) -> Skip:
     return skip
 
 
-def _array(read: Callable[[bytes, int], tuple[int, int]], element: int | Skip) -> Skip:
+def _array(read: Callable[[BytesLike, int], tuple[int, int]], element: int | Skip) -> Skip:
     def skip(walk: _Walk, at: int) -> int:
         count, at = read(walk.data, at)
         if count <= 0:
@@ -225,7 +227,7 @@ def _tags(known: Mapping[int, int | Skip]) -> Skip:
     return skip
 
 
-def _clean(value: bytes, step: int | Skip, outer: _Walk) -> bytes:
+def _clean(value: BytesLike, step: int | Skip, outer: _Walk) -> BytesLike:
     """The value of a known tagged field, itself without unknown ones."""
     walk = _Walk(value, outer.elements_left)
     end = step if isinstance(step, int) else step(walk, 0)
@@ -238,17 +240,17 @@ def _clean(value: bytes, step: int | Skip, outer: _Walk) -> bytes:
 # --- lengths ----------------------------------------------------------------------------------
 
 
-def _int16(data: bytes, at: int) -> tuple[int, int]:
+def _int16(data: BytesLike, at: int) -> tuple[int, int]:
     (size,) = _INT16.unpack_from(data, at)
     return _not_below_null(size, at), at + 2
 
 
-def _int32(data: bytes, at: int) -> tuple[int, int]:
+def _int32(data: BytesLike, at: int) -> tuple[int, int]:
     (size,) = _INT32.unpack_from(data, at)
     return _not_below_null(size, at), at + 4
 
 
-def _compact(data: bytes, at: int) -> tuple[int, int]:
+def _compact(data: BytesLike, at: int) -> tuple[int, int]:
     size, at = _varint(data, at)
     return size - 1, at
 
@@ -259,7 +261,7 @@ def _not_below_null(size: int, at: int) -> int:
     return size
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: BytesLike, at: int) -> tuple[int, int]:
     value = data[at]
     if value < 0x80:
         return value, at + 1

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
+from frames import read_frame
 from kio.schema.errors import ErrorCode
 
 from broker.server.connection import BrokerConnection, Disconnected
 from broker.wire.codec import read_request, write_response
-from broker.wire.framing import read_frame
 from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
 
 ASK = ControlledShutdownRequest(broker_id=1)
@@ -32,7 +32,7 @@ class Peer:
 
     async def _serve(self, reader, writer):
         self.connections += 1
-        while (payload := await read_frame(reader, 1000)) is not None:
+        while (payload := await read_frame(reader)) is not None:
             header, _ = read_request(payload)
             self.asked.put_nowait((header.correlation_id, writer))
         writer.close()

@@ -119,10 +119,15 @@ def test_who_is_not_the_controller_sees_nothing() -> None:
 
 
 def test_a_fetch_that_waits_is_seen() -> None:
-    purgatory = Purgatory()
-    with purgatory.watch([TopicPartition("t", 0)]):
+    async def test() -> None:
+        purgatory = Purgatory()
+        answer = purgatory.wait([TopicPartition("t", 0)], 0, lambda _: False, lambda: None)
         assert take((), None, purgatory, 0).waiting_fetches == 1
-    assert take((), None, purgatory, 0).waiting_fetches == 0
+        await answer
+        await asyncio.sleep(0)
+        assert take((), None, purgatory, 0).waiting_fetches == 0
+
+    asyncio.run(test())
 
 
 def counted(name: str, **labels: str) -> float | None:

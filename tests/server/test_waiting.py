@@ -1,6 +1,7 @@
 """The small parts that decide when: purgatory, fence, ISR change notification."""
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -25,17 +26,47 @@ class HandClock(Clock):
         return self.time
 
 
-def test_a_watch_remembers_what_happened_before_it_was_asked() -> None:
+def test_who_waits_looks_once_for_all_that_happened_at_a_time() -> None:
     async def test() -> None:
         purgatory = Purgatory()
-        with purgatory.watch([A]) as watch:
-            purgatory.wake(B)
-            assert not await watch.woken(0.01)
-            purgatory.wake(A)
-            assert await watch.woken(0)
-            assert not await watch.woken(0)
+        looks: list[list[TopicPartition]] = []
+
+        def look(woken: Collection[TopicPartition]) -> bool:
+            looks.append(list(woken))
+            return len(looks) == 2
+
+        answer = purgatory.wait([A, B], 10, look, lambda: "answer")
+        for partition in (B, A, B, TopicPartition("other", 0)):
+            purgatory.wake(partition)
+        assert not looks  # not in the middle of what makes the news
+        await asyncio.sleep(0)
+        assert (looks, answer.done()) == ([[B, A]], False)
         purgatory.wake(A)
-        assert not await watch.woken(0)
+        assert (await answer, looks) == ("answer", [[B, A], [A]])
+
+    asyncio.run(test())
+
+
+def test_waiting_ends_with_time_with_an_error_or_when_nobody_is_interested() -> None:
+    async def test() -> None:
+        purgatory = Purgatory()
+
+        def fail(_woken: Collection[TopicPartition]) -> bool:
+            raise OSError("disk")
+
+        in_time = purgatory.wait([A], 0.01, lambda _: False, lambda: "late")
+        failing = purgatory.wait([A], 10, fail, lambda: "never")
+        left = purgatory.wait([A], 10, lambda _: True, lambda: "never")
+        assert purgatory.waiting == 3
+        purgatory.wake(A)
+        left.cancel()
+        with pytest.raises(OSError, match="disk"):
+            await failing
+        assert await in_time == "late"
+        assert left.cancelled()
+        await asyncio.sleep(0)
+        assert purgatory.waiting == 0
+        purgatory.wake(A)  # nobody is there
 
     asyncio.run(test())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from frames import read_frame
 from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import BrokerInfo, Endpoint
@@ -9,9 +10,6 @@ from broker.server.zk import KafkaZk
 from broker.types import TopicPartition
 from broker.wire import interbroker as wire
 from broker.wire.codec import read_request, write_response
-from broker.wire.framing import read_frame
-
-MAX_BYTES = 1_000_000
 
 
 class ListeningBroker:
@@ -53,7 +51,7 @@ class ListeningBroker:
     async def _serve(self, reader, writer):
         self._writers.add(writer)
         try:
-            while (payload := await read_frame(reader, MAX_BYTES)) is not None:
+            while (payload := await read_frame(reader)) is not None:
                 header, request = read_request(payload)
                 self.requests.append(request)
                 writer.write(write_response(header.correlation_id, self._answer(request)))

@@ -12,6 +12,7 @@ import kio.schema.metadata.v4.response as metadata_v4
 import kio.schema.produce.v7.response as produce_v7
 import pytest
 from confluent_kafka import Producer
+from frames import read_frame
 from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i16, i32, i32Timedelta, i64
@@ -19,7 +20,6 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from broker.wire.batch import Compression, RecordBatch, parse_batches
 from broker.wire.codec import read_request, write_response
-from broker.wire.framing import read_frame
 from broker.wire.records import records
 from broker.wire.registry import UnsupportedVersion
 
@@ -62,7 +62,7 @@ class Sink:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
-            while (payload := await read_frame(reader, 2**24)) is not None:
+            while (payload := await read_frame(reader)) is not None:
                 writer.write(self._respond(payload))
 
     def _respond(self, payload: bytes) -> bytes:

@@ -8,6 +8,7 @@ from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
 from broker.server.control_fence import ControlFence
 from broker.server.controller import ControllerRuntime
+from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.group_coordinator import GroupCoordinator
 from broker.server.metadata_cache import MetadataCache
 from broker.server.producer_ids import ProducerIds
@@ -30,6 +31,7 @@ class Context:
     replicas: ReplicaManager
     metadata: MetadataCache
     purgatory: Purgatory
+    fetch_sessions: FetchSessionCache
     topics: Topics
     configs: ConfigAdmin
     controller: ControllerRuntime

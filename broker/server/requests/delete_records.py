@@ -3,12 +3,12 @@
 Behaviour: the leader moves its log's start to the offset asked for (-1: its high watermark), never
 above the high watermark; followers hear of it with their next fetch. The answer waits, up to
 ``timeout``, until every replica on a live broker has followed: it then carries the low watermark.
+Internal topics keep their records.
 Not modelled: POLICY_VIOLATION for compacted topics, which there are none of.
 
 v2 flexible.
 """
 
-import asyncio
 from typing import Any
 
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
@@ -18,6 +18,7 @@ from broker.replication.events import DeleteRecords
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.server.topic_names import is_internal
 from broker.types import Offset, TopicPartition
 
 TO_HIGH_WATERMARK = -1
@@ -29,12 +30,18 @@ Targets = dict[TopicPartition, Offset | ErrorCode]
 async def handle(request: DeleteRecordsRequest, context: Context) -> Any:
     """Answers when the replicas have followed, or with REQUEST_TIMED_OUT."""
     targets: Targets = {
-        tp: _delete(context.replicas.hosted(tp), Offset(partition.offset))
+        tp: _delete(tp, Offset(partition.offset), context)
         for topic in request.topics
         for partition in topic.partitions
         for tp in [TopicPartition(topic.name, partition.partition_index)]
     }
-    await _wait(targets, request.timeout.total_seconds(), context)
+    if not _all_settled(targets, context):
+        await context.purgatory.wait(
+            targets,
+            request.timeout.total_seconds(),
+            look=lambda _woken: _all_settled(targets, context),
+            answer=lambda: None,
+        )
     answer = Answer.to(request)
     return answer(
         "DeleteRecordsResponse",
@@ -58,8 +65,11 @@ async def handle(request: DeleteRecordsRequest, context: Context) -> Any:
     )
 
 
-def _delete(partition: Partition | ErrorCode, offset: Offset) -> Offset | ErrorCode:
+def _delete(tp: TopicPartition, offset: Offset, context: Context) -> Offset | ErrorCode:
     """The offset up to which the leader has given up its records, or why it has not."""
+    if is_internal(tp.topic):
+        return ErrorCode.invalid_topic_exception
+    partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return partition
     error = partition.replica.check_leader(None)
@@ -73,13 +83,8 @@ def _delete(partition: Partition | ErrorCode, offset: Offset) -> Offset | ErrorC
     return target
 
 
-async def _wait(targets: Targets, timeout_s: float, context: Context) -> None:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_s
-    with context.purgatory.watch(targets) as watch:
-        while any(_reached(tp, target, context)[0] is _LATER for tp, target in targets.items()):
-            if not await watch.woken(deadline - loop.time()):
-                return
+def _all_settled(targets: Targets, context: Context) -> bool:
+    return all(_reached(tp, target, context)[0] is not _LATER for tp, target in targets.items())
 
 
 _LATER = ErrorCode.request_timed_out

@@ -29,7 +29,7 @@ class Dispatcher:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def __call__(self, frame: bytes) -> Reply:
+    def __call__(self, frame: bytes | memoryview) -> Reply:
         began = perf_counter()
         try:
             header, request = read_request(frame, SERVED)

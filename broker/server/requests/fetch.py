@@ -3,25 +3,29 @@
 Behaviour: reads up to ``max_bytes`` over all partitions in the order asked, with at least one
 batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait`` in
 the purgatory. A follower's fetch tells the leader what the follower has (seed 002, 1.3), after
-the read and before the answer. Consumers see the log up to the high watermark.
-Not modelled: fetch sessions (KIP-227; every answer has session id 0, which tells the client that
-there is none), transactions (last stable offset = high watermark), reading from followers
-(KIP-392), truncation on fetch (KIP-595), quotas.
+the read and before the answer. Consumers see the log up to the high watermark. Within a session
+(:mod:`broker.server.fetch_session_cache`) the answer has only the partitions with news.
+Not modelled: transactions (last stable offset = high watermark), reading from followers (KIP-392),
+truncation on fetch (KIP-595), quotas.
 
 v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id.
 """
 
-import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Collection, Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
+from broker.server.fetch_session_cache import (
+    NO_SESSION,
+    FetchSession,
+    SessionRefused,
+    asked_in,
+)
 from broker.server.metrics.meters import CONSUMER, TopicMeters
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
@@ -29,11 +33,11 @@ from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 from broker.wire.framing import BytesLike
 
-NO_OFFSET = Offset(-1)
+NO_OFFSET: Final = Offset(-1)
+NO_WAIT: Final = timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     tp: TopicPartition
     error: ErrorCode
     high_watermark: Offset = NO_OFFSET
@@ -44,108 +48,136 @@ class _Read:
 
 def handle(request: FetchRequest, context: Context) -> Any | Awaitable[Any]:
     """Answers at once when there is enough, else when there is or time is over."""
-    if getattr(request, "session_id", 0) != 0:
-        return _respond(request, (), ErrorCode.fetch_session_id_not_found)
-    reader = _Reader(request, context)
-    reads = reader.read(first=True)
-    if _enough(request, reads):
-        return _respond(request, reads)
-    return _wait(reader)
-
-
-async def _wait(reader: "_Reader") -> Any:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + reader.request.max_wait.total_seconds()
-    with reader.context.purgatory.watch(reader.partitions) as watch:
-        while True:
-            reads = reader.read(first=False)
-            done = _enough(reader.request, reads)
-            if done or not await watch.woken(deadline - loop.time()):
-                return _respond(reader.request, reads)
-
-
-def _enough(request: FetchRequest, reads: Sequence[_Read]) -> bool:
-    return (
-        not reads
-        or request.max_wait <= timedelta(0)
-        or any(read.error is not ErrorCode.none for read in reads)
-        or sum(len(read.records) for read in reads) >= request.min_bytes
+    try:
+        session = context.fetch_sessions.session_of(request, context.clock.now())
+    except SessionRefused as refused:
+        return _respond(request, (), NO_SESSION, refused.error)
+    reader = _Reader(request, context, session)
+    reader.begin()
+    if reader.has_enough:
+        return reader.response()
+    return context.purgatory.wait(
+        reader.partitions,
+        request.max_wait.total_seconds(),
+        reader.look_again,
+        reader.response,
     )
 
 
 class _Reader:
-    """Reads what one request asks for, as often as it is looked at."""
+    """Reads what one request asks for: once all of it, then again what has news."""
 
-    def __init__(self, request: FetchRequest, context: Context) -> None:
+    def __init__(
+        self, request: FetchRequest, context: Context, session: FetchSession | None
+    ) -> None:
         self.request = request
         self.context = context
+        self._session = session
         self._follower = None if request.replica_id == CONSUMER else BrokerId(request.replica_id)
+        self._asked = dict(session.asked() if session else asked_in(request))
+        self._reads: dict[TopicPartition, _Read] = {}
+        self._size = 0
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
+    def partitions(self) -> Collection[TopicPartition]:
         """What is asked for."""
-        return tuple(tp for tp, _ in self._asked())
+        return self._asked.keys()
 
-    def read(self, *, first: bool) -> list[_Read]:
-        """Reads every partition; ``first``: where a follower fetches from is news to its leader."""
-        left = min(self.request.max_bytes, self.context.config.fetch_max_bytes)
-        reads: list[_Read] = []
-        at_least_one = True
-        for tp, asked in self._asked():
-            max_bytes = min(left, asked.partition_max_bytes)
-            read = self._read_partition(tp, asked, max_bytes, at_least_one)
-            if first and read.error is ErrorCode.none:
-                read = self._note_progress(read, asked)
-            at_least_one = at_least_one and not read.records
-            left = max(0, left - len(read.records))
-            reads.append(read)
-        return reads
+    @property
+    def has_enough(self) -> bool:
+        """There is something to answer at once."""
+        return (
+            not self._reads
+            or self._size >= self.request.min_bytes
+            or self.request.max_wait <= NO_WAIT
+            or any(read.error is not ErrorCode.none for read in self._reads.values())
+        )
 
-    def _asked(self) -> Iterator[tuple[TopicPartition, FetchPartition]]:
-        for topic in self.request.topics:
-            for asked in topic.partitions:
-                yield TopicPartition(topic.topic, asked.partition), asked
+    def begin(self) -> None:
+        """Reads everything; where a follower fetches from is news to its leader."""
+        self._read(self._asked)
+        if self._follower is not None:
+            self._note_progress(self._follower)
 
-    def _read_partition(
-        self, tp: TopicPartition, asked: FetchPartition, max_bytes: int, at_least_one: bool
-    ) -> _Read:
+    def look_again(self, woken: Collection[TopicPartition]) -> bool:
+        """Reads those that have news (all, where limits on the size depend on the others), and
+        says whether there is enough now."""
+        self._read(self._asked if self._size else woken)
+        return self.has_enough
+
+    def response(self) -> Any:
+        """What was read; in a session, as far as it is news."""
+        reads = tuple(self._reads.values())
+        self._count(reads)
+        if self._session is None:
+            return _respond(self.request, reads)
+        is_news = self._session.is_news
+        news = [
+            read
+            for read in reads
+            if is_news(
+                read.tp,
+                read.error,
+                read.high_watermark,
+                read.log_start_offset,
+                len(read.records),
+            )
+        ]
+        return _respond(self.request, news, self._session.id)
+
+    def _read(self, partitions: Iterable[TopicPartition]) -> None:
+        limit = min(self.request.max_bytes, self.context.config.fetch_max_bytes)
+        self._size = 0
+        for tp in partitions:
+            read = self._read_partition(tp, self._asked[tp], max(0, limit - self._size))
+            self._size += len(read.records)
+            self._reads[tp] = read
+
+    def _read_partition(self, tp: TopicPartition, asked: FetchPartition, left: int) -> _Read:
         partition = self.context.replicas.hosted(tp)
         if not isinstance(partition, Partition):
             return _Read(tp, partition)
-        error = partition.replica.check_leader(_current_epoch(asked))
+        replica, log = partition.replica, partition.log
+        error = replica.check_leader(_current_epoch(asked))
         if error is not ErrorCode.none:
             return _Read(tp, error, meters=partition.meters)
-        if self._follower is not None and self._follower not in partition.replica.replicas:
+        if self._follower is not None and self._follower not in replica.replicas:
             return _Read(tp, ErrorCode.not_leader_or_follower, meters=partition.meters)
-        bound = partition.replica.read_bound(self._follower)
+        bound = replica.read_bound(self._follower)
+        max_bytes = min(left, asked.partition_max_bytes)
         records: BytesLike = b""
         try:
-            records = partition.log.read(asked.fetch_offset, max_bytes, bound, at_least_one)
+            records = log.read(asked.fetch_offset, max_bytes, bound, at_least_one=not self._size)
         except OffsetOutOfRange:
             error = ErrorCode.offset_out_of_range
-        high_watermark = partition.replica.high_watermark
         return _Read(
-            tp,
-            error,
-            high_watermark,
-            partition.log.log_start_offset,
-            records,
-            partition.meters,
+            tp, error, replica.high_watermark, log.log_start_offset, records, partition.meters
         )
 
-    def _note_progress(self, read: _Read, asked: FetchPartition) -> _Read:
-        partition = self.context.replicas.hosted(read.tp)
-        if self._follower is None or not isinstance(partition, Partition):
-            return read
-        partition.step(
-            FollowerFetch(
-                replica=self._follower,
-                offset=Offset(asked.fetch_offset),
-                log_start_offset=Offset(getattr(asked, "log_start_offset", NO_OFFSET)),
-                now=self.context.clock.now(),
+    def _note_progress(self, follower: BrokerId) -> None:
+        now = self.context.clock.now()
+        for tp, read in self._reads.items():
+            partition = self.context.replicas.hosted(tp)
+            if read.error is not ErrorCode.none or not isinstance(partition, Partition):
+                continue
+            asked = self._asked[tp]
+            partition.step(
+                FollowerFetch(
+                    replica=follower,
+                    offset=Offset(asked.fetch_offset),
+                    log_start_offset=Offset(getattr(asked, "log_start_offset", NO_OFFSET)),
+                    now=now,
+                )
             )
-        )
-        return replace(read, high_watermark=partition.replica.high_watermark)
+            if partition.replica.high_watermark != read.high_watermark:
+                high_watermark = partition.replica.high_watermark
+                self._reads[tp] = read._replace(high_watermark=high_watermark)
+
+    def _count(self, reads: Iterable[_Read]) -> None:
+        by_follower = self._follower is not None
+        for read in reads:
+            if read.meters is not None:
+                read.meters.fetched(read.error, len(read.records), by_follower=by_follower)
 
 
 def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
@@ -153,19 +185,20 @@ def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
 
 
 def _respond(
-    request: FetchRequest, reads: Sequence[_Read], error: ErrorCode = ErrorCode.none
+    request: FetchRequest,
+    reads: Iterable[_Read],
+    session_id: int = NO_SESSION,
+    error: ErrorCode = ErrorCode.none,
 ) -> Any:
     answer = Answer.to(request)
     topics: dict[str, list[Any]] = {}
     for read in reads:
-        if read.meters is not None:
-            by_follower = request.replica_id != CONSUMER
-            read.meters.fetched(read.error, len(read.records), by_follower=by_follower)
         topics.setdefault(read.tp.topic, []).append(_partition_data(answer, read))
     return answer(
         "FetchResponse",
         throttle_time=NO_THROTTLE,
         error_code=error,
+        session_id=session_id,
         responses=tuple(
             answer("FetchableTopicResponse", topic=topic, partitions=tuple(partitions))
             for topic, partitions in topics.items()
