@@ -21,6 +21,7 @@ from broker.dynamic_config import (
 )
 from broker.server.metadata_cache import MetadataCache
 from broker.server.topic_configs import TopicConfigs
+from broker.server.topic_names import is_legal
 from broker.server.topics import Refused
 from broker.server.zk import KafkaZk
 from broker.server.zk_configs import ALL_BROKERS, ConfigZk, of_broker, of_topic
@@ -38,6 +39,7 @@ class ConfigAdmin:
 
     def __init__(self, zk: KafkaZk, configs: TopicConfigs, metadata: MetadataCache) -> None:
         self._zk = ConfigZk(zk)
+        self._topics_zk = zk
         self._configs = configs
         self._metadata = metadata
 
@@ -65,7 +67,11 @@ class ConfigAdmin:
             Refused: there is no such resource here, a setting does not exist or cannot have its
                 value, or nobody knows whether it was changed.
         """
+        if kind == TOPIC and name == "":
+            raise Refused(ErrorCode.invalid_request, "There are no settings of all topics.")
         entity = self._entity(kind, name)
+        if kind == TOPIC and not await self._topics_zk.has_topic(name):
+            raise _no_topic(name)
         check = self._check_topic if kind == TOPIC else self._check_broker
 
         def checked(old: Settings) -> Settings:
@@ -83,8 +89,10 @@ class ConfigAdmin:
 
     def _entity(self, kind: int, name: str) -> str:
         if kind == TOPIC:
+            if not is_legal(name):
+                raise Refused(ErrorCode.invalid_topic_exception, f"No topic is called {name!r}.")
             if name not in self._metadata.topics:
-                raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
+                raise _no_topic(name)
             return of_topic(name)
         if kind != BROKER:
             raise Refused(ErrorCode.invalid_request, f"Resources of type {kind} have no settings.")
@@ -110,6 +118,10 @@ class ConfigAdmin:
             self._layers.static.overridden(settings)
         except ConfigError as error:
             raise Refused(ErrorCode.invalid_config, str(error)) from error
+
+
+def _no_topic(name: str) -> Refused:
+    return Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
 
 
 def _of_all_brokers(name: str, value: str) -> Described:

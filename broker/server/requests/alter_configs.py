@@ -7,7 +7,8 @@ Not modelled: loggers.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
@@ -29,8 +30,9 @@ async def alter_each(
 ) -> Any:
     """Applies ``change_of(resource)`` to each resource, and answers in ``response``."""
     answer = Answer.to(request)
+    named = Counter((each.resource_type, each.resource_name) for each in request.resources)
     results = await asyncio.gather(
-        *(_alter(resource, request, change_of, context) for resource in request.resources)
+        *(_alter(resource, request, named, change_of, context) for resource in request.resources)
     )
     return answer(
         response,
@@ -49,9 +51,15 @@ async def alter_each(
 
 
 async def _alter(
-    resource: Any, request: Any, change_of: Callable[[Any], Change], context: Context
+    resource: Any,
+    request: Any,
+    named: Mapping[tuple[int, str], int],
+    change_of: Callable[[Any], Change],
+    context: Context,
 ) -> Refused:
     try:
+        if named[resource.resource_type, resource.resource_name] > 1:
+            raise Refused(ErrorCode.invalid_request, "Each resource must appear at most once.")
         names = [config.name for config in resource.configs]
         if len(set(names)) != len(names):
             raise Refused(ErrorCode.invalid_request, f"A setting is named twice: {names}.")

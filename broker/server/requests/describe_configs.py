@@ -48,7 +48,7 @@ async def _describe(
         configs=tuple(
             _setting(answer, setting, with_synonyms=request.include_synonyms)
             for setting in found
-            if keys is None or setting.name in keys
+            if not keys or setting.name in keys
         ),
     )
 

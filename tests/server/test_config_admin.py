@@ -1,0 +1,57 @@
+"""Whose settings may be asked for and changed.
+
+There is no ZooKeeper here: what is not refused before it is asked waits for it, in vain.
+"""
+
+import asyncio
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.server.config_admin import BROKER, TOPIC, ConfigAdmin
+from broker.server.topic_configs import TopicConfigs
+from broker.server.topics import Refused
+from broker.server.zk import KafkaZk
+
+LOGGER = 8
+ILLEGAL = (".", "..", "../ids", "known/partitions", "a\0b", "x" * 250)
+
+REFUSED_TO_ALL = [
+    *((TOPIC, name, ErrorCode.invalid_topic_exception) for name in ILLEGAL),
+    (TOPIC, "no-such", ErrorCode.unknown_topic_or_partition),
+    *((BROKER, name, ErrorCode.invalid_request) for name in ("x", "2", "1/..", "1.0")),
+    *((kind, "1", ErrorCode.invalid_request) for kind in (-1, 0, 1, LOGGER, 16, 127)),
+]
+
+
+@pytest.fixture
+def admin(config, metadata, updated) -> ConfigAdmin:
+    """Its broker was told of topics that nothing can be called."""
+    metadata.update(updated({name: {0: 1} for name in ILLEGAL}))
+    zk = KafkaZk(config.zookeeper_connect, 1000)
+    return ConfigAdmin(zk, TopicConfigs(config, zk), metadata)
+
+
+def refusal(asking) -> ErrorCode:
+    with pytest.raises(Refused) as caught:
+        asyncio.run(asyncio.wait_for(asking, 5))
+    return caught.value.error
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [*REFUSED_TO_ALL, (TOPIC, "", ErrorCode.invalid_topic_exception)],
+)
+def test_nobody_is_told_settings_of_what_there_is_not(admin, kind, name, error) -> None:
+    assert refusal(admin.describe(kind, name)) is error
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "name", "error"), [*REFUSED_TO_ALL, (TOPIC, "", ErrorCode.invalid_request)]
+)
+def test_nobody_changes_settings_of_what_there_is_not(
+    admin, kind, name, error, validate_only
+) -> None:
+    asking = admin.alter(kind, name, dict, validate_only=validate_only)
+    assert refusal(asking) is error
