@@ -22,6 +22,7 @@ from broker.server.metrics.meters import forget_topic
 from broker.server.partition import Partition, Surroundings
 from broker.server.state_change_log import StateChangeLog
 from broker.server.topic_configs import TopicConfigs
+from broker.server.topic_names import is_legal
 from broker.types import Offset, TopicPartition
 from broker.wire.interbroker import (
     LeaderAndIsrPartitionState,
@@ -106,6 +107,9 @@ class ReplicaManager:
         if self._config.id not in state.replicas:
             self._record("rejected", tp, state, request, error="not a replica of this partition")
             return ErrorCode.unknown_topic_or_partition
+        if not is_legal(tp.topic) or tp.partition < 0:
+            self._record("rejected", tp, state, request, error="no partition can be called so")
+            return ErrorCode.invalid_topic_exception
         partition = self._partitions.get(tp) or await self._host(tp)
         try:
             self._take_role(partition, state)

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.server.topic_names import CLUSTER_METADATA_TOPIC
 from broker.server.topics import Refused, TopicSpec
 from broker.types import BrokerId
 
@@ -48,6 +49,8 @@ async def _create(
     try:
         if not context.controller.active:
             raise Refused(ErrorCode.not_controller, "This is not the controller.")
+        if topic.name == CLUSTER_METADATA_TOPIC:
+            raise Refused(ErrorCode.invalid_request, f"{topic.name} is not for clients to create.")
         if names.count(topic.name) > 1:
             raise Refused(ErrorCode.invalid_request, f"{topic.name} is named more than once.")
         spec = _spec(topic)

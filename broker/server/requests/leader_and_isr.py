@@ -2,7 +2,8 @@
 
 Behaviour: refused from a stale controller and for a previous registration of this broker; else
 each partition becomes leader or follower, see :class:`broker.server.replica_manager`.
-Not modelled: finding stray partitions in a full request (KIP-516).
+Topics that nothing can be called are refused with INVALID_TOPIC_EXCEPTION: a name becomes a
+directory's. Replicas that a full request does not name stay, as in Kafka with ZooKeeper.
 """
 
 from kio.schema.errors import ErrorCode

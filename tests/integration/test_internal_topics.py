@@ -1,0 +1,166 @@
+"""Topics that are Kafka's own, and requests that name what nothing is called."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import NewTopic
+from kafka_admin import TOPIC, add_partitions, call, configs, delete_topic, error_of, zookeeper
+from kafka_clients import create_topic
+from kafka_cluster import Broker, Cluster, running_cluster
+from kio.schema.alter_configs.v1 import request as alter_configs
+from kio.schema.delete_records.v2 import request as delete_records
+from kio.schema.describe_configs.v2 import request as describe_configs
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v8.request import MetadataRequest
+from kio.static.primitive import i32Timedelta
+
+from broker.wire import interbroker as wire
+
+pytestmark = pytest.mark.integration
+
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("internal"), 1) as cluster:
+        create_topic(cluster, OFFSETS, replication_factor=1)
+        create_topic(cluster, "plain", replication_factor=1)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def broker(cluster: Cluster) -> Broker:
+    return cluster.brokers[1]
+
+
+# --- internal topics ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (OFFSETS, KafkaError.TOPIC_ALREADY_EXISTS),
+        ("__consumer.offsets", KafkaError.TOPIC_EXCEPTION),
+        ("__cluster_metadata", KafkaError.INVALID_REQUEST),
+    ],
+)
+def test_no_client_makes_a_second_one(cluster: Cluster, name: str, code: int) -> None:
+    new = NewTopic(name, 1, 1)
+    assert error_of(cluster, lambda admin: admin.create_topics([new])[name]) == code
+
+
+def test_their_records_are_not_deleted(broker: Broker) -> None:
+    topics = tuple(
+        delete_records.DeleteRecordsTopic(
+            name=name,
+            partitions=(delete_records.DeleteRecordsPartition(partition_index=0, offset=0),),
+        )
+        for name in (OFFSETS, "plain")
+    )
+    timeout = i32Timedelta.parse(timedelta(seconds=10))
+    response = call(broker, delete_records.DeleteRecordsRequest(topics=topics, timeout=timeout))
+    assert {t.name: [p.error_code for p in t.partitions] for t in response.topics} == {
+        OFFSETS: [ErrorCode.invalid_topic_exception],
+        "plain": [ErrorCode.none],
+    }
+
+
+def test_they_are_marked_may_grow_and_may_be_deleted(cluster: Cluster, broker: Broker) -> None:
+    name = "__transaction_state"
+    create_topic(cluster, name, replication_factor=1)
+    request = MetadataRequest(
+        topics=None,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    marked = {topic.name: topic.is_internal for topic in call(broker, request).topics}
+    assert marked == {OFFSETS: True, name: True, "plain": False}
+    assert add_partitions(cluster, name, 2) is None
+    assert delete_topic(cluster, name) is None
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def test_no_controllers_word_makes_a_directory_elsewhere(cluster: Cluster, broker: Broker) -> None:
+    def role(topic: str, partition: int) -> Any:
+        state = wire.LeaderAndIsrPartitionState(
+            partition_index=partition,
+            controller_epoch=1,
+            leader=1,
+            leader_epoch=0,
+            isr=(1,),
+            zk_version=0,
+            replicas=(1,),
+        )
+        return wire.LeaderAndIsrTopicState(
+            topic_name=topic, topic_id=uuid.uuid4(), partition_states=(state,)
+        )
+
+    names = [("../stray", 0), ("stray/x", 0), (".", 0), ("x" * 250, 0), ("stray", -1)]
+    request = wire.LeaderAndIsrRequest(
+        controller_id=1,
+        controller_epoch=1,
+        topic_states=tuple(role(*name) for name in names),
+        live_leaders=(),
+    )
+    before = sorted(cluster.directory.rglob("*stray*"))
+    response = call(broker, request)
+    assert response.error_code is ErrorCode.none
+    errors = [p.error_code for topic in response.topics for p in topic.partition_errors]
+    assert errors == [ErrorCode.invalid_topic_exception] * len(names)
+    assert sorted(cluster.directory.rglob("*stray*")) == before
+    assert broker.running
+
+
+def altering(*resources: tuple[int, str], validate_only: bool = False) -> Any:
+    setting = alter_configs.AlterableConfig(name="flush.ms", value="5000")
+    return alter_configs.AlterConfigsRequest(
+        resources=tuple(
+            alter_configs.AlterConfigsResource(
+                resource_type=kind, resource_name=name, configs=(setting,)
+            )
+            for kind, name in resources
+        ),
+        validate_only=validate_only,
+    )
+
+
+def test_a_resource_is_changed_once_a_request(cluster: Cluster, broker: Broker) -> None:
+    response = call(broker, altering((2, "plain"), (2, "plain"), (2, OFFSETS)))
+    assert [r.error_code for r in response.responses] == [
+        ErrorCode.invalid_request,
+        ErrorCode.invalid_request,
+        ErrorCode.none,
+    ]
+    assert configs(cluster, TOPIC, "plain")["flush.ms"][0] != "5000"
+    assert configs(cluster, TOPIC, OFFSETS)["flush.ms"][0] == "5000"
+
+
+def test_a_topic_that_zookeeper_has_not_has_no_settings(cluster: Cluster, broker: Broker) -> None:
+    """Nobody tells brokers of a topic whose znode somebody has deleted: they must look."""
+    create_topic(cluster, "vanishes", replication_factor=1)
+    with zookeeper(cluster) as client:
+        client.delete("/brokers/topics/vanishes", recursive=True)
+        client.delete("/config/topics/vanishes")
+        (result,) = call(broker, altering((2, "vanishes"))).responses
+        assert result.error_code is ErrorCode.unknown_topic_or_partition
+        assert client.exists("/config/topics/vanishes") is None
+
+
+def test_no_keys_are_all_keys(broker: Broker) -> None:
+    def described(keys: tuple[str, ...] | None) -> int:
+        resource = describe_configs.DescribeConfigsResource(
+            resource_type=2, resource_name="plain", configuration_keys=keys
+        )
+        response = call(broker, describe_configs.DescribeConfigsRequest(resources=(resource,)))
+        return len(response.results[0].configs)
+
+    assert described(("flush.ms",)) == 1
+    assert described(()) == described(None) > 10
