@@ -5,12 +5,14 @@ user's cache: hosts need no way to a package index.
 """
 
 import ast
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import (
     PackageNotFoundError,
@@ -62,6 +64,31 @@ class Platform:
 def imported() -> Sequence[str]:
     """The distributions that the rooms on nodes import from, as their sources say; sorted. Raises
     InfraError for a module that is of none."""
+    known = packages_distributions()
+    foreign = set(foreign_modules())
+    if absent := foreign - known.keys():
+        raise InfraError(f"not installed here: {', '.join(sorted(absent))}: make setup")
+    return sorted({known[name][0] for name in foreign})
+
+
+def foreign_modules() -> Sequence[str]:
+    """What the rooms on nodes import and neither they nor Python have. Kept in the user's cache as
+    long as the sources are the same: parsing them takes longer than preparing a host anew."""
+    kept = _cache() / "imports.json"
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        known: dict[str, list[str]] = json.loads(kept.read_text())
+        return known[bundle.sources().name]
+    found = sorted(_imports() - {*sys.stdlib_module_names, *bundle.ROOMS})
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        aside = kept.with_suffix(f".{os.getpid()}")
+        aside.write_text(json.dumps({bundle.sources().name: found}))
+        aside.replace(kept)
+    return found
+
+
+def _imports() -> set[str]:
+    """Top-level names of every module that the rooms on nodes import."""
     modules: set[str] = set()
     for path in bundle.room_sources():
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -69,12 +96,7 @@ def imported() -> Sequence[str]:
                 modules |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules.add(node.module)
-    own = {*sys.stdlib_module_names, *bundle.ROOMS}
-    known = packages_distributions()
-    foreign = {name.partition(".")[0] for name in modules} - own
-    if absent := foreign - known.keys():
-        raise InfraError(f"not installed here: {', '.join(sorted(absent))}: make setup")
-    return sorted({known[name][0] for name in foreign})
+    return {name.partition(".")[0] for name in modules}
 
 
 @once

@@ -1,0 +1,43 @@
+"""Which libraries hosts get: what is found out and what is kept. No host is needed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.ssh import bundle
+from infra.ssh.libraries import foreign_modules
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "ackproof" / "imports.json"
+
+
+def test_what_nodes_import_is_kept_for_these_very_sources(kept: Path) -> None:
+    found = foreign_modules()
+    assert {"kazoo", "kio", "confluent_kafka", "pyarrow"} <= set(found)
+    assert not {"broker", "history", "json", "asyncio"} & set(found)
+    name = bundle.sources().name
+    assert json.loads(kept.read_text()) == {name: found}
+    kept.write_text(json.dumps({name: ["kazoo"]}))
+    assert foreign_modules() == ["kazoo"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda kept: kept.write_text('{"sources-of-yesterday": ["kazoo"]}'),
+        lambda kept: kept.write_text("null"),
+        lambda kept: kept.write_text("{"),
+        lambda kept: kept.mkdir(),
+    ],
+)
+def test_what_is_kept_of_others_or_damaged_is_found_out_anew(
+    kept: Path, damage: Callable[[Path], object]
+) -> None:
+    kept.parent.mkdir()
+    damage(kept)
+    assert "pyarrow" in foreign_modules()
