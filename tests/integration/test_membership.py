@@ -59,6 +59,26 @@ def test_a_broker_with_an_empty_disk_gets_everything_again(tmp_path: Path) -> No
         assert read_all(cluster, "t") == values("before") + values("meanwhile")
 
 
+def test_a_broker_that_returns_at_another_address_is_found_there(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        create_assigned(cluster, "t", [2, 1, 3], min_insync_replicas="3")
+        send(cluster, "t", values("before"))
+        moves = cluster.brokers[2]
+        moves.signal(signal.SIGTERM)
+        moves.wait()
+        moves.move()
+        moves.start()
+        cluster.wait_until_complete()
+        until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
+        prefer = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+        order(cluster, "/admin/preferred_replica_election", prefer)
+        until("it leads", lambda: cluster.leader("t") == 2)
+        send(cluster, "t", values("after"))
+        assert read_all(cluster, "t") == values("before") + values("after")
+        for broker in cluster.brokers.values():
+            assert cluster.metadata(broker).brokers[2].port == moves.port
+
+
 def test_a_broker_added_later_gets_nothing_until_it_is_asked(tmp_path: Path) -> None:
     with running_cluster(tmp_path, brokers=2) as cluster:
         create_topic(cluster, "old", partitions=2, replication_factor=2)

@@ -16,7 +16,7 @@ LAG_TIME_MAX_MS = 3_000
 
 
 class Broker(Process):
-    """One broker process. ``port`` stays the same over restarts."""
+    """One broker process. ``port`` stays the same over restarts, unless it moves."""
 
     def __init__(
         self, broker_id: int, directory: Path, zookeeper: str, overrides: Mapping[str, str]
@@ -24,7 +24,7 @@ class Broker(Process):
         self.id = broker_id
         self.port = free_port()
         self.logs = directory / "logs"
-        properties = {
+        self._properties = {
             "broker.id": broker_id,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": self.logs,
@@ -37,9 +37,19 @@ class Broker(Process):
             "offsets.topic.num.partitions": "1",
         } | dict(overrides)
         directory.mkdir()
-        path = directory / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        super().__init__(self.command(path), directory / "server.log")
+        self._path = directory / "server.properties"
+        self._write()
+        super().__init__(self.command(self._path), directory / "server.log")
+
+    def move(self) -> None:
+        """From its next start on it listens at another port."""
+        self.port = free_port()
+        self._properties["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
+        self._write()
+
+    def _write(self) -> None:
+        lines = (f"{key}={value}\n" for key, value in self._properties.items())
+        self._path.write_text("".join(lines))
 
     @staticmethod
     def command(properties: Path) -> list[str]:
