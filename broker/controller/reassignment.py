@@ -119,11 +119,22 @@ class Reassignments:
         )
         self._outbox.put(WriteAssignment(topic=tp.topic, assignment=self._context.topics[tp.topic]))
         for broker in target:
-            if self._context.replica_phases[tp, broker] is ReplicaPhase.NON_EXISTENT:
-                self._context.replica_phases.move(tp, broker, ReplicaPhase.NEW)
+            self._bring_back(tp, broker)
         if state is not None:
             self._context.forced.add(tp)
         self._partitions.reconsider([tp])
+
+    def _bring_back(self, tp: TopicPartition, broker: BrokerId) -> None:
+        """A replica whose deletion is under way is a new one after it: its broker is told to
+        delete it before it is told anything else."""
+        phases = self._context.replica_phases
+        if phases[tp, broker] is ReplicaPhase.DELETION_STARTED:
+            phases.move(tp, broker, ReplicaPhase.DELETION_SUCCESSFUL)
+            phases.move(tp, broker, ReplicaPhase.NON_EXISTENT)
+        if phases[tp, broker] is ReplicaPhase.NON_EXISTENT:
+            phases.move(tp, broker, ReplicaPhase.NEW)
+        elif phases[tp, broker] is ReplicaPhase.DELETION_INELIGIBLE:
+            phases.move(tp, broker, ReplicaPhase.ONLINE)
 
     def _assign(self, tp: TopicPartition, assignment: ReplicaAssignment) -> None:
         topics = self._context.topics

@@ -319,6 +319,23 @@ def test_a_replica_moved_off_a_dead_broker_is_deleted_when_the_broker_returns():
     assert stop.request.topic_states[0].partition_states[0].delete_partition
 
 
+def test_a_replica_that_comes_back_while_it_is_being_deleted_is_a_new_one():
+    made = moved_off_a_dead_broker()
+    made.silent.add(2)
+    made.brokers(1, 2, 3)
+    made.feed(events.ReassignmentAsked(targets={TP: (1, 2)}))
+    assert made.told[2, TP].is_new
+    made.feed(events.StopReplicaAnswered(broker=2, errors={TP: ErrorCode.none}))
+    made.leader_writes(TP, 1, 3, 2)
+    made.isr_seen(TP)
+    assert made.topics["orders"].partitions[0] == ReplicaAssignment(replicas=(1, 2))
+    made.silent.clear()
+    made.effects.clear()
+    made.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    assert {e.broker for e in made.sent(StopReplicaRequest)} == {1, 2}
+    assert "orders" not in made.topics
+
+
 def test_after_a_failover_nobody_knows_of_a_replica_moved_off_a_dead_broker():
     made = moved_off_a_dead_broker()
     made.elect()

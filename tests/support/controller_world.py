@@ -1,7 +1,7 @@
 """A small world for the sans-I/O controller: znodes, brokers that listen, leaders that write ISRs.
 
 Carries out effects as a runtime would. State writes can be held back, so that other things happen
-between a decision and its write.
+between a decision and its write; ``silent`` brokers do not answer StopReplica.
 """
 
 import uuid
@@ -37,6 +37,7 @@ class World:
         self.next_czxid = 1
         self.held = []
         self.told = {}
+        self.silent = set()
         self.answers = {}
         self.effects = []
         self.history = []
@@ -171,7 +172,9 @@ class World:
                 self.told.pop((broker, tp), None)
                 if stop.delete_partition:
                     errors[tp] = ErrorCode.none
-        return [events.StopReplicaAnswered(broker=broker, errors=errors)] if errors else []
+        if not errors or broker in self.silent:
+            return []
+        return [events.StopReplicaAnswered(broker=broker, errors=errors)]
 
     def sent(self, request_type):
         return [
