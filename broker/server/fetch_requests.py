@@ -1,11 +1,12 @@
 """The requests a follower sends to its leader, from what its replicas want to know.
 
-Versions are fixed: every broker of a cluster is of one make.
+Versions are fixed: every broker of a cluster is of one make. Fetches are made many times a second,
+so that their numbers are not checked once more (kio's types check when called).
 """
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from kio.schema.fetch.v11.request import (
     FetchPartition,
@@ -65,22 +66,22 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
     """What came after these offsets?"""
     wait = timedelta(milliseconds=config.replica_fetch_wait_max_ms)
     return FetchRequest(
-        replica_id=KioBrokerId(config.id),
+        replica_id=cast(KioBrokerId, config.id),
         max_wait=i32Timedelta.parse(wait),
-        min_bytes=i32(config.replica_fetch_min_bytes),
-        max_bytes=i32(config.replica_fetch_response_max_bytes),
-        session_id=i32(ask.session_id),
-        session_epoch=i32(ask.session_epoch),
+        min_bytes=cast(i32, config.replica_fetch_min_bytes),
+        max_bytes=cast(i32, config.replica_fetch_response_max_bytes),
+        session_id=cast(i32, ask.session_id),
+        session_epoch=cast(i32, ask.session_epoch),
         topics=tuple(
             FetchTopic(
-                topic=TopicName(topic),
+                topic=cast(TopicName, topic),
                 partitions=tuple(
                     FetchPartition(
-                        partition=i32(partition),
-                        current_leader_epoch=i32(todo.leader_epoch),
-                        fetch_offset=i64(todo.offset),
-                        log_start_offset=i64(todo.log_start_offset),
-                        partition_max_bytes=i32(config.replica_fetch_max_bytes),
+                        partition=cast(i32, partition),
+                        current_leader_epoch=cast(i32, todo.leader_epoch),
+                        fetch_offset=cast(i64, todo.offset),
+                        log_start_offset=cast(i64, todo.log_start_offset),
+                        partition_max_bytes=cast(i32, config.replica_fetch_max_bytes),
                     )
                     for partition, todo in partitions
                 ),
@@ -89,7 +90,8 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
         ),
         forgotten_topics_data=tuple(
             ForgottenTopic(
-                topic=TopicName(topic), partitions=tuple(i32(partition) for partition, _ in them)
+                topic=cast(TopicName, topic),
+                partitions=tuple(cast(i32, partition) for partition, _ in them),
             )
             for topic, them in _by_topic(dict.fromkeys(ask.forgotten))
         ),

@@ -13,13 +13,14 @@ schema are skipped (KIP-482), and lengths are checked before kio believes them: 
 
 import struct
 from collections.abc import Container, Mapping
-from typing import IO, TypeVar, cast
+from typing import TypeVar, cast
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 from kio.static.primitive import i32
 from kio.static.protocol import Entity, Payload, RequestHeader, RequestPayload, ResponsePayload
 
+from broker.wire.encoding import encoder
 from broker.wire.framing import BytesLike, FrameWriter
 from broker.wire.registry import UnsupportedVersion, request_type, response_type
 from broker.wire.shape import checked
@@ -74,7 +75,7 @@ def write_request(entity: RequestPayload, correlation_id: int, client_id: str | 
     header = entity.__header_schema__(
         request_api_key=entity.__api_key__,
         request_api_version=entity.__version__,
-        correlation_id=i32(correlation_id),
+        correlation_id=cast(i32, correlation_id),
         client_id=client_id,
     )
     return b"".join(_write_message(header, entity))
@@ -87,7 +88,9 @@ def write_response(correlation_id: int, entity: ResponsePayload) -> bytes:
 
 def response_pieces(correlation_id: int, entity: ResponsePayload) -> list[BytesLike]:
     """Like :func:`write_response`, for a socket that gathers: large ``records`` are not copied."""
-    return _write_message(entity.__header_schema__(correlation_id=i32(correlation_id)), entity)
+    return _write_message(
+        entity.__header_schema__(correlation_id=cast(i32, correlation_id)), entity
+    )
 
 
 def read_response(request: type[RequestPayload], payload: BytesLike) -> tuple[int, ResponsePayload]:
@@ -124,9 +127,8 @@ def _read_message(
 
 def _write_message(header: Entity, entity: Payload) -> list[BytesLike]:
     writer = FrameWriter()
-    buffer = cast(IO[bytes], writer)  # kio's encoders call nothing but write
-    entity_writer(type(header))(buffer, header)
-    entity_writer(type(entity))(buffer, entity)
+    encoder(type(header))(writer, header)
+    encoder(type(entity))(writer, entity)
     return writer.pieces()
 
 

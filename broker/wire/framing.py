@@ -46,6 +46,10 @@ class FrameWriter:
             self._small = bytearray()
             self._pieces += (value, self._small)
 
+    def put(self, value: bytes) -> None:
+        """Appends what is known to be small."""
+        self._small += value
+
     def pieces(self) -> list[BytesLike]:
         """The whole frame; nothing may be written after that."""
         size = sum(map(len, self._pieces)) - _SIZE.size

@@ -10,13 +10,11 @@ follow each other are one step.
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, fields
 from functools import cache
-from types import NoneType
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kio.static.constants import EntityType
-
+from broker.wire.fields import FieldKind, kind_of
 from broker.wire.framing import BytesLike
 
 ELEMENTS_MAX = 2**20
@@ -137,37 +135,22 @@ def _sequence(steps: tuple[int | Skip, ...]) -> Skip:
 
 
 def _field(entity_type: type[Any], field: Field[Any]) -> int | Skip:
-    """Bytes, or how to skip them. ``client_id`` is the one string of a flexible entity that has
-    the old form: a server must be able to read it before it knows the version."""
-    header = entity_type.__type__ is EntityType.header
-    compact = entity_type.__flexible__ and not (header and field.name == "client_id")
-    lengths = _COMPACT if compact else _PLAIN
-    options = [option for option in (get_args(field.type) or (field.type,)) if option is not ...]
-    arrays = [option for option in (field.type, *options) if _is_array(option)]
-    kind = field.metadata.get("kafka_type", "")
-    if arrays:
-        (element, _) = get_args(arrays[0])
-        return _array(lengths.large, _FIXED.get(kind) or _element(kind, element, lengths))
-    if kind in _FIXED:
-        return _FIXED[kind]
-    (entity,) = (option for option in options if option is not NoneType)
-    if _is_entity(entity) and NoneType in options:
-        return _nullable(_entity(entity))
-    return _element(kind, entity, lengths)
+    """Bytes, or how to skip them."""
+    kind = kind_of(entity_type, field)
+    lengths = _COMPACT if kind.is_compact else _PLAIN
+    if kind.is_array:
+        return _array(lengths.large, _FIXED.get(kind.kafka_type) or _element(kind, lengths))
+    if kind.kafka_type in _FIXED:
+        return _FIXED[kind.kafka_type]
+    if kind.entity is not None and kind.is_nullable:
+        return _nullable(_entity(kind.entity))
+    return _element(kind, lengths)
 
 
-def _is_entity(option: Any) -> bool:
-    return is_dataclass(option)
-
-
-def _is_array(option: Any) -> bool:
-    return getattr(option, "__origin__", None) is tuple
-
-
-def _element(kind: str, element: Any, lengths: _Lengths) -> Skip:
-    if _is_entity(element):
-        return _entity(element)
-    return _sized(lengths.string if kind == "string" else lengths.large)
+def _element(kind: FieldKind, lengths: _Lengths) -> Skip:
+    if kind.entity is not None:
+        return _entity(kind.entity)
+    return _sized(lengths.string if kind.kafka_type == "string" else lengths.large)
 
 
 # --- skips ------------------------------------------------------------------------------------
