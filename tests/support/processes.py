@@ -1,6 +1,8 @@
 """Programs that run beside a test, and waiting for what they do."""
 
 import contextlib
+import itertools
+import os
 import resource
 import socket
 import subprocess
@@ -12,6 +14,9 @@ import psutil
 from infra.waiting import wait_until
 
 TIMEOUT_S = 60
+PORTS = range(15_000, 32_000)
+
+_numbers = itertools.count(os.getpid() * 997)
 
 
 def until(what: str, condition: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
@@ -20,9 +25,14 @@ def until(what: str, condition: Callable[[], object], timeout_s: float = TIMEOUT
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of our own: below those that the kernel gives to outgoing connections, so that
+    nobody takes it while its owner is not running, and unlike those of other test processes."""
+    for number in _numbers:
+        port = PORTS[number % len(PORTS)]
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("the numbers do not end")
 
 
 def listens(port: int) -> bool:
