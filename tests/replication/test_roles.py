@@ -88,7 +88,8 @@ def test_the_table_has_every_pair() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "kind"), [(role, kind) for role, kinds in IGNORED.items() for kind in kinds]
+    ("role", "kind"),
+    [(role, kind) for role, kinds in IGNORED.items() for kind in EVENTS if kind in kinds],
 )
 def test_what_does_not_concern_a_role_changes_nothing(role: Role, kind: type[Event]) -> None:
     lab = lab_with(role)
