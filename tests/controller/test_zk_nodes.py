@@ -109,6 +109,8 @@ def test_a_partition_has_replicas() -> None:
     assert sound.partitions == {0: ReplicaAssignment(replicas=(2, 1))}
     with pytest.raises(MalformedNode, match="without replicas"):
         zk_nodes.decode_topic("orders", b'{"partitions": {"0": []}}')
+    with pytest.raises(MalformedNode, match="where an id should be"):
+        zk_nodes.decode_topic("orders", b'{"partitions": {"0": [2]}, "topic_id": 5}')
 
 
 @pytest.mark.parametrize(
