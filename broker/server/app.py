@@ -70,6 +70,9 @@ class App:
         self._fence = ControlFence()
         self._metadata = MetadataCache()
         self._purgatory = Purgatory()
+        self._fetch_sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, Random()
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -158,9 +161,7 @@ class App:
             replicas=replicas,
             metadata=self._metadata,
             purgatory=self._purgatory,
-            fetch_sessions=FetchSessionCache(
-                self._config.max_incremental_fetch_session_cache_slots, Random()
-            ),
+            fetch_sessions=self._fetch_sessions,
             topics=topics,
             configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
             controller=controller,
@@ -194,7 +195,13 @@ class App:
         from broker.server.metrics.endpoint import MetricsEndpoint  # late: memory, if unused
 
         def look() -> Snapshot:
-            return take(replicas, controller.context, self._purgatory, len(connections))
+            return take(
+                replicas,
+                controller.context,
+                self._purgatory,
+                self._fetch_sessions,
+                len(connections),
+            )
 
         endpoint = MetricsEndpoint(look)
         await endpoint.start(listener.host, listener.port)

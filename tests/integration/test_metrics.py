@@ -74,6 +74,13 @@ def test_traffic_is_counted(cluster: Cluster) -> None:
     assert over_all(cluster, requests + "totaltimems_sum", request="FetchFollower") > 0
     assert over_all(cluster, "kafka_server_socket_server_metrics_connection_count") >= 6
     assert over_all(cluster, CONTROLLER + "activecontrollercount") == 1
+    # Each partition's two followers fetch in sessions, and librdkafka in none.
+    sessions = "kafka_server_fetchsessioncache_numincrementalfetch"
+    until(
+        "four partitions are followed by two each",
+        lambda: over_all(cluster, sessions + "partitionscached") == 8,
+    )
+    assert over_all(cluster, sessions + "sessions") <= 6
     # The readers' group.id had __consumer_offsets made, of one partition.
     until(
         "four partitions of three replicas",

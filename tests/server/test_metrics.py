@@ -4,6 +4,7 @@ import asyncio
 import urllib.request
 import uuid
 from pathlib import Path
+from random import Random
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -20,6 +21,7 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.controller.context import Context
+from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.metrics import meters
 from broker.server.metrics.endpoint import MetricsEndpoint
 from broker.server.metrics.snapshot import PartitionView, Snapshot, take
@@ -34,6 +36,7 @@ from broker.types import (
 )
 
 B1, B2 = BrokerId(1), BrokerId(2)
+NO_SESSIONS = FetchSessionCache(0, Random(1))
 TOPIC = "kafka_server_brokertopicmetrics_"
 
 
@@ -99,7 +102,7 @@ def controller() -> Context:
 
 
 def test_the_controller_sees_partitions_without_a_leader() -> None:
-    seen = take((), controller(), Purgatory(), 0).controller
+    seen = take((), controller(), Purgatory(), NO_SESSIONS, 0).controller
     assert seen.activecontrollercount == 1
     assert seen.offlinepartitionscount == 1
     assert seen.preferredreplicaimbalancecount == 2
@@ -109,23 +112,23 @@ def test_the_controller_sees_partitions_without_a_leader() -> None:
 def test_a_topic_that_is_being_deleted_is_not_offline() -> None:
     context = controller()
     context.deleting.add("t")
-    seen = take((), context, Purgatory(), 0).controller
+    seen = take((), context, Purgatory(), NO_SESSIONS, 0).controller
     assert seen.offlinepartitionscount == 0
     assert seen.topicstodeletecount == 1
 
 
 def test_who_is_not_the_controller_sees_nothing() -> None:
-    assert take((), None, Purgatory(), 0).controller.activecontrollercount == 0
+    assert take((), None, Purgatory(), NO_SESSIONS, 0).controller.activecontrollercount == 0
 
 
 def test_a_fetch_that_waits_is_seen() -> None:
     async def test() -> None:
         purgatory = Purgatory()
         answer = purgatory.wait([TopicPartition("t", 0)], 0, lambda _: False, lambda: None)
-        assert take((), None, purgatory, 0).waiting_fetches == 1
+        assert take((), None, purgatory, NO_SESSIONS, 0).waiting_fetches == 1
         await answer
         await asyncio.sleep(0)
-        assert take((), None, purgatory, 0).waiting_fetches == 0
+        assert take((), None, purgatory, NO_SESSIONS, 0).waiting_fetches == 0
 
     asyncio.run(test())
 
@@ -171,7 +174,7 @@ def test_an_election_counts_once_and_its_unclean_partitions_each() -> None:
 
 
 def test_the_page_is_what_prometheus_reads() -> None:
-    snapshot = take((), controller(), Purgatory(), 3)
+    snapshot = take((), controller(), Purgatory(), NO_SESSIONS, 3)
     page = asyncio.run(read_from(snapshot))
     found = {s.name: s.value for f in text_string_to_metric_families(page) for s in f.samples}
     assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 1

@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from broker.controller.context import Context
 from broker.replication.replica import Role
+from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.partition import Partition
 from broker.server.purgatory import Purgatory
 from broker.types import TopicPartition
@@ -70,6 +71,8 @@ class Snapshot:
     partitions: tuple[PartitionView, ...]
     controller: ControllerView
     waiting_fetches: int
+    fetch_sessions: int
+    session_partitions: int
     connections: int
 
     def collect(self) -> Iterator[Metric]:
@@ -90,6 +93,10 @@ class Snapshot:
         purgatory.add_metric(["Fetch"], self.waiting_fetches)
         purgatory.add_metric(["Produce"], sum(p.waiting_producers for p in self.partitions))
         yield purgatory
+        sessions = "kafka_server_fetchsessioncache_numincrementalfetch"
+        yield _gauge(f"{sessions}sessions", "Fetch sessions.", self.fetch_sessions)
+        what = "Partitions in fetch sessions."
+        yield _gauge(f"{sessions}partitionscached", what, self.session_partitions)
         name = "kafka_server_socket_server_metrics_connection_count"
         yield _gauge(name, "Open connections.", self.connections)
 
@@ -98,6 +105,7 @@ def take(
     partitions: Iterable[Partition],
     controller: Context | None,
     purgatory: Purgatory,
+    sessions: FetchSessionCache,
     connections: int,
 ) -> Snapshot:
     """Looks at everything once.
@@ -110,6 +118,8 @@ def take(
         partitions=tuple(map(_view, partitions)),
         controller=ControllerView() if controller is None else _controller_view(controller),
         waiting_fetches=purgatory.waiting,
+        fetch_sessions=len(sessions),
+        session_partitions=sum(map(len, sessions)),
         connections=connections,
     )
 
