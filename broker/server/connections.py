@@ -128,19 +128,20 @@ class Connections:
 
     async def _take(self, connection: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
-        gone: asyncio.Future[None] = loop.create_future()
 
         def lost(protocol: _Connection) -> None:
-            del self._open[protocol]
-            self._quotas.leave(address)
-            gone.set_result(None)
+            gone = self._open.pop(protocol, None)
+            if gone is not None:
+                self._quotas.leave(address)
+                gone.set_result(None)
 
-        def protocol() -> _Connection:
-            taken = _Connection(self._dispatch, self._config, address, lost)
-            self._open[taken] = gone
-            return taken
-
-        await loop.connect_accepted_socket(protocol, connection)
+        taken = _Connection(self._dispatch, self._config, address, lost)
+        self._open[taken] = loop.create_future()
+        try:
+            await loop.connect_accepted_socket(lambda: taken, connection)
+        except BaseException:
+            self._open.pop(taken, None)
+            raise
 
 
 class _Connection(asyncio.BufferedProtocol):
