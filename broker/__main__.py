@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import uvloop
 
+import broker.no_hypothesis  # noqa: F401 - for what it does
 from broker.config import BrokerConfig, ConfigError, load
 from broker.log.manager import LogDirectoryInUse
 from broker.server.app import App

@@ -1,0 +1,18 @@
+"""What a broker's process does before it has read its configuration."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
+    """Nor does it compute what would be left: see ``broker.no_hypothesis``."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "broker", "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
