@@ -7,7 +7,7 @@ ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-kafka test-ssh test-docker docker-tests docker-image \
-        docker-base docker-clean bench bench-quick lint nightly clean
+        docker-base docker-clean bench bench-quick bench-ready lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,11 +55,14 @@ docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no re
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
 	$(BIN)/python -m infra.docker.cleanup
 
-bench: setup  ## speed against Apache Kafka, as ratios; fetches Kafka with Maven (half an hour)
+bench: setup bench-ready  ## speed against Apache Kafka, as ratios; fetches it (half an hour)
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
 
 bench-quick: setup  ## the same with fewer records and repetitions: for a look
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed --quick --repetitions 2
+
+bench-ready: setup  ## the wait for a ready cluster, backend by backend, as ratios (minutes)
+	PYTHONPATH=.:tests/support $(ENGINE) --or-without $(BIN)/python -m benchmarks.ready
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -72,17 +72,22 @@ def _tell(line: str) -> None:
     sys.stdout.flush()
 
 
+def ensure_base(client: docker.DockerClient, progress: Callable[[str], None]) -> None:
+    """See to it that there is a base image. Raises InfraError where none is to be had."""
+    if present(client, OUR_BASE) or present(client, PUBLIC_BASE):
+        return
+    try:
+        pull(client, PUBLIC_BASE, progress)
+    except InfraError as error:
+        progress(f"{error}; making {OUR_BASE} with debootstrap")
+        make(client)
+
+
 def main() -> None:
     """See to it that there is a base image, or say why there is none."""
     try:
         with connected(timeout_s=600) as client:
-            if present(client, OUR_BASE) or present(client, PUBLIC_BASE):
-                return
-            try:
-                pull(client, PUBLIC_BASE, _tell)
-            except InfraError as error:
-                _tell(f"{error}; making {OUR_BASE} with debootstrap")
-                make(client)
+            ensure_base(client, _tell)
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
 

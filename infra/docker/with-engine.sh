@@ -1,19 +1,30 @@
 #!/bin/sh
 # Runs a command with a Docker Engine: the one that is there, else one that is started for it and
 # stopped again. As root on Debian, what is missing is installed.
-#     infra/docker/with-engine.sh COMMAND [ARGUMENT...]
+#     infra/docker/with-engine.sh [--or-without] COMMAND [ARGUMENT...]
+# --or-without: where none can be had, the command runs all the same.
 set -eu
 
 here=$(dirname "$0")
+optional=
+if [ "$1" = --or-without ]; then
+    optional=yes
+    shift
+fi
 usable() {
     .venv/bin/python -P -m infra.docker.engine 2>"$1"
+}
+none() {
+    if [ -n "$optional" ]; then
+        exec "$@"
+    fi
+    exit 3
 }
 
 if usable /dev/null; then
     exec "$@"
 fi
-"$here/need.sh" dockerd docker.io
-"$here/need.sh" iptables iptables
+{ "$here/need.sh" dockerd docker.io && "$here/need.sh" iptables iptables; } || none "$@"
 
 log=$(mktemp /tmp/ackproof-dockerd-XXXXXX)
 reason=$(mktemp /tmp/ackproof-dockerd-XXXXXX)
@@ -34,7 +45,9 @@ until usable "$reason"; do
         cat "$reason" >&2
         echo "dockerd was started and does not serve; its last words:" >&2
         tail -n 5 "$log" >&2
-        exit 3
+        trap - EXIT
+        stop
+        none "$@"
     fi
     sleep 0.5
     tries=$((tries + 1))
