@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import NewTopic
 from kafka_admin import TOPIC, add_partitions, call, configs, delete_topic, error_of, zookeeper
-from kafka_clients import create_topic
+from kafka_clients import create_topic, produce, read_all
 from kafka_cluster import Broker, Cluster, running_cluster
 from kio.schema.alter_configs.v1 import request as alter_configs
 from kio.schema.delete_records.v2 import request as delete_records
@@ -70,7 +70,7 @@ def test_their_records_are_not_deleted(broker: Broker) -> None:
     }
 
 
-def test_they_are_marked_may_grow_and_may_be_deleted(cluster: Cluster, broker: Broker) -> None:
+def test_what_kafka_allows_with_them_is_allowed(cluster: Cluster, broker: Broker) -> None:
     name = "__transaction_state"
     create_topic(cluster, name, replication_factor=1)
     request = MetadataRequest(
@@ -81,6 +81,11 @@ def test_they_are_marked_may_grow_and_may_be_deleted(cluster: Cluster, broker: B
     )
     marked = {topic.name: topic.is_internal for topic in call(broker, request).topics}
     assert marked == {OFFSETS: True, name: True, "plain": False}
+    (refused,) = produce(cluster, name, [b"x"]).values()
+    assert refused is not None
+    assert refused.code() == KafkaError.TOPIC_EXCEPTION
+    assert produce(cluster, name, [b"y"], client_id="__admin_client") == {b"y": None}
+    assert read_all(cluster, name) == [b"y"]
     assert add_partitions(cluster, name, 2) is None
     assert delete_topic(cluster, name) is None
 

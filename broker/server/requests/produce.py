@@ -5,7 +5,8 @@ Behaviour: one record batch of magic 2 per partition; its header and CRC are che
 (:mod:`broker.log.validation`), and follows its producer's last (:mod:`broker.log.producer_state`).
 It stays compressed as it is. acks=0 gets no response, and an error with acks=0 closes the
 connection, so that the client notices. acks=-1 waits in the replica until the ISR has the batch or
-``timeout`` is over.
+``timeout`` is over. Internal topics are written to by brokers alone, and by clients that are called
+as Kafka's own tools are.
 Not modelled: transactions, quotas.
 
 v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
@@ -14,7 +15,7 @@ v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
 import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
@@ -24,19 +25,23 @@ from broker.log.validation import admitted
 from broker.server.connections import CloseConnection
 from broker.server.partition import Partition, Produced, refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.client import Client
 from broker.server.requests.client_batch import validated
 from broker.server.requests.context import Context
+from broker.server.topic_names import is_internal
 from broker.types import TopicPartition
 
 MILLISECOND = timedelta(milliseconds=1)
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""``client.id`` of Kafka's own tools (``AdminUtils.ADMIN_CLIENT_ID``)."""
 
 Outcome = Produced | asyncio.Future[Produced]
 
 
-def handle(request: ProduceRequest, context: Context) -> Any | Awaitable[Any]:
+def handle(request: ProduceRequest, context: Context, client: Client) -> Any | Awaitable[Any]:
     """Appends; answers at once, or later when acks=-1 has to wait."""
     outcomes = [
-        _produce(TopicPartition(topic.name, partition.index), partition, request, context)
+        _produce(TopicPartition(topic.name, partition.index), partition, request, context, client)
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
@@ -46,11 +51,18 @@ def handle(request: ProduceRequest, context: Context) -> Any | Awaitable[Any]:
 
 
 def _produce(
-    tp: TopicPartition, data: PartitionProduceData, request: ProduceRequest, context: Context
+    tp: TopicPartition,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    context: Context,
+    client: Client,
 ) -> Outcome:
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return refused(partition)
+    if is_internal(tp.topic) and client.id != ADMIN_CLIENT_ID:
+        error = ErrorCode.invalid_topic_exception
+        return refused(error, f"{tp.topic} is not for clients to write to.")
     outcome = _append(partition, data, request, context)
     partition.meters.produced(outcome.error if isinstance(outcome, Produced) else ErrorCode.none)
     return outcome

@@ -63,7 +63,7 @@ def _api(first: int, last: int, handle: Handler, *, wants_client: bool = False) 
 
 
 APIS: Final = {
-    0: _api(3, 9, produce.handle),
+    0: _api(3, 9, produce.handle, wants_client=True),
     1: _api(4, 11, fetch.handle),
     2: _api(1, 9, list_offsets.handle),
     3: _api(1, 8, metadata.handle),
