@@ -30,7 +30,7 @@ demo: setup  ## the quick campaign on this machine; ends with the path of an HTM
 	$(BIN)/ackproof run campaigns/quick.yaml
 
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile  # they wait more than they compute
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh
