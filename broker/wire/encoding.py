@@ -18,6 +18,7 @@ from kio.serial import entity_writer
 
 from broker.wire.fields import FieldKind, kind_of
 from broker.wire.framing import FrameWriter
+from broker.wire.shape import to_varint
 
 Put: TypeAlias = Callable[[FrameWriter, Any], None]
 """(writer, value): appends the encoded value."""
@@ -215,17 +216,9 @@ class _Lengths(NamedTuple):
 
 
 def _compact(length: int) -> bytes:
-    value = length + 1
-    if value < 0x80:
-        return _SMALL[value]
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return _SMALL[length + 1] if length + 1 < len(_SMALL) else to_varint(length + 1)
 
 
-_SMALL = [bytes([value]) for value in range(0x80)]
+_SMALL = [to_varint(value) for value in range(0x80)]
 _PLAIN = _Lengths(string=struct.Struct(">h").pack, large=struct.Struct(">i").pack)
 _COMPACT = _Lengths(string=_compact, large=_compact)

@@ -201,8 +201,8 @@ def _tags(known: Mapping[int, int | Skip]) -> Skip:
             at += size
             if tag in known:
                 value = _clean(value, known[tag], walk)
-                kept.append(_to_varint(tag) + _to_varint(len(value)) + value)
-        replacement = _to_varint(len(kept)) + b"".join(kept)
+                kept.append(to_varint(tag) + to_varint(len(value)) + value)
+        replacement = to_varint(len(kept)) + b"".join(kept)
         if replacement != walk.data[start:at]:
             walk.edits.append((start, at, replacement))
         return at
@@ -257,7 +257,8 @@ def _varint(data: BytesLike, at: int) -> tuple[int, int]:
     raise MalformedShape(f"the varint at byte {at} does not end")
 
 
-def _to_varint(value: int) -> bytes:
+def to_varint(value: int) -> bytes:
+    """``value``, which is not negative, as an unsigned varint."""
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)
