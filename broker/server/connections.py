@@ -260,8 +260,8 @@ class _Connection(asyncio.BufferedProtocol):
     def _answered(self, reply: asyncio.Future[Frame | None]) -> None:
         if reply in self._replies:
             self._go_on()
-        elif not reply.cancelled() and reply.exception() is not None:
-            logger.debug("A request of %s, which left, failed", self._address, exc_info=True)
+        elif not reply.cancelled() and (error := reply.exception()) is not None:
+            logger.debug("A request of %s, which left, failed", self._address, exc_info=error)
 
     def _send_those_ready(self, transport: asyncio.Transport) -> None:
         """Sends responses up to the first that is not there yet, while the client takes them."""
