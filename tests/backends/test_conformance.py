@@ -5,7 +5,7 @@ from conformance import CASES
 
 from infra.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("case", [case.__name__ for case in CASES])
