@@ -13,7 +13,8 @@ acknowledged meanwhile is there, and the others catch up as always.
 A replica removed from a broker that is down is deleted when the broker comes back, unless the
 controller has changed by then: nothing in ZooKeeper remembers it, and its log stays on the broker's
 disk until somebody deletes it. Kafka 3.9 with ZooKeeper leaves it there in either case: its brokers
-look for stray replicas only when a KRaft controller speaks (KAFKA-15605).
+look for stray replicas only when a KRaft controller speaks (KAFKA-15605). It is not taken for that
+of a later topic of the same name (``broker/log/partition_metadata.py``).
 """
 
 from collections.abc import Mapping, Sequence

@@ -53,7 +53,7 @@ class LogManager:
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
-        CorruptCheckpoint: a checkpoint file is damaged.
+        CorruptCheckpoint: a checkpoint file is damaged, or a partition's own.
         OSError: the disk says no.
     """
 

@@ -18,6 +18,7 @@ from broker.log.config import LogConfig
 from broker.log.epochs import LeaderEpochCache
 from broker.log.files import sync_directory
 from broker.log.loading import load_segments
+from broker.log.partition_metadata import PartitionMetadata
 from broker.log.producers import LogProducers
 from broker.log.retention import count_deletable
 from broker.log.segment import Segment
@@ -38,6 +39,7 @@ class PartitionLog:
 
     Attributes:
         config: the topic's settings; may be replaced at any time, and counts from then on.
+        metadata: the id of the topic that the log is of, once that is known.
         epochs: where each leader epoch began; kept up by appends, ``start_epoch`` and truncation.
         producers: the idempotent producers; kept up by appends and truncation.
         recovery_point: everything below is fsynced.
@@ -46,6 +48,7 @@ class PartitionLog:
     def __init__(self, directory: Path, config: LogConfig) -> None:
         """Not to be called; see ``open``."""
         self.config = config
+        self.metadata = PartitionMetadata(directory)
         self.epochs = LeaderEpochCache(directory)
         self.producers = LogProducers(directory)
         self.recovery_point = Offset(0)
@@ -75,7 +78,7 @@ class PartitionLog:
             log_start_offset: as checkpointed; records below it are not served.
 
         Raises:
-            CorruptCheckpoint: the leader epochs' file is damaged.
+            CorruptCheckpoint: the leader epochs' file or the topic id's is damaged.
             OSError: the disk says no.
         """
         if not directory.exists():

@@ -1,18 +1,22 @@
 """All replicas of this broker: gives them their roles and keeps time for them.
 
-A partition is hosted from its first LeaderAndIsr on, until StopReplica deletes it. The controller
-is obeyed whether ZooKeeper can be reached or not; a leader that nobody has told otherwise goes on
+A partition is hosted from its first LeaderAndIsr on, until StopReplica deletes it. It takes over
+the log that is there, unless that is a former topic's of the same name (KIP-516): such a log stays
+as it is, and the partition is not hosted, until StopReplica has deleted it. The controller is
+obeyed whether ZooKeeper can be reached or not; a leader that nobody has told otherwise goes on
 leading (as in Kafka: it is the leader epoch that makes a zombie harmless to acks=all).
 Not handled: several log directories failing one by one; moving replicas between directories.
 """
 
 import asyncio
+import uuid
 from collections.abc import Collection, Iterator
 
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.log.manager import LogManager
+from broker.log.partition_metadata import InconsistentTopicId
 from broker.replication.config import ReplicaConfig
 from broker.replication.events import LeaderAndIsr, Tick
 from broker.replication.replica import LogState, Replica, Role, StaleEpoch
@@ -97,11 +101,15 @@ class ReplicaManager:
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     tp = TopicPartition(topic.topic_name, state.partition_index)
-                    errors[tp] = await self._assume(tp, state, request)
+                    errors[tp] = await self._assume(tp, topic.topic_id, state, request)
             return errors
 
     async def _assume(
-        self, tp: TopicPartition, state: LeaderAndIsrPartitionState, request: LeaderAndIsrRequest
+        self,
+        tp: TopicPartition,
+        topic_id: uuid.UUID | None,
+        state: LeaderAndIsrPartitionState,
+        request: LeaderAndIsrRequest,
     ) -> ErrorCode:
         self._record("received", tp, state, request)
         if self._config.id not in state.replicas:
@@ -110,7 +118,11 @@ class ReplicaManager:
         if not is_legal(tp.topic) or tp.partition < 0:
             self._record("rejected", tp, state, request, error="no partition can be called so")
             return ErrorCode.invalid_topic_exception
-        partition = self._partitions.get(tp) or await self._host(tp)
+        try:
+            partition = await self._host(tp, topic_id)
+        except InconsistentTopicId as error:
+            self._record("rejected", tp, state, request, error=str(error))
+            return ErrorCode.inconsistent_topic_id
         try:
             self._take_role(partition, state)
         except (StaleEpoch, ValueError) as error:
@@ -140,9 +152,15 @@ class ReplicaManager:
             self._fetchers.unfollow(partition.tp)
         self._surroundings.purgatory.wake(partition.tp)
 
-    async def _host(self, tp: TopicPartition) -> Partition:
+    async def _host(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> Partition:
+        """The partition, from now on if not before; raises InconsistentTopicId."""
+        hosted = self._partitions.get(tp)
+        if hosted is not None:
+            hosted.log.metadata.assign(topic_id)
+            return hosted
         config = await self._topics.load(tp.topic)
         log = self._logs.create(tp)
+        log.metadata.assign(topic_id)
         log.config = config.log_config()
         replica = Replica(
             self._config.id,

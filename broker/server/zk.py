@@ -28,6 +28,7 @@ from broker.controller.cluster import (
 from broker.server import zk_nodes
 from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkError, ZkSession
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from broker.wire.uuids import encode_uuid
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class KafkaZk:
     async def cluster_id(self) -> str:
         """The cluster's id; made up and written by the first broker that asks."""
         await self.session.ensure("/cluster")
-        fresh = zk_nodes.encode_uuid(self._new_uuid())
+        fresh = encode_uuid(self._new_uuid())
         data = zk_nodes.encode({"version": "1", "id": fresh})
         with contextlib.suppress(NodeExistsError):
             await self.session.create(zk_nodes.CLUSTER_ID, data, self.session.number)

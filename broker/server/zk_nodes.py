@@ -7,7 +7,6 @@ naming the path, for a number that no request could carry and a topic's name tha
 into a path as well as for no JSON at all.
 """
 
-import base64
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from broker.controller.cluster import (
 )
 from broker.server.topic_names import is_legal
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from broker.wire.uuids import decode_uuid, encode_uuid
 
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
@@ -118,22 +118,6 @@ def _partition_of(value: Mapping[str, Any]) -> TopicPartition:
     if not isinstance(name, str) or not is_legal(name):
         raise ValueError(f"{name!r:.80} where a topic's name should be")
     return TopicPartition(name, _number(value["partition"]))
-
-
-# --- UUIDs ----------------------------------------------------------------------------------
-
-
-def encode_uuid(value: uuid.UUID) -> str:
-    """A topic or cluster id in Kafka's 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-
-
-def decode_uuid(path: str, text: str) -> uuid.UUID:
-    """The inverse of :func:`encode_uuid`."""
-    try:
-        return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
-    except (TypeError, ValueError) as error:
-        raise MalformedNode(f"{path} holds {text!r} where an id should be") from error
 
 
 # --- brokers --------------------------------------------------------------------------------
@@ -231,9 +215,15 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedNode(f"{path} has no usable partitions: {error!r}") from error
-    text = node.get("topic_id")
-    topic_id = None if text is None else decode_uuid(path, text)
+    topic_id = _topic_id(path, node.get("topic_id"))
     return TopicAssignment(topic_id=topic_id, partitions=dict(sorted(parts.items())))
+
+
+def _topic_id(path: str, text: Any) -> uuid.UUID | None:
+    try:
+        return None if text is None else decode_uuid(text)
+    except (TypeError, ValueError) as error:
+        raise MalformedNode(f"{path} holds {text!r:.80} where an id should be") from error
 
 
 def _brokers(ids: Iterable[Any]) -> tuple[BrokerId, ...]:

@@ -3,7 +3,9 @@
 Behaviour: refused from a stale controller and for a previous registration of this broker; else
 each partition becomes leader or follower, see :class:`broker.server.replica_manager`.
 Topics that nothing can be called are refused with INVALID_TOPIC_EXCEPTION: a name becomes a
-directory's. Replicas that a full request does not name stay, as in Kafka with ZooKeeper.
+directory's. A partition whose log is a former topic's of the same name is refused with
+INCONSISTENT_TOPIC_ID (KIP-516). Replicas that a full request does not name stay, as in Kafka with
+ZooKeeper.
 """
 
 from kio.schema.errors import ErrorCode

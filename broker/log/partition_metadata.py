@@ -1,0 +1,78 @@
+"""``partition.metadata``: which topic a partition's log is of (KIP-516).
+
+A topic that is deleted and made again has its name again, and another id. A log that nobody
+deleted meanwhile is the former topic's, whatever its directory is called.
+
+Kafka's format (``PartitionMetadataFile``): ``version: 0``, a newline, ``topic_id:`` and the id, no
+newline at the end. Kafka writes the file in the background, at the latest before the first append;
+here it is on disk before the replica has a role.
+"""
+
+import re
+import uuid
+from pathlib import Path
+
+from broker.log.checkpoints import CorruptCheckpoint
+from broker.log.files import write_atomically
+from broker.wire.uuids import decode_uuid, encode_uuid
+
+FILE_NAME = "partition.metadata"
+
+_CONTENT = re.compile(r"version:\s+[0-9]+\ntopic_id:\s+(?P<topic_id>\S+)\s*")
+
+
+class InconsistentTopicId(Exception):
+    """The log is of another topic of the same name."""
+
+
+class PartitionMetadata:
+    """The topic id of one partition's log; on disk when the call that gave it returns."""
+
+    def __init__(self, directory: Path) -> None:
+        """Reads the file, if there is one.
+
+        Raises:
+            CorruptCheckpoint: it is not as Kafka or we write it.
+        """
+        self._path = directory / FILE_NAME
+        self._topic_id = _read(self._path)
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The topic's id; None as long as nobody has told it."""
+        return self._topic_id
+
+    def assign(self, topic_id: uuid.UUID | None) -> None:
+        """The log is wanted for this topic; None or zero: one without an id, which any log fits.
+
+        Raises:
+            InconsistentTopicId: it is another's, and nothing has changed.
+            OSError: the disk says no; likewise.
+        """
+        if topic_id is None or topic_id.int == 0 or topic_id == self._topic_id:
+            return
+        if self._topic_id is not None:
+            raise InconsistentTopicId(
+                f"the log is of topic id {encode_uuid(self._topic_id)}, "
+                f"not of {encode_uuid(topic_id)}"
+            )
+        write_atomically(self._path, f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode())
+        self._topic_id = topic_id
+
+
+def _read(path: Path) -> uuid.UUID | None:
+    """Versions above 0 are read as well, and a zero id is refused, as in Kafka."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        found = _CONTENT.fullmatch(content.decode())
+        topic_id = decode_uuid(found["topic_id"]) if found else None
+    except ValueError:
+        topic_id = None
+    if topic_id is None or topic_id.int == 0:
+        raise CorruptCheckpoint(
+            f"{path}: {content[:80]!r}, expected 'version: 0' and 'topic_id: <id>' on two lines"
+        )
+    return topic_id

@@ -1,0 +1,14 @@
+"""Ids of topics and clusters as text: 22 characters of URL-safe base64 (``Uuid`` in Kafka)."""
+
+import base64
+import uuid
+
+
+def encode_uuid(value: uuid.UUID) -> str:
+    """The id as Kafka writes it, without padding."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def decode_uuid(text: str) -> uuid.UUID:
+    """The inverse of :func:`encode_uuid`; raises ValueError for what is no id."""
+    return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
