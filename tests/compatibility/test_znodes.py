@@ -1,4 +1,5 @@
-"""What the bundled broker writes into ZooKeeper, key by key beside what Apache Kafka 3.9 writes."""
+"""What the bundled broker writes into ZooKeeper, key by key beside what Apache Kafka 3.9 writes,
+and the id of a topic in its log beside the one in ZooKeeper."""
 
 import contextlib
 import json
@@ -57,9 +58,13 @@ def _parsed(data: bytes) -> Any:
 
 
 @pytest.fixture(scope="module")
-def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict, dict]]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("znodes")
+
+
+@pytest.fixture(scope="module")
+def trees(directory: Path) -> Iterator[tuple[dict, dict]]:
     """ZooKeeper's content for Apache Kafka and for ours, after the same life."""
-    directory = tmp_path_factory.mktemp("znodes")
     with running_cluster(directory, brokers=0) as cluster:
         connect = cluster.zookeeper_connect
         with contextlib.closing(KazooClient(connect, timeout=20)) as client:
@@ -126,3 +131,11 @@ def test_the_content_is_apache_kafkas(trees: tuple[dict, dict], path: str) -> No
 def test_ours_writes_nothing_that_apache_kafka_does_not(trees: tuple[dict, dict]) -> None:
     apache, ours = trees
     assert ours.keys() <= apache.keys()
+
+
+@pytest.mark.parametrize("whose", ["apache-logs", "ours/logs"])
+def test_the_logs_know_the_topics_id(directory: Path, trees: tuple[dict, dict], whose: str) -> None:
+    topic_id = trees[whose.startswith("ours")]["/brokers/topics/t"]["topic_id"]
+    file = directory / whose / "t-0" / "partition.metadata"
+    until(f"{file} is there", file.exists)  # Apache Kafka writes it in the background
+    assert file.read_bytes() == f"version: 0\ntopic_id: {topic_id}".encode()

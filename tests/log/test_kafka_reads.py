@@ -1,13 +1,16 @@
 """Apache Kafka reads what this broker's logs leave on disk, after good ends and bad ones."""
 
+import uuid
 from pathlib import Path
 
 import pytest
+from apache_kafka import TOOLS, run_source
 from batches import NOW_MS, batch
 from kafka_dump import KafkaView, kafka_reads
 
 from broker.log.config import LogConfig
 from broker.log.partition_log import PartitionLog
+from broker.log.partition_metadata import FILE_NAME, PartitionMetadata
 from broker.wire.batch import RecordBatch, parse_batches, with_append_time
 
 pytestmark = pytest.mark.kafka
@@ -113,6 +116,21 @@ def test_after_truncation_and_retention(tmp_path: Path) -> None:
     log.close()
     first = agreed(directory).record_offsets[0]
     assert 0 < first <= 101
+
+
+def test_topic_ids(tmp_path: Path) -> None:
+    """Kafka reads our file, and writes the same one for the id it has found."""
+    topic_id = uuid.UUID("915cdc9d-5c03-4048-bafb-f3ce4d69c200")
+    ours, kafkas = tmp_path / "ours" / "t-0", tmp_path / "kafkas" / "t-0"
+    log = opened(ours)
+    log.metadata.assign(topic_id)
+    fill(log, 3)
+    log.close()
+    agreed(ours)
+    kafkas.mkdir(parents=True)
+    run_source(TOOLS / "CopyPartitionMetadata.java", ours, kafkas)
+    assert (kafkas / FILE_NAME).read_bytes() == (ours / FILE_NAME).read_bytes()
+    assert PartitionMetadata(kafkas).topic_id == topic_id
 
 
 def test_these_tests_can_fail(tmp_path: Path) -> None:
