@@ -55,6 +55,11 @@ PERSISTENT = (
 """Created at start when missing (``ZkData.PersistentZkPaths``)."""
 
 
+PRODUCER_IDS_MAX = 2**62
+"""Ids are signed 64-bit numbers in requests. Half of them are more than will ever be handed out,
+and leave room for the next block."""
+
+
 class MalformedNode(ValueError):
     """A znode does not hold what it should."""
 
@@ -340,8 +345,11 @@ def decode_producer_ids_end(data: bytes) -> int:
     if not data:
         return 0
     try:
-        return int(decode(PRODUCER_IDS, data)["block_end"]) + 1
-    except (KeyError, TypeError, ValueError) as error:
+        end = int(decode(PRODUCER_IDS, data)["block_end"])
+        if not 0 <= end < PRODUCER_IDS_MAX:
+            raise ValueError(f"{end} is not between 0 and {PRODUCER_IDS_MAX}")
+        return end + 1
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise MalformedNode(f"{PRODUCER_IDS} names no block: {error!r}") from error
 
 

@@ -6,19 +6,22 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from batches import encoded
 from confluent_kafka import KafkaError, Producer
+from kafka_admin import zookeeper
 from kafka_clients import create_topic, read_all
-from kafka_cluster import TIMEOUT_S, Cluster, until
+from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.static.primitive import i32Timedelta
 
 from broker.server.connection import BrokerConnection
+from broker.server.zk_nodes import PRODUCER_IDS
 
 pytestmark = pytest.mark.integration
 
@@ -71,6 +74,18 @@ def test_producer_ids_are_unique_in_the_cluster(shared_cluster: Cluster) -> None
     assert len({a.producer_id for a in answers}) == 1200
     blocks = {a.producer_id // 1000 for a in answers}
     assert len(blocks) == 3, "each broker has a block of its own"
+
+
+def test_nobody_gets_an_id_from_nonsense(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 1) as cluster, zookeeper(cluster) as client:
+        client.set(PRODUCER_IDS, b'{"block_end": "much"}')
+        answers = call(cluster, 1, init(), init())
+        assert [(a.error_code, a.producer_id, a.producer_epoch) for a in answers] == [
+            (ErrorCode.unknown_server_error, -1, -1)
+        ] * 2
+        client.set(PRODUCER_IDS, b'{"block_end": "4999"}')
+        (answer,) = call(cluster, 1, init())
+        assert (answer.error_code, answer.producer_id) == (ErrorCode.none, 5000)
 
 
 def test_a_repetition_has_its_first_answer_from_every_leader(cluster: Cluster) -> None:

@@ -16,7 +16,18 @@ def test_the_first_block_begins_at_0() -> None:
     assert decode_producer_ids_end(b"") == 0
 
 
-@pytest.mark.parametrize("data", [b"{}", b'{"block_end":"x"}', b"[]", b"\xff"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{}",
+        b'{"block_end":"x"}',
+        b'{"block_end":"-2"}',
+        b'{"block_end":"9223372036854775807"}',
+        b'{"block_end":1e999}',
+        b"[]",
+        b"\xff",
+    ],
+)
 def test_anything_else_is_named(data: bytes) -> None:
     with pytest.raises(MalformedNode, match="/latest_producer_id_block"):
         decode_producer_ids_end(data)

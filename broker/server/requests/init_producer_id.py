@@ -1,12 +1,14 @@
 """InitProducerId (api 22), versions 0 to 4.
 
 Behaviour: a producer without transactional id gets a new producer id with epoch 0, whatever id it
-had before, as in Kafka. It waits while ZooKeeper cannot be reached and no id is left.
+had before, as in Kafka. It waits while ZooKeeper cannot be reached and no id is left. Where nobody
+can tell which ids were given out, since the znode holds nonsense, UNKNOWN_SERVER_ERROR.
 Not modelled: transactions; a transactional id is INVALID_REQUEST.
 
 v2 flexible, v3 the id and epoch that a producer has, v4 PRODUCER_FENCED.
 """
 
+import logging
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -14,6 +16,9 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.server.zk_nodes import MalformedNode
+
+log = logging.getLogger(__name__)
 
 UNKNOWN = -1
 
@@ -21,11 +26,21 @@ UNKNOWN = -1
 async def handle(request: InitProducerIdRequest, context: Context) -> Any:
     """Answers when there is an id."""
     answer = Answer.to(request)
-    refused = request.transactional_id is not None
+    error, producer_id = await _new_id(request, context)
     return answer(
         "InitProducerIdResponse",
         throttle_time=NO_THROTTLE,
-        error_code=ErrorCode.invalid_request if refused else ErrorCode.none,
-        producer_id=UNKNOWN if refused else await context.producer_ids.next(),
-        producer_epoch=UNKNOWN if refused else 0,
+        error_code=error,
+        producer_id=producer_id,
+        producer_epoch=0 if error is ErrorCode.none else UNKNOWN,
     )
+
+
+async def _new_id(request: InitProducerIdRequest, context: Context) -> tuple[ErrorCode, int]:
+    if request.transactional_id is not None:
+        return ErrorCode.invalid_request, UNKNOWN
+    try:
+        return ErrorCode.none, await context.producer_ids.next()
+    except MalformedNode as error:
+        log.error("no producer id: %s", error)
+        return ErrorCode.unknown_server_error, UNKNOWN
