@@ -149,6 +149,8 @@ class BrokerConnection:
         return response
 
     async def _connected(self) -> _Link:
+        if self._link is not None and self._link.is_open:
+            return self._link
         async with self._connecting:
             if self._link is None or not self._link.is_open:
                 await self.close()

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from broker.config import BrokerConfig, Listener
 from broker.server.acceptor import (
@@ -41,8 +41,16 @@ LINGER_S = 1.0
 Frame: TypeAlias = bytes | list[BytesLike]
 """A response, framed; perhaps in pieces that are sent one after the other."""
 
-Reply: TypeAlias = Frame | Awaitable[Frame | None] | None
-"""None when the request gets no response (acks=0)."""
+
+class Later(NamedTuple):
+    """A response that is not there yet: what it waits for, and what is made of that then."""
+
+    result: Awaitable[Any]
+    then: Callable[[Any], Any]
+
+
+Reply: TypeAlias = Frame | Later | None
+"""None when the request gets no response (acks=0). A Later makes a frame or None."""
 
 Dispatch: TypeAlias = Callable[[bytes | memoryview], Reply]
 
@@ -163,7 +171,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._address = address
         self._lost = lost
         self._frames = FrameBuffer(config.max_request_bytes)
-        self._replies: deque[Frame | asyncio.Future[Frame | None]] = deque()
+        self._replies: deque[Frame | Later] = deque()
         self._transport: asyncio.Transport | None = None
         self._writable = True
         self._max_idle_s = config.max_idle_ms / 1000
@@ -176,10 +184,14 @@ class _Connection(asyncio.BufferedProtocol):
         Returns:
             The requests that were given up, cancelled.
         """
-        given_up = [reply for reply in self._replies if isinstance(reply, asyncio.Future)]
-        for reply in given_up:
-            reply.cancel()
+        given_up = [
+            cast(asyncio.Future[Any], reply.result)
+            for reply in self._replies
+            if isinstance(reply, Later)
+        ]
         self._replies.clear()
+        for result in given_up:
+            result.cancel()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._set_timer(LINGER_S, self._transport.abort)
@@ -249,30 +261,29 @@ class _Connection(asyncio.BufferedProtocol):
             return False
         PEER.set(self._address)
         reply = self._dispatch(frame)
-        if isinstance(reply, (bytes, list)):
-            self._replies.append(reply)
+        if isinstance(reply, Later):
+            result = asyncio.ensure_future(reply.result)
+            result.add_done_callback(self._answered)
+            self._replies.append(Later(result, reply.then))
         elif reply is not None:
-            future = asyncio.ensure_future(reply)
-            future.add_done_callback(self._answered)
-            self._replies.append(future)
+            self._replies.append(reply)
         return True
 
-    def _answered(self, reply: asyncio.Future[Frame | None]) -> None:
-        if reply in self._replies:
+    def _answered(self, result: asyncio.Future[Any]) -> None:
+        if self._replies:
             self._go_on()
-        elif not reply.cancelled() and (error := reply.exception()) is not None:
+        elif not result.cancelled() and (error := result.exception()) is not None:
             logger.debug("A request of %s, which left, failed", self._address, exc_info=error)
 
     def _send_those_ready(self, transport: asyncio.Transport) -> None:
         """Sends responses up to the first that is not there yet, while the client takes them."""
         while self._replies and self._writable:
-            reply = self._replies[0]
-            if isinstance(reply, asyncio.Future):
-                if not reply.done():
+            frame = self._replies[0]
+            if isinstance(frame, Later):
+                result = cast(asyncio.Future[Any], frame.result)
+                if not result.done():
                     return
-                frame = reply.result()
-            else:
-                frame = reply
+                frame = frame.then(result.result())
             self._replies.popleft()
             if frame is not None:
                 transport.writelines(frame if isinstance(frame, list) else (frame,))

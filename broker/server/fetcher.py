@@ -81,9 +81,11 @@ class Fetcher:
     async def _round(self) -> None:
         self._added.clear()
         try:
-            if epochs := self._due(AskEpoch):
+            due = self._due()
+            if epochs := _those_that(AskEpoch, due):
                 await self._ask_epochs(epochs)
-            if fetches := self._due(FetchFrom):
+                due = self._due()
+            if fetches := _those_that(FetchFrom, due):
                 await self._fetch(fetches)
             elif not epochs:
                 await self._idle()
@@ -92,14 +94,15 @@ class Fetcher:
             self._session.interrupted()
             await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
-    def _due(self, kind: type[AskEpoch] | type[FetchFrom]) -> Asked:
+    def _due(self) -> Asked:
+        """What every replica wants to know, but for those that were refused a moment ago."""
         now = self._clock.now()
-        due = {}
-        for tp, partition in self._partitions.items():
-            todo = partition.replica.fetching()
-            if isinstance(todo, kind) and self._delayed.get(tp, now) <= now:
-                due[tp] = (partition, todo)
-        return due
+        return {
+            tp: (partition, todo)
+            for tp, partition in self._partitions.items()
+            if (todo := partition.replica.fetching()) is not None
+            and self._delayed.get(tp, now) <= now
+        }
 
     async def _idle(self) -> None:
         """Nothing to ask: until a partition is added, or those refused may be tried again."""
@@ -235,3 +238,7 @@ class Fetcher:
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
+
+
+def _those_that(kind: type[AskEpoch] | type[FetchFrom], due: Asked) -> Asked:
+    return {tp: asked for tp, asked in due.items() if isinstance(asked[1], kind)}

@@ -14,11 +14,16 @@ from broker.server.connections import (
     CloseConnection,
     ConnectionConfig,
     Connections,
+    Later,
     Reply,
 )
 
 DEADLINE_S = 10
 SMALL_REQUESTS = ConnectionConfig(max_request_bytes=1000)
+
+
+def as_it_is(frame: bytes) -> bytes:
+    return frame
 
 
 def frame(payload: bytes) -> bytes:
@@ -64,7 +69,7 @@ def test_no_response_overtakes_another() -> None:
 
         def dispatch(payload: bytes) -> Reply:
             if payload == b"slow":
-                return slow(payload)
+                return Later(slow(payload), as_it_is)
             release.set()
             return frame(payload)
 
@@ -155,7 +160,7 @@ def test_unanswered_requests_are_bounded() -> None:
             started += 1
             if started == PIPELINE:
                 full.set()
-            return wait()
+            return Later(wait(), as_it_is)
 
         async with serving(dispatch) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

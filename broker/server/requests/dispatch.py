@@ -1,13 +1,13 @@
 """From a request's frame to its response's frame, by way of the table of APIs."""
 
 import inspect
-from collections.abc import Awaitable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from kio.static.protocol import RequestPayload
 
-from broker.server.connections import PEER, CloseConnection, Frame, Reply
+from broker.server.connections import PEER, CloseConnection, Frame, Later, Reply
 from broker.server.metrics import meters
 from broker.server.requests import api_versions
 from broker.server.requests.client import Client
@@ -44,19 +44,14 @@ class Dispatcher:
             response = api.handle(request, self._context, client)
         else:
             response = api.handle(request, self._context)
-        if inspect.isawaitable(response):
-            return _later(request, header.correlation_id, response, began)
-        return _encoded(request, header.correlation_id, response, began)
-
-
-async def _later(
-    request: RequestPayload, correlation_id: int, response: Awaitable[Any], began: float
-) -> Frame | None:
-    return _encoded(request, correlation_id, await response, began)
+        encoded = partial(_encoded, request, header.correlation_id, began)
+        if isinstance(response, Later):
+            return Later(response.result, lambda result: encoded(response.then(result)))
+        return Later(response, encoded) if inspect.isawaitable(response) else encoded(response)
 
 
 def _encoded(
-    request: RequestPayload, correlation_id: int, response: Any, began: float
+    request: RequestPayload, correlation_id: int, began: float, response: Any
 ) -> Frame | None:
     reply = None if response is None else response_pieces(correlation_id, response)
     meters.request_done(request, perf_counter() - began)

@@ -13,7 +13,7 @@ v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 
 from broker.log.refused import RefusedBatch
 from broker.log.validation import admitted
-from broker.server.connections import CloseConnection
+from broker.server.connections import CloseConnection, Later
 from broker.server.partition import Partition, Produced, refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.client import Client
@@ -38,16 +38,18 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 Outcome = Produced | asyncio.Future[Produced]
 
 
-def handle(request: ProduceRequest, context: Context, client: Client) -> Any | Awaitable[Any]:
+def handle(request: ProduceRequest, context: Context, client: Client) -> Any | Later:
     """Appends; answers at once, or later when acks=-1 has to wait."""
     outcomes = [
         _produce(TopicPartition(topic.name, partition.index), partition, request, context, client)
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
-    if all(isinstance(outcome, Produced) for outcome in outcomes):
-        return _respond(request, [o for o in outcomes if isinstance(o, Produced)], context)
-    return _respond_later(request, outcomes, context)
+    waiting = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
+    if not waiting:
+        return _respond(request, outcomes, context)
+    result = waiting[0] if len(waiting) == 1 else asyncio.gather(*waiting)
+    return Later(result, lambda _result: _respond(request, outcomes, context))
 
 
 def _produce(
@@ -84,18 +86,13 @@ def _append(
     return future.result() if future.done() else future
 
 
-async def _respond_later(
-    request: ProduceRequest, outcomes: Sequence[Outcome], context: Context
-) -> Any:
-    produced = [o if isinstance(o, Produced) else await o for o in outcomes]
-    return _respond(request, produced, context)
-
-
-def _respond(request: ProduceRequest, outcomes: Sequence[Produced], context: Context) -> Any:
+def _respond(request: ProduceRequest, outcomes: Sequence[Outcome], context: Context) -> Any:
+    """Once every outcome is there."""
+    produced = [o if isinstance(o, Produced) else o.result() for o in outcomes]
     if request.acks == 0:
-        return _respond_to_acks_0(outcomes)
+        return _respond_to_acks_0(produced)
     answer = Answer.to(request)
-    remaining = iter(outcomes)
+    remaining = iter(produced)
     return answer(
         "ProduceResponse",
         responses=tuple(

@@ -41,7 +41,7 @@ from broker.server.requests import (
 )
 
 Handler = Callable[..., Any]
-"""(request, context) -> response, None for no response, or an awaitable of one of them.
+"""(request, context) -> response, None for no response, or an awaitable or Later of one of them.
 
 What a handler does before it awaits anything happens in the order in which the requests of a
 connection arrived.
