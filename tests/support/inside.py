@@ -98,6 +98,10 @@ def inside_as(who: str, cases: Path) -> Iterator[Inside]:
         # By way of env: setpriv itself still has root's privileges when it looks up a program.
         prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env"]
         python = _python_for_all(prefix)
+        if subprocess.run(
+            [*prefix, "test", "-r", PROJECT / "pyproject.toml"], check=False
+        ).returncode:
+            pytest.skip(f"other users cannot read {PROJECT}")
     # pytest's own temporary directories are closed to other users.
     directory = Path(tempfile.mkdtemp(prefix="ackproof-test-", dir="/tmp"))
     directory.chmod(0o777)
