@@ -55,7 +55,7 @@ docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no re
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
 	$(BIN)/python -m infra.docker.cleanup
 
-bench: setup bench-ready  ## speed against Apache Kafka, as ratios; fetches it (half an hour)
+bench: setup bench-ready  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
 
 bench-quick: setup  ## the same with fewer records and repetitions: for a look

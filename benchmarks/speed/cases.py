@@ -23,6 +23,9 @@ CPU = "CPU/record"
 CPU_MIN_S = 0.1
 """Ten of the kernel's ticks."""
 
+UNACKNOWLEDGED = 20
+"""So many more records fit into the same time when nobody waits for acks."""
+
 MORE_IS_BETTER = frozenset({THROUGHPUT})
 
 Figures = dict[str, float]
@@ -96,7 +99,7 @@ def _batched(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Siz
 
 
 def _singly(partitions: int, acks: str, cluster: Cluster, name: str, sizes: Sizes) -> Figures:
-    count = sizes.singly
+    count = sizes.singly if acks != "0" else sizes.singly * UNACKNOWLEDGED
     with topic(cluster, name, partitions):
         before = _cpu(cluster)
         rate, waited = load.produce_singly(cluster.bootstrap, name, partitions, acks, count)

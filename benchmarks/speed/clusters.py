@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from apache_kafka import jars
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 from kafka_cluster import Broker, Cluster, until
 
@@ -101,7 +102,10 @@ def in_sync(cluster: Cluster, name: str, partitions: int) -> Callable[[], bool]:
 
     def look() -> bool:
         for broker in cluster.brokers.values():
-            found = cluster.metadata(broker).topics.get(name)
+            try:
+                found = cluster.metadata(broker).topics.get(name)
+            except KafkaException:  # it has not started yet
+                return False
             if found is None or len(found.partitions) != partitions:
                 return False
             if any(p.leader < 0 or len(p.isrs) != BROKERS for p in found.partitions.values()):

@@ -12,7 +12,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from kafka_cluster import until
+
+from infra.waiting import wait_until
 
 RECORD = random.Random(1).randbytes(1024)
 TIMEOUT_S = 60
@@ -29,7 +30,7 @@ class LoadFailed(Exception):
 
 @dataclass
 class Sender:
-    """A producer that is connected to every partition's leader."""
+    """A producer that is connected to every partition's leader, and so is its ``admin``."""
 
     bootstrap: str
     topic: str
@@ -49,10 +50,12 @@ class Sender:
                 **self.settings,
             }
         )
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         self.sent = self.delivered = 0
         for _ in range(self.partitions):
             self.put()
         self.flush()
+        self.readable()
 
     def put(self) -> None:
         """Hands over a record, as soon as there is room for it."""
@@ -81,13 +84,14 @@ class Sender:
 
     def wait_until_readable(self) -> None:
         """Until everything is below the high watermarks."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        until(f"{self.sent} records can be read", lambda: self._readable(admin) >= self.sent)
+        what = f"{self.sent} records can be read"
+        wait_until(lambda: self.readable() >= self.sent, TIMEOUT_S, what, interval=0.002)
 
-    def _readable(self, admin: AdminClient) -> int:
+    def readable(self) -> int:
+        """How many records are below the high watermarks."""
         latest = OffsetSpec.latest()
         asked = {TopicPartition(self.topic, p): latest for p in range(self.partitions)}
-        return sum(answer.result(10).offset for answer in admin.list_offsets(asked).values())
+        return sum(answer.result(10).offset for answer in self.admin.list_offsets(asked).values())
 
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
         self.delivered += 1
