@@ -54,10 +54,9 @@ def make(client: docker.DockerClient) -> None:
         _run("debootstrap", "--variant=minbase", _RELEASE, str(root), _MIRROR)
         _run("tar", "--create", f"--file={archive}", f"--directory={root}", ".")
         repository, _, tag = OUR_BASE.partition(":")
-        with archive.open("rb") as content:
-            client.api.import_image_from_stream(
-                content, repository=repository, tag=tag, changes=[f"LABEL {IMAGE}={OUR_BASE}"]
-            )
+        client.api.import_image_from_file(
+            str(archive), repository=repository, tag=tag, changes=[f"LABEL {IMAGE}={OUR_BASE}"]
+        )
 
 
 def _run(*command: str) -> None:
