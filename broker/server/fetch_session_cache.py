@@ -149,7 +149,7 @@ class FetchSessionCache:
         if not session:
             del self._sessions[identity]
             return None
-        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.epoch = epoch_after(epoch)
         session.last_used = now
         return session
 
@@ -186,6 +186,11 @@ class FetchSessionCache:
 
         lowest = min(filter(may_go, self), key=_rank, default=None)
         return lowest if lowest and _rank(lowest) < _rank(newcomer) else None
+
+
+def epoch_after(epoch: int) -> int:
+    """That of a session's next request; only a new session has INITIAL_EPOCH."""
+    return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
 def asked_in(request: FetchRequest) -> Iterator[tuple[TopicPartition, FetchPartition]]:

@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import FetchFrom
+from broker.server.fetch_session_cache import INITIAL_EPOCH, NO_SESSION, epoch_after
 from broker.types import TopicPartition
-
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-EPOCH_MAX = 2**31 - 1
 
 
 class FetchAsk(NamedTuple):
@@ -54,7 +51,7 @@ class FetchSessionHandler:
             self._id, self._epoch = NO_SESSION, INITIAL_EPOCH
         else:
             self._id = response.session_id
-            self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+            self._epoch = epoch_after(self._epoch)
 
     def interrupted(self) -> None:
         """Nobody knows what the leader heard: it is told everything anew, and closes the old."""
