@@ -16,7 +16,7 @@ from rich import box
 from rich.table import Table
 
 from harness.console import console
-from harness.outcome import ExitStatus, worst
+from harness.exit_status import ExitStatus, worst
 
 _SEED_BITS = 32
 

@@ -7,13 +7,15 @@ from types import FrameType
 
 import click
 
-from harness import execution, results, validation
+from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
-from harness.campaign import Campaign
+from harness.campaign import validation
+from harness.campaign.model import Campaign
 from harness.commands.errors import debugging, fail, told
 from harness.console import console
-from harness.deadline import SystemClock
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
+from harness.running import execution
+from harness.running.deadline import SystemClock
 from infra.interface import InfraError
 from infra.registry import Kind
 from infra.systems import SYSTEMS
@@ -66,7 +68,7 @@ def run(
         campaign = _load(campaign_file, backend, inventory, system, seed)
         _check_place(campaign, campaign_file, frozenset(accepted))
         clock = SystemClock()
-        directory = results.create(campaign, clock.time_ns(), out)
+        directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         go_inside(
             [*(["--debug"] if debugging() else []), "carry-out", str(directory)],
@@ -85,7 +87,7 @@ def carry_out(context: click.Context, directory: Path) -> None:
     """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
     signal.signal(signal.SIGTERM, _as_ctrl_c)
     with told():
-        campaign = validation.load(directory / results.CAMPAIGN_FILE)
+        campaign = validation.load(directory / places.CAMPAIGN_FILE)
         try:
             status = execution.carry_out(campaign, directory, console(), SystemClock())
         except KeyboardInterrupt:

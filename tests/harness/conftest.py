@@ -9,13 +9,13 @@ import pytest
 import yaml
 from memory_cluster import Memory, memory_cluster
 
-from harness.campaign import Campaign
-from harness.cells import expand
-from harness.recorder import Recorder
-from harness.schedule import plan
-from harness.steps.run import Run
-from harness.timings import CampaignTimings
-from harness.validation import load
+from harness.campaign.cells import expand
+from harness.campaign.model import Campaign
+from harness.campaign.timeline import plan
+from harness.campaign.timings import CampaignTimings
+from harness.campaign.validation import load
+from harness.running.context import Run
+from harness.running.recorder import RunRecorder
 from nemesis import FAULTS
 from nemesis.ledger import Ledger
 from workloads import WORKLOADS
@@ -136,7 +136,7 @@ def run(campaign: Campaign, memory: Memory, tmp_path: Path) -> Run:
         client_node=memory.cluster.clients[0],
         cells=cells,
         plan=plan(campaign, 7, holds),
-        recorder=Recorder(tmp_path / "history", clock),
+        recorder=RunRecorder(tmp_path / "history", clock),
         progress=Told(),
         clock=clock,
         ledger=Ledger(tmp_path / "ledger.jsonl"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign import Campaign
+from harness.campaign.model import Campaign
+from harness.campaign.validation import CampaignRefused, check, check_capabilities, load
 from harness.cli import cli
-from harness.validation import CampaignRefused, check, check_capabilities, load
 from infra.interface import Capability
 
 ROOT = Path(__file__).parent.parent.parent

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 
-from harness.campaign import Cells
-from harness.cells import expand
-from harness.durations import format_ms, parse_ms
+from harness.campaign.cells import expand
+from harness.campaign.durations import format_ms, parse_ms
+from harness.campaign.model import Cells
 
 
 def cells(written: Mapping[str, object]) -> Cells:

@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from harness.campaign import Campaign
+from harness.campaign.model import Campaign
 from harness.cli import cli
-from harness.progress import HEARTBEAT_S, PlainProgress, progress
-from harness.results import create, existing, infrastructure_failed
+from harness.directory import create, existing, infrastructure_failed
+from harness.running.progress import HEARTBEAT_S, PlainProgress, progress
 from history.writer import TableWriter
 
 COMMANDS = ("doctor", "run", "check", "report", "cluster", "clean", "faults", "workloads")

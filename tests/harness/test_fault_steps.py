@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from memory_cluster import Memory
 
-from harness.deadline import Deadline, StepTimeout
-from harness.steps import nemesis as steps
-from harness.steps.run import Run
+from harness.running.context import Run
+from harness.running.deadline import Deadline, StepTimeout
+from harness.running.steps import nemesis as steps
 from history import reader
 from infra.interface import ProcessState
 from nemesis import FAULTS

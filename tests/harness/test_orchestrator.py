@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.deadline import Deadline
-from harness.orchestrator import carry_out
-from harness.steps.catalogue import STEPS, Step
-from harness.steps.run import Run
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.orchestrator import carry_out
+from harness.running.steps.catalogue import STEPS, Step
 from history import reader
 
 Act = Callable[[Run, Deadline], None]

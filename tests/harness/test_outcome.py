@@ -3,8 +3,8 @@
 import pytest
 
 from checkers.result import CampaignResult, CellResult, Verdict
+from harness.exit_status import ExitStatus, exit_status, worst
 from harness.nightly import seeds_of
-from harness.outcome import ExitStatus, exit_status, worst
 
 
 def result(*verdicts: Verdict, overall: Verdict) -> CampaignResult:

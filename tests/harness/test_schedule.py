@@ -5,8 +5,9 @@ import itertools
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.campaign import Campaign, FaultEntry
-from harness.schedule import duration_ms, plan, run_seed
+from harness.campaign.model import Campaign
+from harness.campaign.schedule import FaultEntry
+from harness.campaign.timeline import duration_ms, plan, run_seed
 
 HOLDS = {"kill": 3_000, "pause": 3_000, "isolate": 3_000}
 

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from harness.clients import exit_status
-from harness.deadline import Cancelled, Deadline
-from harness.schedule import duration_ms
-from harness.steps.catalogue import STEPS, Step
-from harness.steps.run import Run
+from harness.campaign.timeline import duration_ms
+from harness.running.clients import exit_status
+from harness.running.context import Run
+from harness.running.deadline import Cancelled, Deadline
+from harness.running.steps.catalogue import STEPS, Step
 
 LEFT_BEHIND_AFTER_S = 5.0
 """How long a cancelled step has to come to its end before it is left behind."""
@@ -26,7 +26,7 @@ _AROUND_THE_SCHEDULE_S = 35.0
 log = logging.getLogger(__name__)
 
 
-class Outcome(Enum):
+class StepEnd(Enum):
     """What became of a step."""
 
     ENDED = auto()
@@ -42,9 +42,9 @@ def carry_out(run: Run, steps: Sequence[Step] = STEPS) -> bool:
         for step in steps:
             if _senseless(run, step) or (interrupted and not step.cleans_up):
                 continue
-            outcome = _Attempt(run, step, began).outcome()
-            run.ended_well[step.name] = outcome is Outcome.ENDED
-            interrupted |= outcome is Outcome.INTERRUPTED
+            end = _Attempt(run, step, began).end()
+            run.ended_well[step.name] = end is StepEnd.ENDED
+            interrupted |= end is StepEnd.INTERRUPTED
     finally:
         run.recorder.close()
     return not interrupted
@@ -65,7 +65,7 @@ class _Attempt:
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._act, name=step.name, daemon=True)
 
-    def outcome(self) -> Outcome:
+    def end(self) -> StepEnd:
         """Carry the step out, and record how it began and ended."""
         self._run.recorder.phase(self._step.name, "start")
         self._tick()
@@ -75,12 +75,12 @@ class _Attempt:
         except KeyboardInterrupt:
             self._cancel()
             self._run.finding(self._step.name, "interrupted")
-            return Outcome.INTERRUPTED
+            return StepEnd.INTERRUPTED
         if self._error is not None:
             self._run.finding(self._step.name, _in_words(self._error))
-            return Outcome.FAILED
+            return StepEnd.FAILED
         self._run.recorder.phase(self._step.name, "end")
-        return Outcome.ENDED
+        return StepEnd.ENDED
 
     def _act(self) -> None:
         try:

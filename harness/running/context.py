@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harness.campaign import Campaign
-from harness.clients import ClientProcess
-from harness.deadline import Clock
-from harness.progress import Progress
-from harness.recorder import Recorder
-from harness.schedule import PlannedFault
+from harness.campaign.model import Campaign
+from harness.campaign.timeline import PlannedFault
+from harness.running.clients import ClientProcess
+from harness.running.deadline import Clock
+from harness.running.progress import Progress
+from harness.running.recorder import RunRecorder
 from infra.interface import Backend, Node, System
 from nemesis.interface import Cluster
 from nemesis.ledger import Ledger
@@ -48,7 +48,7 @@ class Run:
     client_node: Node
     cells: Sequence[Cell]
     plan: Sequence[PlannedFault]
-    recorder: Recorder
+    recorder: RunRecorder
     progress: Progress
     clock: Clock
     ledger: Ledger

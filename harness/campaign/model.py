@@ -2,31 +2,25 @@
 
 Every key is known and every value has one type: an unknown key or a string where a number belongs
 is refused, never guessed at. In a file, Kafka's names stay Kafka's, dots and all. What needs more
-than one field to judge is in :mod:`harness.validation`; the cells are expanded in
-:mod:`harness.cells`.
+than one field to judge is in :mod:`harness.campaign.validation`; the cells are expanded in
+:mod:`harness.campaign.cells`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
-from harness.durations import Duration, DurationRange
+from harness.campaign.durations import Duration
+from harness.campaign.schedule import FaultEntry, Schedule
+from harness.campaign.section import Section
 
 TIMING_DEFAULTS_MS = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.max.ms": 30_000}
 """The settings that waits are derived from, with Apache Kafka's defaults."""
 
 PropertyValue = str | int | float | bool
 """Value of a Kafka or librdkafka property."""
-
-
-def _dotted(field_name: str) -> str:
-    return field_name.replace("_", ".")
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=_dotted)
 
 
 def _acks(value: object) -> object:
@@ -45,7 +39,7 @@ Acks = Annotated[str, BeforeValidator(_acks)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class Cluster(_Section):
+class ClusterSpec(Section):
     """What to deploy and where. ``inventory``: a file, the hosts of the backend ssh;
     ``properties``: of every broker, Kafka's names."""
 
@@ -67,7 +61,7 @@ class Cluster(_Section):
         return value
 
 
-class Cells(_Section):
+class Cells(Section):
     """The sweep: the cross product of all lists, those under ``topic`` and ``producer`` too.
 
     Every combination is a cell and has a topic of its own; all live in the same cluster, through
@@ -89,7 +83,7 @@ class Cells(_Section):
     producer: Mapping[str, PropertyValue | tuple[PropertyValue, ...]] = Field(default_factory=dict)
 
 
-class Workload(_Section):
+class WorkloadSpec(Section):
     """What the clients of every cell do. ``rate``: records a second and cell; ``record.bytes``:
     size of a value."""
 
@@ -98,31 +92,13 @@ class Workload(_Section):
     record_bytes: Annotated[int, Field(ge=1)] = 100
 
 
-class Evidence(_Section):
+class EvidenceSpec(Section):
     """How much a ``pass`` rests on: fewer acked records in a cell make it inconclusive."""
 
     acked_min: Annotated[int, Field(ge=1)] = 1
 
 
-class Schedule(_Section):
-    """When things break.
-
-    ``warmup``: traffic before the first fault. ``gap``: from one fault healed to the next.
-    ``settle``: how long a fault waits, at most, for every partition to be led and every ISR to be
-    full again before it strikes. ``tail``: traffic after the cluster has recovered. ``order``:
-    ``shuffled`` by the seed or ``listed`` as in the file. ``rounds``: how often the list of faults
-    is gone through.
-    """
-
-    warmup: Duration = 5_000
-    gap: DurationRange = (5_000, 10_000)
-    tail: Duration = 5_000
-    settle: Duration = 15_000
-    order: Literal["shuffled", "listed"] = "shuffled"
-    rounds: Annotated[int, Field(ge=1)] = 1
-
-
-class Limits(_Section):
+class Limits(Section):
     """How long the steps may take. A step over its limit is a finding that names the step."""
 
     deploy: Duration = 90_000
@@ -135,26 +111,17 @@ class Limits(_Section):
     teardown: Duration = 30_000
 
 
-class FaultEntry(_Section):
-    """One fault: which, against whom (resolved by role when its moment has come), held for how
-    long. Without ``hold``: the least that gives it its full effect, up to half as much again."""
-
-    fault: str
-    target: str
-    hold: DurationRange | None = None
-
-
-class Campaign(_Section):
+class Campaign(Section):
     """A campaign file. ``seed`` is written into the resolved copy that a run leaves behind; in a
     file it fixes the seed unless the command line gives another."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
     seed: Annotated[int, Field(ge=0)] | None = None
     runs: Annotated[int, Field(ge=1)] = 1
-    cluster: Cluster = Cluster()
+    cluster: ClusterSpec = ClusterSpec()
     cells: Cells
-    workload: Workload
-    evidence: Evidence = Evidence()
+    workload: WorkloadSpec
+    evidence: EvidenceSpec = EvidenceSpec()
     schedule: Schedule = Schedule()
     faults: tuple[FaultEntry, ...] = ()
     limits: Limits = Limits()

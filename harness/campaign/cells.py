@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 
-from harness.campaign import Cells, PropertyValue
+from harness.campaign.model import Cells, PropertyValue
 from workloads.interface import Cell
 
 _SHORT_NAMES = {"min.insync.replicas": "minisr", "replication.factor": "rf"}

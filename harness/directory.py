@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.campaign import Campaign
+from harness.campaign.model import Campaign
 from history import reader
 
 RESULTS = Path("results")

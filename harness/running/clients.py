@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness.deadline import Deadline
+from harness.running.deadline import Deadline
 from infra.interface import Command, Node, Process, ProcessState
 from workloads.interface import Client
 

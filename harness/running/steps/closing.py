@@ -3,9 +3,9 @@
 import logging
 from pathlib import PurePosixPath
 
-from harness import clients
-from harness.deadline import Deadline
-from harness.steps.run import Run
+from harness.running import clients
+from harness.running.context import Run
+from harness.running.deadline import Deadline
 from infra.interface import InfraError, Node
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
 """The steps before the first fault: deploy, ready, workload."""
 
-from harness import clients
-from harness.deadline import Deadline, StepTimeout
-from harness.steps.run import Run
+from harness.running import clients
+from harness.running.context import Run
+from harness.running.deadline import Deadline, StepTimeout
 from infra.interface import ViewUnavailable
 from workloads.interface import Load
 from workloads.topics import create_topics

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness import schedule
-from harness.deadline import Deadline
-from harness.producers import message_timeout_ms
-from harness.steps import closing, nemesis, setup
-from harness.steps.run import Run
+from harness.campaign import timeline
+from harness.campaign.producers import message_timeout_ms
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.steps import closing, nemesis, setup
 
 _START_CLIENTS_S = 30.0
 _CLOSE_HISTORIES_S = 20.0
@@ -35,7 +35,7 @@ class Step:
 
 def _faults_s(run: Run) -> float:
     each_s = (run.campaign.schedule.settle + 3 * run.campaign.limits.fault) / 1000
-    planned_s = schedule.duration_ms(run.campaign, run.plan) / 1000
+    planned_s = timeline.duration_ms(run.campaign, run.plan) / 1000
     return planned_s + len(run.plan) * each_s + 1
 
 

@@ -9,7 +9,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.campaign import Campaign, FaultEntry
+from harness.campaign.model import Campaign
+from harness.campaign.schedule import FaultEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

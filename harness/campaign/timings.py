@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.campaign import TIMING_DEFAULTS_MS, Cluster
+from harness.campaign.model import TIMING_DEFAULTS_MS, ClusterSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +10,7 @@ class CampaignTimings:
     """:class:`infra.interface.Timings` of a cluster that is not deployed yet: what the campaign
     sets, and Apache Kafka's defaults for what it does not."""
 
-    cluster: Cluster
+    cluster: ClusterSpec
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:

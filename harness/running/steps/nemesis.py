@@ -8,11 +8,11 @@ became of the schedule.
 import random
 from dataclasses import dataclass
 
-from harness.clients import exit_status
-from harness.deadline import Deadline, StepTimeout
-from harness.schedule import PlannedFault
-from harness.steps.run import Run
-from harness.steps.setup import unwhole, whole
+from harness.campaign.timeline import PlannedFault
+from harness.running.clients import exit_status
+from harness.running.context import Run
+from harness.running.deadline import Deadline, StepTimeout
+from harness.running.steps.setup import unwhole, whole
 from infra.interface import InfraError, ProcessState, ViewUnavailable
 from nemesis import FAULTS, targets
 from nemesis.interface import Evidence, Target

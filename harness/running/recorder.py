@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import producers
-from harness.deadline import Clock
+from harness.campaign import producers
+from harness.running.deadline import Clock
 from history.errors import WriteFailed
 from history.writer import TableWriter
 from infra.systems.observer import ClusterChange
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _TABLES = ("cells", "faults", "cluster", "phases")
 
 
-class Recorder:
+class RunRecorder:
     """Writes the harness's tables of one run into the directory ``history``."""
 
     def __init__(self, history: Path, clock: Clock) -> None:

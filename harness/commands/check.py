@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from harness import execution
-from harness import results as places
+from harness import directory as places
 from harness.commands.errors import fail, told
 from harness.console import console
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
+from harness.running import execution
 
 _DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 

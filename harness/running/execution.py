@@ -8,16 +8,19 @@ from pathlib import Path
 from rich.console import Console
 
 from checkers.result import CampaignResult
-from harness import orchestrator, results, schedule, summary
+from harness import directory as places
+from harness import summary
 from harness.backends import BACKENDS, CLIENT_NODE, Site, make
-from harness.campaign import Campaign
-from harness.cells import expand
-from harness.deadline import Clock
-from harness.outcome import ExitStatus, exit_status
-from harness.progress import Progress, progress
-from harness.recorder import Recorder
-from harness.steps.run import Run
-from harness.timings import CampaignTimings
+from harness.campaign import timeline
+from harness.campaign.cells import expand
+from harness.campaign.model import Campaign
+from harness.campaign.timings import CampaignTimings
+from harness.exit_status import ExitStatus, exit_status
+from harness.running import orchestrator
+from harness.running.context import Run
+from harness.running.deadline import Clock
+from harness.running.progress import Progress, progress
+from harness.running.recorder import RunRecorder
 from infra.interface import Backend
 from infra.systems.observer import ClusterObserver
 from nemesis import FAULTS
@@ -30,7 +33,7 @@ def carry_out(campaign: Campaign, directory: Path, console: Console, clock: Cloc
 
     Args:
         campaign: Resolved: its seed is drawn.
-        directory: The campaign's results, made by :func:`harness.results.create`. Nodes keep
+        directory: The campaign's results, made by :func:`harness.directory.create`. Nodes keep
             their files in ``scratch`` below it, which its owner removes.
     """
     for number in range(1, campaign.runs + 1):
@@ -55,7 +58,7 @@ def tell(directory: Path, result: CampaignResult, page: Path, console: Console) 
     """Print what was found, the path of the page last; the exit status."""
     summary.print_result(console, result)
     console.print(str(page), soft_wrap=True, highlight=False, markup=False)
-    return exit_status(result, infrastructure_failed=results.infrastructure_failed(directory))
+    return exit_status(result, infrastructure_failed=places.infrastructure_failed(directory))
 
 
 def _one_run(
@@ -88,7 +91,7 @@ def _prepare(
     holds = {name: fault.hold_ms_min(timings) for name, fault in FAULTS.items()}
     assert campaign.seed is not None
     system = make(campaign.cluster, backend)
-    recorder = Recorder(directory / "history", clock)
+    recorder = RunRecorder(directory / "history", clock)
     return Run(
         campaign=campaign,
         number=number,
@@ -99,7 +102,7 @@ def _prepare(
         workload=WORKLOADS[campaign.workload.kind],
         client_node=backend.node(CLIENT_NODE),
         cells=expand(campaign.cells),
-        plan=schedule.plan(campaign, schedule.run_seed(campaign.seed, number), holds),
+        plan=timeline.plan(campaign, timeline.run_seed(campaign.seed, number), holds),
         recorder=recorder,
         progress=display,
         clock=clock,
