@@ -112,8 +112,11 @@ def create_assigned(
 
 
 def delete_topic(cluster: Cluster, topic: str) -> int | None:
-    """DeleteTopics; the error code, if any."""
-    return error_of(cluster, lambda admin: admin.delete_topics([topic])[topic])
+    """DeleteTopics; the error code, if any. Without one, no broker shows the topic any more."""
+    error = error_of(cluster, lambda admin: admin.delete_topics([topic])[topic])
+    if error is None:
+        until(f"nobody shows {topic}", lambda: cluster.topic(topic) is None)
+    return error
 
 
 def add_partitions(
