@@ -59,7 +59,7 @@ def content(broker: Broker, partition: str) -> dict[str, bytes]:
 def change_controller(cluster: Cluster) -> None:
     """Kills the broker that is the controller; returns when another is and it is back."""
     dead = [broker.id for broker in cluster.brokers.values() if not broker.running]
-    controller = cluster.brokers[read(cluster, "/controller")["brokerid"]]
+    controller = cluster.controller()
     controller.kill()
     until(
         "another is controller",
