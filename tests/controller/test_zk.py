@@ -44,7 +44,7 @@ async def connected(zookeeper, session_ms=SESSION_MS, **options):
 def other_client(zookeeper):
     """A ZooKeeper client that does not go through the code under test."""
     client = KazooClient(zookeeper.connect, timeout=20)
-    client.start()
+    client.start(DEADLINE_S)
     yield client
     client.stop()
     client.close()

@@ -24,7 +24,7 @@ from broker.server.zk_nodes import PRODUCER_IDS
 
 pytestmark = pytest.mark.integration
 
-A_MINUTE = i32Timedelta.parse(timedelta(seconds=TIMEOUT_S))
+PATIENCE = i32Timedelta.parse(timedelta(seconds=TIMEOUT_S))
 
 
 def call(cluster: Cluster, broker: int, *requests: Any) -> list[Any]:
@@ -42,7 +42,7 @@ def call(cluster: Cluster, broker: int, *requests: Any) -> list[Any]:
 
 
 def init() -> InitProducerIdRequest:
-    return InitProducerIdRequest(transactional_id=None, transaction_timeout=A_MINUTE)
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout=PATIENCE)
 
 
 def produce(
@@ -52,7 +52,7 @@ def produce(
     return ProduceRequest(
         transactional_id=None,
         acks=acks,
-        timeout=A_MINUTE,
+        timeout=PATIENCE,
         topic_data=(
             TopicProduceData(
                 name="t", partition_data=(PartitionProduceData(index=0, records=records),)

@@ -39,7 +39,8 @@ def send(cluster: Cluster, topic: str, values: list[bytes]) -> None:
 
 def rejected(broker: Broker, partition: str) -> list[str]:
     """Why the broker refused roles for the partition, as its state-change log says."""
-    lines = [line for line in broker.log.read_text().splitlines() if '"rejected"' in line]
+    whole, _, _ = broker.log.read_text().rpartition("\n")  # it is being written
+    lines = [line for line in whole.splitlines() if '"rejected"' in line]
     found = [json.loads(line[line.index("{") : line.rindex("}") + 1]) for line in lines]
     return [line["error"] for line in found if line["partition"] == partition]
 

@@ -12,7 +12,8 @@ import psutil
 
 from infra.waiting import wait_until
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
+"""Generous: it only matters when something is broken."""
 PORTS = range(15_000, 32_000)
 """Below those that the kernel gives to outgoing connections: nobody is given one by chance."""
 BLOCK = 50

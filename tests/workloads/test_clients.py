@@ -262,7 +262,7 @@ def test_records_of_others_have_no_identity(mock_cluster, final_read) -> None:
     mock_cluster.create(TOPIC, PARTITIONS)
     other = Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
     other.produce(TOPIC, b"none of yours", partition=0)
-    assert other.flush(10) == 0
+    assert other.flush(60) == 0
     reader = final_read()
     assert reader.wait() == 0, reader.log()
     (row,) = read(reader.history, "log").to_pylist()
