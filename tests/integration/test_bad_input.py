@@ -43,7 +43,6 @@ CHANGE_THE_CLUSTER = frozenset({4, 5, 6, 7, 19, 20, 33, 37, 43, 44, 45})
 """APIs by which a well-formed request with made-up contents does lawful damage."""
 
 bounded = settings(
-    deadline=None,
     max_examples=150,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
