@@ -125,6 +125,19 @@ def test_a_move_waits_for_its_target_and_can_be_taken_back(tmp_path: Path) -> No
         assert read_all(cluster, "t") == values("before") + values("meanwhile")
 
 
+def test_a_controller_that_stands_still_is_replaced_and_finds_out(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        create_topic(cluster, "t")
+        stopped = cluster.controller()
+        stopped.pause()
+        assert reassignments(cluster) == {}, "another one answers"
+        successor = cluster.controller()
+        assert successor is not stopped
+        stopped.resume()
+        assert cluster.controller() is successor
+        create_topic(cluster, "afterwards")
+
+
 def test_a_deletion_is_finished_when_a_dead_replica_returns(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         create_topic(cluster, "t")
