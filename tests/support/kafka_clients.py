@@ -27,8 +27,8 @@ def create_topic(
 def wait_until_led(cluster: Cluster, topic: str, partitions: int = 1) -> None:
     """Waits until the leader of each partition answers as such.
 
-    The controller tells brokers one after the other, and all of them before it is known who took
-    it in: metadata may name a leader that refuses a direct request, and drops one with acks=0.
+    The controller tells brokers one after the other, so that metadata may name a leader that has
+    not heard of it: one that refuses a direct request, and drops one with acks=0.
     """
     for partition in range(partitions):
         until(f"{topic}-{partition} is led", lambda p=partition: _end(cluster, topic, p) >= 0)
@@ -110,8 +110,11 @@ def _watermarks(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
     return low, high
 
 
+TOO_FEW = (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
 def refused(cluster: Cluster, topic: str, value: bytes) -> bool:
-    """Whether acks=all is refused for want of replicas in sync; it must not be acknowledged."""
+    """Whether acks=all is refused for want of replicas in sync; False: it is acknowledged."""
     codes: list[int] = []
 
     def answered() -> bool:
@@ -121,9 +124,6 @@ def refused(cluster: Cluster, topic: str, value: bytes) -> bool:
 
     until(f"{value!r} is acknowledged or refused", answered)
     return codes[-1] in TOO_FEW
-
-
-TOO_FEW = (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 def read_all(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
