@@ -134,6 +134,7 @@ def test_a_controller_that_stands_still_is_replaced_and_finds_out(tmp_path: Path
         successor = cluster.controller()
         assert successor is not stopped
         stopped.resume()
+        cluster.wait_until_complete()  # it has to register again
         assert cluster.controller() is successor
         create_topic(cluster, "afterwards")
 
