@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 from kafka_clients import wait_until_led
 from kafka_cluster import TIMEOUT_S, Broker, Cluster, until
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
@@ -249,5 +250,6 @@ def order(cluster: Cluster, path: str, value: Mapping[str, Any] | None = None) -
 
 def read(cluster: Cluster, path: str) -> Any:
     """The JSON in a node; None when there is no such node."""
-    with zookeeper(cluster) as client:
-        return None if client.exists(path) is None else json.loads(client.get(path)[0])
+    with zookeeper(cluster) as client, contextlib.suppress(NoNodeError):
+        return json.loads(client.get(path)[0])
+    return None
