@@ -107,5 +107,5 @@ def keeps_quorum(grudge: Grudge, zookeepers: Collection[str]) -> bool:
 
 def _at_least(count: int, nodes: Sequence[str], what: str) -> None:
     if len(nodes) < count:
-        named = ", ".join(nodes) or "none"
+        named = ", ".join(sorted(nodes)) or "none"
         raise Unplannable(f"{what} needs {count} nodes or more; the target names {named}")

@@ -55,10 +55,10 @@ def checkers() -> None:
 
 
 def _fault(fault: Fault) -> Group:
-    heading = Text.assemble((fault.name, "bold"), f"  {fault.summary}")
     needs = ", ".join(sorted(fault.needs))
     facts = [("aimed at", fault.aim.value), ("needs", needs), *_parameters(fault)]
-    return Group(heading, _two_columns(facts), Text())
+    summary = Padding(Text(fault.summary), (0, 0, 0, 2))
+    return Group(Text(fault.name, style="bold"), summary, _two_columns(facts), Text())
 
 
 def _parameters(fault: Fault) -> Iterator[tuple[str, str]]:

@@ -29,20 +29,20 @@ def _run(campaign: Campaign, number: int) -> Iterator[Text | Table]:
     lasts = _seconds(timeline.duration_ms(campaign, plan))
     yield Text(f"{campaign.name} {number}/{campaign.runs}: the workload lasts {lasts} or longer")
     yield _table(plan) if plan else Text("no faults")
+    if any(planned.gap_ms is not None for planned in plan):
+        yield Text("+ or later: when the one before is healed, and the cluster has settled")
 
 
 def _table(plan: Sequence[PlannedFault]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("time", "until", "hold"):
+    for heading in ("time", "hold"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("fault", no_wrap=True)
     table.add_column("target", overflow="fold")
     table.add_column("parameters", overflow="fold")
     for planned in plan:
         table.add_row(
-            # What has no time of its own may come later: the one before must be healed.
-            _seconds(planned.start_ms) + ("+" if planned.gap_ms is not None else " "),
-            _seconds(planned.end_ms) + ("+" if planned.gap_ms is not None else " "),
+            _seconds(planned.start_ms) + (" " if planned.gap_ms is None else "+"),
             _seconds(planned.hold_ms),
             f"{planned.fault}#{planned.fault_id}",
             Text(planned.target),

@@ -118,7 +118,10 @@ def _together(acts: Sequence[Callable[[], None]], deadline: Deadline) -> None:
         except Exception as error:  # noqa: BLE001 - carried over to the step's thread
             raised.append(error)
 
-    threads = [threading.Thread(target=carry_out, args=(act,), daemon=True) for act in acts]
+    threads = [
+        threading.Thread(target=carry_out, args=(act,), name=f"faults-{number}", daemon=True)
+        for number, act in enumerate(acts, start=1)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
