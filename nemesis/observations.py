@@ -254,14 +254,13 @@ def _of_brokers(
 def _probing(injection: Injection, claim: str, links: Sequence[Link], *, wanted: bool) -> Look:
     """A link once seen as wanted is not tried again: trying a closed one takes a second."""
     by_name = {str(link): link for link in links}
+    words = {True: "open" if wanted else "closed", False: "closed" if wanted else "open"}
     shown: set[str] = set()
 
     def why_not(name: str) -> str | None:
         if name in shown:
             return None
-        if _listener(injection.cluster, by_name[name]) is None:
-            return "nobody listens at either end"
-        return _connection(injection, by_name[name])
+        return _deaf(injection.cluster, by_name[name]) or _connection(injection, by_name[name])
 
     def look() -> Observation:
         waiting = [name for name in by_name if name not in shown and not why_not(name)]
@@ -270,9 +269,19 @@ def _probing(injection: Injection, claim: str, links: Sequence[Link], *, wanted:
         shown.update(
             name for name, is_open in zip(waiting, reached, strict=True) if is_open is wanted
         )
-        return _observe(claim, by_name, lambda n: (n in shown, wanted is (n in shown)), why_not)
+        return _observe(claim, by_name, lambda name: (name in shown, words[name in shown]), why_not)
 
     return look
+
+
+def _deaf(cluster: Cluster, link: Link) -> str | None:
+    """Why no connection can be tried. A server that has ended refuses them, whether its links are
+    cut or not: a broker that died by itself would prove every cut around it."""
+    way = _listener(cluster, link)
+    if way is None:
+        return "nobody listens at either end"
+    ended = cluster.server(way.target).process.state() is ProcessState.EXITED
+    return f"{way.target} is down" if ended else None
 
 
 def _listener(cluster: Cluster, link: Link) -> Link | None:

@@ -110,8 +110,6 @@ class _Moment:
 
     Attributes:
         brokers: Names by ``broker.id``.
-        drawn: By topic, so that all ``any`` of one expression are the same partition: of
-            ``isr(t, any) - leader(t, any)`` there would else be a leader left, now and then.
         asked: The partitions that the expression is about.
     """
 
@@ -120,7 +118,6 @@ class _Moment:
     brokers: Mapping[int, str] = field(default_factory=dict)
     view: ClusterView | None = None
     zookeeper_leader: str | None = None
-    drawn: dict[str, PartitionView] = field(default_factory=dict)
     asked: list[PartitionView] = field(default_factory=list)
 
     def nodes(self, part: Set) -> tuple[str, ...]:
@@ -168,7 +165,7 @@ class _Moment:
 
     def _partition(self, role: Role) -> PartitionView:
         assert role.topic is not None
-        found = self._any(role.topic) if role.partition is None else self._numbered(role)
+        found = self._any(role) if role.partition is None else self._numbered(role)
         if found is None or found.leader == -1:
             number = "any" if role.partition is None else role.partition
             raise TargetUnavailable(f"{role.name}({role.topic}, {number}): nobody leads it")
@@ -180,10 +177,11 @@ class _Moment:
         of_number = (p for p in self._partitions(role.topic) if p.partition == role.partition)
         return next(of_number, None)
 
-    def _any(self, topic: str) -> PartitionView | None:
-        in_order = self.in_order(self._partitions(topic), topic)
-        led = next((one for one in in_order if one.leader != -1), None)
-        return led if led is None else self.drawn.setdefault(topic, led)
+    def _any(self, role: Role) -> PartitionView | None:
+        # By the topic alone, so that all ``any`` of one expression are the same partition: of
+        # isr(t, any) - leader(t, any) there would else be a leader left, now and then.
+        in_order = self.in_order(self._partitions(role.topic), f"any/{role.topic}")
+        return next((one for one in in_order if one.leader != -1), None)
 
     def _brokers(self, ids: Iterable[int]) -> list[str]:
         return [self.brokers[number] for number in ids if number in self.brokers]

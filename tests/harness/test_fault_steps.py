@@ -21,6 +21,7 @@ from infra.interface import Node, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.effects import Kill
+from nemesis.executor import GateClosed
 from nemesis.expressions import parse
 from nemesis.ledger import OpenFault
 from nemesis.targets import resolve
@@ -334,15 +335,17 @@ class Blocking(MemoryProcess):
         MemoryProcess.signal(self, signal_number)
 
 
-@pytest.fixture
-def hanging(run: Run, memory: Memory) -> Iterator[tuple[Run, threading.Event, threading.Event]]:
-    """A run whose first fault kills all brokers and hangs at the first; set when it hangs, to be
-    set when it shall not."""
+@pytest.fixture(params=["all", "broker-1"])
+def hanging(
+    run: Run, memory: Memory, request: pytest.FixtureRequest
+) -> Iterator[tuple[Run, threading.Event, threading.Event]]:
+    """A run whose first fault kills all brokers, or the first alone, and hangs at the first; set
+    when it hangs, to be set when it shall not."""
     reached, released = threading.Event(), threading.Event()
     first = memory.system.brokers[0]
     first.process = Blocking(first.name)
     first.process.__dict__.update(reached=reached, released=released)
-    planned = at(1, "kill", "all", 0, 3)
+    planned = at(1, "kill", request.param, 0, 3)
     other = at(2, "pause", "zookeeper", 500, 3)
     run = dataclasses.replace(run, plan=(planned, other), clock=SystemClock())
     yield run, reached, released
@@ -384,6 +387,15 @@ def test_an_injection_that_is_left_behind_breaks_nothing_after_the_heal(
     assert run.ledger.done(1) == (Kill("broker-1"),)
     assert events(run, "kill") == [("inject", None), ("heal", None), ("healed", True)]
     assert not events(run, "pause")
+    assert run.ledger.still_open() == ()
+
+
+def test_nothing_strikes_after_the_heal(run: Run, memory: Memory) -> None:
+    steps.heal(run, deadline(run))
+    with pytest.raises(GateClosed):
+        steps.faults(run, deadline(run))
+    assert {row["event"] for row in rows(run)} == {"inject"}
+    assert all(s.process.state() is ProcessState.RUNNING for s in memory.backend.servers.values())
     assert run.ledger.still_open() == ()
 
 

@@ -215,6 +215,13 @@ class TestOverlapping:
         assert not proof.proven
         assert "links closed" in proof.observations["not looked at"]  # type: ignore[operator]
 
+    def test_links_to_a_broker_that_died_by_itself_prove_nothing(self, nemesis: Nemesis) -> None:
+        nemesis.memory.system.brokers[1].process.signal(9)
+        nemesis.memory.backend.leaky = True
+        proof = nemesis.bitten(nemesis.strike("cut", "broker-1 -> broker-2"))
+        assert not proof.proven
+        assert "broker-2 is down" in str(proof.observations)
+
     def test_a_broker_on_its_way_back_is_still_the_kill_s(self, nemesis: Nemesis) -> None:
         killed = nemesis.strike("kill", "broker-2")
         bridge = nemesis.strike("bridge", "all")
