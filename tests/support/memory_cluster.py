@@ -145,7 +145,8 @@ class MemoryBackend:
 class MemorySystem:
     """The view follows from the processes and the links: ZooKeeper answers while a majority of it
     runs and its members hear each other; a broker is registered while it runs and reaches a
-    ZooKeeper that runs; leaders are the first registered replica."""
+    ZooKeeper that runs; leaders are the first registered replica, and stay what they were while
+    there is no broker to be the controller."""
 
     backend: MemoryBackend
     brokers: Sequence[MemoryServer]
@@ -160,6 +161,8 @@ class MemorySystem:
     """Of brokers whose session is not the one that they began with their process."""
     replicas: Mapping[int, list[int]] = field(default_factory=dict)
     """By partition, where it is not all brokers."""
+    written: Mapping[tuple[str, int], PartitionView] = field(default_factory=dict)
+    """What the last controller wrote."""
     lingering: set[int] = field(default_factory=set)
     """Brokers whose first session has not expired, whatever became of them."""
 
@@ -192,6 +195,8 @@ class MemorySystem:
                     leader_epoch=0,
                     controller_epoch=1,
                 )
+        if live:
+            self.written = partitions
         return ClusterView(
             brokers={
                 server.id: self._session(server)
@@ -200,7 +205,7 @@ class MemorySystem:
             },
             controller=live[0] if live else None,
             controller_epoch=1,
-            partitions=partitions,
+            partitions=partitions if live else self.written or partitions,
         )
 
     def _around(self, number: int) -> list[int]:
