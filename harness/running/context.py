@@ -12,6 +12,7 @@ from harness.running.deadline import Clock
 from harness.running.progress import Progress
 from harness.running.recorder import RunRecorder
 from infra.interface import Backend, Node, System
+from nemesis.executor import Executor
 from nemesis.interface import Cluster
 from nemesis.ledger import Ledger
 from workloads.interface import Cell, Workload
@@ -34,6 +35,7 @@ class Run:
         number: From 1.
         directory: ``runs/<number>`` of the results.
         producers: Filled by the step ``workload``, emptied by ``flush``.
+        executor: Breaks and mends the cluster; the one place where faults are counted.
         findings: What a reader must know, one sentence each.
         ended_well: By name, of every step that was tried, whether it ended well.
     """
@@ -55,6 +57,10 @@ class Run:
     producers: list[ClientProcess] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
+    executor: Executor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "executor", Executor(self.cluster, self.ledger))
 
     @property
     def history(self) -> Path:
