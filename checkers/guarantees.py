@@ -23,7 +23,7 @@ pass. Compaction, transactions and retention are not handled.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from checkers.result import Guarantee, Verdict
+from checkers.verdict import Guarantee, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from checkers.catalogue import CHECKERS
 from checkers.evidence import Row, RunEvidence
 from checkers.guarantees import Configuration, Facts, campaign_verdict, guarantees, verdict
 from checkers.reconcile import COUNTS, HISTORY
-from checkers.result import CampaignResult, CellResult
+from checkers.verdict import CampaignResult, CellResult
 from checkers.totals import Totals
 
 

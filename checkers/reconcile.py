@@ -26,7 +26,7 @@ from checkers.indexes import (
     PartitionHistory,
     index,
 )
-from checkers.result import ANOMALIES
+from checkers.verdict import ANOMALIES
 from checkers.rules.order import out_of_order
 from history import reader
 from history.errors import DamagedFiles

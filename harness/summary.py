@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 
 _STYLES = {
     Verdict.PASS: "green",

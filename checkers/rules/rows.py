@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.indexes import NONE, Array, PartitionHistory
-from checkers.result import ANOMALIES
+from checkers.verdict import ANOMALIES
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
 """Shape of what a rule returns."""

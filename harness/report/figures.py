@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from checkers.result import CellResult, Verdict
+from checkers.verdict import CellResult, Verdict
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 INK = "#1d2733"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from checkers.result import CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import CampaignResult, CellResult, Guarantee, Verdict
 
 # attribute of CellResult -> key of verdict.json, in the order in which they are written
 _CELL_KEYS = {

@@ -26,8 +26,8 @@ from checkers.catalogue import CHECKERS
 from checkers.evidence import gather
 from checkers.items import work_items
 from checkers.reconcile import items_table, reconcile_batches
-from checkers.result import ANOMALIES, CampaignResult, CellResult, Verdict
-from checkers.run import check
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from checkers.check import check
 
 pytestmark = pytest.mark.spark
 

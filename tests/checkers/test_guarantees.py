@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.guarantees import NO_LOSS, Configuration, Facts, campaign_verdict, guarantees, verdict
-from checkers.result import Guarantee, Verdict
+from checkers.verdict import Guarantee, Verdict
 
 SAFE = Configuration(
     acks="all",

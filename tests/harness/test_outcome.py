@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.exit_status import ExitStatus, exit_status, worst
 from harness.nightly import seeds_of
 

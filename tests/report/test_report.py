@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from checkers.result import ANOMALIES, CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, Verdict
 from harness import report
 from history.schema import CLUSTER, FAULTS, SENDS
 

@@ -19,7 +19,7 @@ from checkers.evidence import RunEvidence, gather
 from checkers.items import work_items
 from checkers.judge import campaign_result
 from checkers.reconcile import WorkItem
-from checkers.result import ANOMALIES, CampaignResult
+from checkers.verdict import ANOMALIES, CampaignResult
 from checkers.session import session
 from checkers.totals import Totals, reconcile_all
 from history.errors import DamagedFiles
