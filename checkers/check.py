@@ -1,28 +1,28 @@
 """Checking a campaign: list the work, let Spark reconcile it, have it judged.
 
-Works on whatever a campaign left behind, finished or killed: what is readable is checked, what is
-lacking makes a verdict inconclusive, with the reason.
+Works on whatever a campaign left behind, finished or killed: what is readable is checked, what the
+manifest names and the history lacks makes a verdict inconclusive, with the reason.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-import yaml
 from pyspark.sql import SparkSession
 
 from checkers.evidence import RunEvidence, gather
 from checkers.items import work_items
 from checkers.judge import campaign_result
 from checkers.reconcile import WorkItem
-from checkers.verdict import ANOMALIES, CampaignResult
 from checkers.session import session
-from checkers.totals import Totals, reconcile_all
+from checkers.totals import Totals, anomalies, reconcile_all
+from checkers.verdict import ANOMALIES, CampaignResult
+from history import manifest
 from history.errors import DamagedFiles
+from history.manifest import Manifest
 
 SCRATCH = ".checking"
 """Directory for everything temporary, in the results; removed at the end, or by the next check."""
@@ -37,7 +37,7 @@ def check(
     """Check every run of a campaign and write ``<directory>/anomalies.parquet``.
 
     Args:
-        directory: Results of a campaign: ``campaign.yaml`` and ``runs/<n>/history``.
+        directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
         spark: A session to use; without one, one is started and ended.
         progress: Is told, in a line each, what is being done.
 
@@ -48,79 +48,74 @@ def check(
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory of results")
     tell = progress or _silent
-    runs = _runs(directory)
-    gaps = tuple(_campaign_gaps(directory, len(runs)))
-    items, unlisted = _list(runs)
+    runs, gaps = evidence(directory)
+    items = [item for run in runs for item in work_items(run)]
     tell(f"checking {len(items)} partitions of {len(runs)} runs")
     scratch = directory / SCRATCH
-    shutil.rmtree(scratch, ignore_errors=True)
+    _remove(scratch)
     try:
-        totals, failure = _reconcile(spark, items, scratch)
-        _write_anomalies(directory, scratch / "rows", whole=not failure)
+        totals = _reconcile(spark, items, scratch)
+        _write_anomalies(directory, totals.rows)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
     tell("judging")
-    return campaign_result(runs, totals, unlisted=unlisted, gaps=gaps + failure)
+    findings = tuple(_unplanned_runs(directory, runs)) if runs else ()
+    return campaign_result(runs, totals, gaps=gaps, findings=findings)
+
+
+def evidence(directory: Path) -> tuple[list[RunEvidence], tuple[str, ...]]:
+    """The evidence of each run that the manifest plans; and why there is none, where it cannot be
+    read: without the plan nobody knows what is missing, and nothing can be concluded."""
+    try:
+        plan = manifest.read(directory)
+    except DamagedFiles as error:
+        return [], (str(error),)
+    return [
+        gather(_history(directory, run.number), run, baseline=_is_baseline(plan))
+        for run in plan.runs
+    ], ()
 
 
 def _silent(_: str) -> None:
     pass
 
 
-def _runs(directory: Path) -> list[RunEvidence]:
-    numbered = [path for path in directory.glob("runs/*") if path.name.isdecimal()]
-    return [
-        gather(path / "history", int(path.name))
-        for path in sorted(numbered, key=lambda path: int(path.name))
-    ]
+def _is_baseline(plan: Manifest) -> bool:
+    """A manifest that plans faults all the same is none."""
+    return plan.baseline and not any(run.faults for run in plan.runs)
 
 
-def _campaign_gaps(directory: Path, runs: int) -> Iterator[str]:
-    """What the campaign as a whole lacks."""
-    try:
-        campaign = yaml.safe_load((directory / "campaign.yaml").read_text(encoding="utf-8"))
-        planned = int(campaign.get("runs", 1))
-    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
-        yield f"campaign.yaml does not tell how many runs there should be: {error}"
-        planned = 1
-    if runs < planned:
-        yield f"{runs} of {planned} runs are there"
+def _history(directory: Path, run: int) -> Path:
+    return directory / "runs" / str(run) / "history"
 
 
-def _list(runs: Sequence[RunEvidence]) -> tuple[list[WorkItem], dict[int, str]]:
-    """The work of all runs, and by run why it could not be listed."""
-    items: list[WorkItem] = []
-    unlisted = {}
-    for run in runs:
-        try:
-            items += work_items(run)
-        except DamagedFiles as error:
-            unlisted[run.number] = str(error)
-    return items, unlisted
+def _unplanned_runs(directory: Path, runs: Sequence[RunEvidence]) -> Iterator[str]:
+    planned = {str(run.number) for run in runs}
+    for path in sorted(directory.glob("runs/*")):
+        if path.name not in planned:
+            yield f"{path}: the manifest plans no such run"
 
 
-def _reconcile(
-    spark: SparkSession | None, items: Sequence[WorkItem], scratch: Path
-) -> tuple[Totals, tuple[str, ...]]:
-    """What reconciling found; and, where Spark gave up, why."""
+def _reconcile(spark: SparkSession | None, items: Sequence[WorkItem], scratch: Path) -> Totals:
     if not items:
-        return Totals(), ()
+        return Totals()
     with ExitStack() as stack:
         spark = spark or stack.enter_context(session(scratch / "spark"))
-        try:
-            return reconcile_all(spark, items, scratch / "rows"), ()
-        except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
-            return Totals(), (f"the checkers failed: {error}",)
+        return reconcile_all(spark, items, scratch / "rows")
 
 
-def _write_anomalies(directory: Path, rows: Path, *, whole: bool) -> None:
+def _remove(scratch: Path) -> None:
+    if scratch.is_dir():
+        shutil.rmtree(scratch, ignore_errors=True)
+    else:
+        scratch.unlink(missing_ok=True)
+
+
+def _write_anomalies(directory: Path, rows: Iterable[Path]) -> None:
     """Write the anomalies among ``rows``, in their order, batch by batch, aside and renamed."""
     aside = directory / ".anomalies.parquet"
     with pq.ParquetWriter(aside, ANOMALIES, compression="zstd") as writer:
-        if whole and rows.is_dir():
-            found = ds.dataset(rows, format="parquet").scanner(
-                columns=ANOMALIES.names, filter=ds.field("anomaly").is_valid()
-            )
-            for batch in found.to_batches():
+        for found in rows:
+            for batch in anomalies(found, ANOMALIES.names):
                 writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
     aside.replace(directory / "anomalies.parquet")

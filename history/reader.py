@@ -97,18 +97,26 @@ def count_rows(paths: Iterable[Path]) -> int:
 
 def by_stem(directory: Path, table: str) -> Mapping[Stem, tuple[Path, ...]]:
     """The files that make up a table, by who wrote what. Raises as :func:`files`."""
+    found, misnamed = listed(directory, table)
+    if misnamed:
+        raise DamagedFiles(misnamed)
+    return found
+
+
+def listed(
+    directory: Path, table: str
+) -> tuple[Mapping[Stem, tuple[Path, ...]], Mapping[Path, str]]:
+    """As :func:`by_stem`, and what is wrong with files whose names tell nobody whose they are."""
     found: dict[Stem, dict[int | None, Path]] = defaultdict(dict)
-    damaged = {}
+    misnamed = {}
     for path in sorted(directory.glob(f"{table}.*.parquet")):
         try:
             stem, part = parse(path.name)
         except ValueError as error:
-            damaged[path] = str(error)
+            misnamed[path] = str(error)
         else:
             found[stem][part] = path
-    if damaged:
-        raise DamagedFiles(damaged)
-    return {stem: _authoritative(by_part) for stem, by_part in found.items()}
+    return {stem: _authoritative(by_part) for stem, by_part in found.items()}, misnamed
 
 
 def _authoritative(by_part: Mapping[int | None, Path]) -> tuple[Path, ...]:
