@@ -234,7 +234,7 @@ def verdict(
     by_name = {guarantee.name: guarantee for guarantee in guarantees}
     broken = [f"{g.name}: {g.reason}" for g in by_name.values() if g.broken]
     crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
-    lacking = [*doubtful, *facts.gaps, *crashed]
+    lacking = [*facts.gaps, *doubtful, *crashed]
     kept = by_name[NO_LOSS]
     conclusion, reasons = _conclusion(broken, lacking, kept)
     if facts.baseline and conclusion is Verdict.PASS:
@@ -273,13 +273,15 @@ def _conclusion(
 
 def _guarantee(promise: _Promise, found: _Finding, facts: Facts) -> Guarantee:
     held = _held(found, facts)
+    offences = found.broken or found.seen
     seen = {
-        False: f"{found.broken or found.seen:,} {found.what}",
+        False: f"{offences:,} {found.what}",
         None: "the evidence does not tell",
         True: "held",
     }
-    if found.broken and promise.name == NO_LOSS:
-        seen[False] += f" of {facts.count('acked'):,} acked"
+    if promise.name == NO_LOSS:
+        acked = f"of {facts.count('acked'):,} acked records lost"
+        seen |= {False: f"{offences:,} {acked}", True: f"none {acked}"}
     return Guarantee(
         name=promise.name,
         promise=promise.words,

@@ -4,7 +4,7 @@ Safety alone is kept by a cluster that answers nobody. Both guarantees are for e
 counted per cell by the partitions and servers that broke them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,11 @@ def recovers(
 ) -> Living:
     """Whether every partition of a cell was led, with a full ISR, within ``recovery_ms`` after the
     last heal. ``rows``: of the table ``recovery``."""
-    faults = [fault for fault in faults if any(map(fault.touches, cell.topic_partitions))]
-    unhealed = tuple(
-        f"{fault.label} is not proven healed" for fault in faults if fault.end == FOREVER
-    )
-    if unhealed:
-        return Living(suspended=unhealed)
-    due = max((fault.end for fault in faults), default=0) + run.recovery_ms * _NS_PER_MS
+    faults = tuple(faults)
+    if open_ := tuple(_unhealed(run, cell, faults)):
+        return Living(suspended=open_)
+    due = max((fault.end for fault in faults if fault.end < FOREVER), default=FOREVER)
+    due = min(due + run.recovery_ms * _NS_PER_MS, FOREVER)
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
     untold: list[str] = []
@@ -57,7 +55,7 @@ def recovers(
         row = by_partition.get(partition)
         if row is None:
             untold.append(f"{name}: nobody looked whether it recovered")
-        elif not row["whole"] and row["time"] + OBSERVATION_LAG_NS < due:
+        elif not row["whole"] and row["time"] + OBSERVATION_LAG_NS < due < FOREVER:
             # Ctrl-C half a second after the heal: it had no time to recover yet.
             untold.append(f"{name}: not whole when last looked at, before its time was up")
         elif not row["whole"]:
@@ -90,6 +88,17 @@ def stays_up(
         elif len(hosts) < cell.replication_factor:
             untold.append(f"{words}; whether it held a replica of this cell was not seen")
     return Living(broken=tuple(broken), untold=tuple(untold))
+
+
+def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iterator[str]:
+    """Faults that may still be on a cell's partitions, a sentence each."""
+    told = {fault.fault_id for fault in faults}
+    for plan in run.faults:
+        if plan.fault_id not in told:
+            yield f"nothing is known of {plan.fault}#{plan.fault_id}"
+    for fault in faults:
+        if fault.end == FOREVER and any(map(fault.touches, cell.topic_partitions)):
+            yield f"{fault.label} is not proven healed"
 
 
 def _late(

@@ -151,7 +151,7 @@ def _panel(axes: Axes, run: Timeline, cells: Sequence[CellResult], span: tuple[i
             label=f"min.insync.replicas={cell.settings.min_insync_replicas}",
         )
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"acks={cells[0].acks}", color=INK, weight="bold")
+    axes.set_ylabel(f"acks={cells[0].settings.acks}", color=INK, weight="bold")
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
