@@ -2,7 +2,7 @@
 
 from checkers.coverage import moments
 from checkers.evidence import RunEvidence
-from checkers.faults import Partition
+from checkers.faults import FOREVER, Partition
 from checkers.reach import settle_ns, windows
 from checkers.reconcile import WorkItem
 from checkers.terms import Surroundings, Terms, terms
@@ -52,9 +52,14 @@ def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
         end=read.read.end if read else None,
         fault_bounds=list(reached.bounds),
         fault_labels=list(reached.labels),
-        unpromised_before=promise.unpromised_before,
-        unknown_before=promise.unknown_before,
+        unpromised_before=_within_int64(promise.unpromised_before),
+        unknown_before=_within_int64(promise.unknown_before),
         moments=[moment.name for moment in counted],
-        moment_starts=[moment.span.start for moment in counted],
-        moment_ends=[moment.span.end for moment in counted],
+        moment_starts=[_within_int64(moment.span.start) for moment in counted],
+        moment_ends=[_within_int64(moment.span.end) for moment in counted],
     )
+
+
+def _within_int64(time: int) -> int:
+    """A history may hold any time; what lies beyond all of them is as good as the last."""
+    return max(0, min(time, FOREVER))

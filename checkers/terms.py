@@ -5,9 +5,10 @@ from every member of the ISR) ends it for all records acked before. So the terms
 two times: what was acked before the one is not promised, what was acked before the other may or
 may not have been, and all later acks are promised.
 
-Acks carry a client's clock and are compared with what the harness saw a moment late. An ack that
-was given just before the event, and recorded just after it, must not become a broken promise: every
-boundary is moved later by the clock bound and the observation's lag.
+Acks carry a client's clock, and are compared with what the harness did and saw, a moment early or
+late. An ack that was given just before the event, and recorded just after it, must not become a
+broken promise: every boundary is moved later by the clock bound, that of a loss by the
+observation's lag, that of an election by the time until a deposed leader has heard of it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -195,4 +196,4 @@ def _settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) ->
 
 
 def _widened(time: int, around: Surroundings) -> int:
-    return min(time + OBSERVATION_LAG_NS + (around.clock_bound_ns or 0), FOREVER)
+    return min(time + (around.clock_bound_ns or 0), FOREVER)

@@ -4,8 +4,8 @@ It keeps Kafka's rules, so whatever is lost in it was not promised: a checker th
 would call an honest broker broken. What an observer saw of it is recorded beside, late by a second
 at the most.
 
-A replica that dies leaves the ISR unless it is the last; only members of the ISR are elected, unless
-elections may be unclean; followers take over the leader's log when they hear of it.
+A replica that dies leaves the ISR unless it is the last; only members of the ISR are elected,
+unless elections may be unclean; followers take over the leader's log when they hear of it.
 """
 
 from collections.abc import Callable
