@@ -64,7 +64,7 @@ def _cell_to_document(cell: CellResult) -> dict[str, Any]:
     return {
         **{key: getattr(cell, attribute) for attribute, key in _CELL_KEYS.items()},
         "topic": cell.settings.topic,
-        **cell.settings.settings,
+        "settings": dict(cell.settings.settings),
         **settings,
         "guarantees": [asdict(guarantee) for guarantee in cell.guarantees],
         "verdict": cell.verdict.value,
@@ -75,12 +75,12 @@ def _cell_to_document(cell: CellResult) -> dict[str, Any]:
 
 def _cell_from_document(document: Mapping[str, Any]) -> CellResult:
     counts = {key: document[key] for key in _CELL_KEYS if key != "cell"}
-    others = {"topic", "guarantees", "verdict", "expected", "reasons", *_CELL_KEYS}
-    settings = {key: value for key, value in document.items() if key not in others}
     expected = document["expected"]
     return CellResult(
         **counts,
-        settings=Cell(name=document["cell"], topic=document["topic"], settings=settings),
+        settings=Cell(
+            name=document["cell"], topic=document["topic"], settings=document["settings"]
+        ),
         guarantees=tuple(Guarantee(**guarantee) for guarantee in document["guarantees"]),
         verdict=Verdict(document["verdict"]),
         expected=None if expected is None else Verdict(expected),

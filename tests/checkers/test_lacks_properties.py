@@ -29,9 +29,7 @@ from made_histories import (
 from checkers.verdict import CampaignResult, Verdict
 from history.manifest import FILE
 
-EXAMPLES = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+EXAMPLES = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -213,7 +211,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_campaign(tmp_path_factory.mktemp("sample"), MadeRun(partitions={("t", 0): made}))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(EXAMPLES, max_examples=150)
 @given(data=st.data())
 def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
     tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject

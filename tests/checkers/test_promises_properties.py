@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from made_histories import ACKS_1, ALL, UNCLEAN
 from model_cluster import BROKERS, SECOND, ModelPartition
@@ -21,6 +21,11 @@ from checkers.faults import FaultFacts
 from checkers.observed import OBSERVATION_LAG_NS, Observed, State
 from checkers.terms import Surroundings, Terms, terms
 from history.cell import Cell, Value
+
+ANY_MACHINE = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+"""However slow it is."""
 
 PARTITION = ("t", 0)
 SETTLE = 7 * SECOND
@@ -71,7 +76,7 @@ def lived(draw: st.DrawFn, acks: str, unclean: bool) -> ModelPartition:
     ("values", "acks", "unclean"),
     [(ALL, "all", False), (UNCLEAN, "all", True), (ACKS_1, "1", False)],
 )
-@settings(max_examples=300, deadline=None)
+@ANY_MACHINE
 @given(data=st.data())
 def test_what_an_honest_partition_loses_was_never_promised(
     values: dict[str, Value], acks: str, unclean: bool, data: st.DataObject
@@ -136,7 +141,7 @@ def standing(found: Terms, time: int) -> bool | None:
     return None if time < found.unknown_before else True
 
 
-@settings(max_examples=300, deadline=None)
+@ANY_MACHINE
 @given(far_apart())
 def test_what_is_promised_is_what_the_definitions_say(events: list[Seen | Struck]) -> None:
     moments = [b.time - FAR // 2 for _, b in pairwise(events)] + [events[-1].time + FAR // 2]
