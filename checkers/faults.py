@@ -116,7 +116,7 @@ def _time(rows: Sequence[Mapping[str, Any]], event: str) -> int | None:
 
 def _servers(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
     told = [row["servers"] for row in rows if row["servers"] is not None]
-    return tuple(sorted({server for servers in told for server in servers})) if told else None
+    return tuple(sorted({str(server) for servers in told for server in servers})) if told else None
 
 
 def _partitions(rows: Sequence[Mapping[str, Any]]) -> frozenset[Partition] | None:

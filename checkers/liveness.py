@@ -45,8 +45,8 @@ def recovers(
     faults = tuple(faults)
     if open_ := tuple(_unhealed(run, cell, faults)):
         return Living(suspended=open_)
-    due = max((fault.end for fault in faults if fault.end < FOREVER), default=FOREVER)
-    due = min(due + run.recovery_ms * _NS_PER_MS, FOREVER)
+    healed = max((fault.end for fault in faults if fault.end < FOREVER), default=None)
+    due = FOREVER if healed is None else healed + run.recovery_ms * _NS_PER_MS
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
     untold: list[str] = []
@@ -55,6 +55,8 @@ def recovers(
         row = by_partition.get(partition)
         if row is None:
             untold.append(f"{name}: nobody looked whether it recovered")
+        elif healed is not None and row["time"] < healed:
+            untold.append(f"{name}: nobody looked whether it recovered after the last heal")
         elif not row["whole"] and row["time"] + OBSERVATION_LAG_NS < due < FOREVER:
             # Ctrl-C half a second after the heal: it had no time to recover yet.
             untold.append(f"{name}: not whole when last looked at, before its time was up")

@@ -510,6 +510,8 @@ def test_an_isr_that_never_fills_again_fails_with_its_state(tmp_path: Path) -> N
         [],
         # Ctrl-C four seconds after the heal: its minute was not up.
         [recovered(isr=(1,), whole=False, seconds=24)],
+        # Whole, while the fault was on.
+        [recovered(seconds=19)],
     ],
 )
 def test_recovery_that_nobody_saw_is_inconclusive(

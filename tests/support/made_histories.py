@@ -296,7 +296,7 @@ def recovered(
     leader: int = 1,
     isr: Sequence[int] = (1, 2, 3),
     whole: bool = True,
-    seconds: float = 30,
+    seconds: float = 65,
 ) -> dict[str, Any]:
     """A row of ``recovery``."""
     return {
