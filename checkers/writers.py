@@ -42,6 +42,8 @@ class Writers:
             for partition in planned.cell.topic_partitions
         }
         self._planned = {file: writer for writer in run.writers for file in _written_by(writer)}
+        self._planned_of = _by_partition(self._planned)
+        self._files_of = _by_partition(self._files)
         self._lacking = {file: words for file in self._planned for words in self._lacks(file)}
 
     def gaps(self) -> Iterator[Gap]:
@@ -68,21 +70,18 @@ class Writers:
 
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there."""
-        mine = {file for file in self._planned if file[0] == table and file[2] == partition}
-        return bool(mine) and not mine & self._lacking.keys()
+        mine = self._planned_of.get((table, partition), ())
+        return bool(mine) and not any(file in self._lacking for file in mine)
 
     def files(self, table: str, partition: Partition) -> list[Path]:
         """The files of a partition's table, whoever wrote them."""
-        mine = [(file, paths) for file, paths in self._files.items() if file[2] == partition]
-        return [path for file, paths in mine if file[0] == table for path in paths]
+        mine = self._files_of.get((table, partition), ())
+        return [path for file in mine for path in self._files[file]]
 
     def nodes(self, partition: Partition) -> set[str]:
         """Whose clock the sends to a partition carry."""
-        return {
-            writer.node
-            for (table, _, mine), writer in self._planned.items()
-            if table == "sends" and mine == partition
-        }
+        mine = self._planned_of.get(("sends", partition), ())
+        return {self._planned[file].node for file in mine}
 
     def _lacks(self, file: File) -> Iterator[str]:
         """At most one sentence: what is wrong with a planned file first of all."""
@@ -118,6 +117,13 @@ def _files(history: Path) -> tuple[dict[File, tuple[Path, ...]], list[str]]:
         found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
         misnamed += [f"{path}: {why}" for path, why in wrong.items()]
     return found, misnamed
+
+
+def _by_partition(files: Iterable[File]) -> dict[tuple[str, Partition | None], list[File]]:
+    found: dict[tuple[str, Partition | None], list[File]] = {}
+    for file in files:
+        found.setdefault((file[0], file[2]), []).append(file)
+    return found
 
 
 def _written_by(writer: PlannedWriter) -> Iterator[File]:
