@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -38,8 +38,8 @@ def cells_table(cells: Sequence[CellResult]) -> Table:
     for cell in cells:
         table.add_row(
             *([str(cell.run)] if several_runs else []),
-            cell.acks,
-            str(cell.min_insync_replicas),
+            cell.settings.acks,
+            str(cell.settings.min_insync_replicas),
             *(f"{getattr(cell, name):,}" for name in _COUNTS),
             styled(cell.verdict),
         )

@@ -134,7 +134,8 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
     spec = load(FinalReadSpec, specification)
     deadline = time.monotonic() + spec.deadline_s
-    log = PartitionedWriter(spec.history, "log", WRITER)
+    partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
+    log = PartitionedWriter(spec.history, "log", WRITER, partitions)
     reads = TableWriter(spec.history, "reads", WRITER)
     progress = Progress(spec.progress)
     consumer = _consumer(spec)

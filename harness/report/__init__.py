@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from checkers.result import CampaignResult
+from checkers.verdict import CampaignResult
 from harness.report import junit, losses, page, timeline, verdict
 
 

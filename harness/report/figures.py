@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from checkers.result import CellResult, Verdict
+from checkers.verdict import CellResult, Verdict
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 INK = "#1d2733"
@@ -49,8 +49,8 @@ _STYLE: dict[Any, Any] = {
 
 def matrix(cells: Sequence[CellResult]) -> str:
     """Loss and duplication by acks (rows) and min.insync.replicas (columns), summed over runs."""
-    rows = sorted({cell.acks for cell in cells}, key=_acks_rank)
-    columns = sorted({cell.min_insync_replicas for cell in cells})
+    rows = sorted({cell.settings.acks for cell in cells}, key=_acks_rank)
+    columns = sorted({cell.settings.min_insync_replicas for cell in cells})
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "matrix"}):
         figure = Figure(figsize=(0.8 + 2.3 * len(columns), 0.75 + 1.15 * len(rows)))
         axes = figure.add_axes((0, 0, 1, 1))
@@ -66,7 +66,11 @@ def matrix(cells: Sequence[CellResult]) -> str:
             axes.text(-0.08, row + 0.43, "acks", ha="right", color=FAINT, fontsize=10)
             axes.text(-0.08, row + 0.65, acks, ha="right", weight="bold", fontsize=13)
             for column, isr in enumerate(columns):
-                here = [c for c in cells if (c.acks, c.min_insync_replicas) == (acks, isr)]
+                here = [
+                    c
+                    for c in cells
+                    if (c.settings.acks, c.settings.min_insync_replicas) == (acks, isr)
+                ]
                 if here:
                     _matrix_cell(axes, column, row, here)
         return _svg(figure)
@@ -110,7 +114,7 @@ def timeline(run: Timeline, cells: Sequence[CellResult]) -> str:
     span = run.span
     if span is None:
         return ""
-    levels = sorted({cell.acks for cell in cells}, key=_acks_rank)
+    levels = sorted({cell.settings.acks for cell in cells}, key=_acks_rank)
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "timeline"}):
         figure = Figure(figsize=(10.5, 1.1 + 1.55 * len(levels)), layout="constrained")
         grid = list(
@@ -123,7 +127,7 @@ def timeline(run: Timeline, cells: Sequence[CellResult]) -> str:
             )[:, 0]
         )
         for axes, acks in zip(grid, levels, strict=False):
-            _panel(axes, run, [cell for cell in cells if cell.acks == acks], span)
+            _panel(axes, run, [cell for cell in cells if cell.settings.acks == acks], span)
         _leader_marks(grid[-1], run, span)
         for index, fault in enumerate(run.faults):
             _band(grid, fault, span, FAULT_FILLS[index % len(FAULT_FILLS)])
@@ -144,10 +148,10 @@ def _panel(axes: Axes, run: Timeline, cells: Sequence[CellResult], span: tuple[i
             where="post",
             color=colour,
             linewidth=1.4,
-            label=f"min.insync.replicas={cell.min_insync_replicas}",
+            label=f"min.insync.replicas={cell.settings.min_insync_replicas}",
         )
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"acks={cells[0].acks}", color=INK, weight="bold")
+    axes.set_ylabel(f"acks={cells[0].settings.acks}", color=INK, weight="bold")
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)

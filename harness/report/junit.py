@@ -10,7 +10,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 
 
 def write(path: Path, campaign: Mapping[str, Any], result: CampaignResult) -> None:

@@ -11,7 +11,7 @@ import yaml
 from markupsafe import Markup
 
 from checkers.guarantees import NO_LOSS
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.report import figures, losses
 from harness.report.timeline import NS_PER_S, Timeline
 

@@ -9,16 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from checkers.result import CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from history.cell import SETTINGS, Cell
 
 # attribute of CellResult -> key of verdict.json, in the order in which they are written
 _CELL_KEYS = {
     "run": "run",
     "cell": "cell",
-    "acks": "acks",
-    "min_insync_replicas": "min.insync.replicas",
-    "replication_factor": "replication.factor",
-    "unclean_leader_election": "unclean.leader.election.enable",
     "sent": "sent",
     "acked": "acked",
     "failed": "failed",
@@ -38,6 +35,8 @@ def to_document(campaign: Mapping[str, Any], result: CampaignResult) -> dict[str
         "cells": [_cell_to_document(cell) for cell in result.cells],
         "anomalies": dict(result.anomalies),
         "findings": list(result.findings),
+        "baseline": result.baseline,
+        "runs": [asdict(run) for run in result.runs],
     }
 
 
@@ -48,6 +47,8 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
         cells=tuple(_cell_from_document(cell) for cell in document["cells"]),
         anomalies=dict(document["anomalies"]),
         findings=tuple(document["findings"]),
+        baseline=document["baseline"],
+        runs=tuple(RunResult(**run) for run in document["runs"]),
     )
 
 
@@ -59,18 +60,29 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def _cell_to_document(cell: CellResult) -> dict[str, Any]:
+    settings = {name: setting.__get__(cell.settings, Cell) for name, setting in SETTINGS.items()}
     return {
         **{key: getattr(cell, attribute) for attribute, key in _CELL_KEYS.items()},
+        "topic": cell.settings.topic,
+        "settings": dict(cell.settings.settings),
+        **settings,
         "guarantees": [asdict(guarantee) for guarantee in cell.guarantees],
         "verdict": cell.verdict.value,
+        "expected": cell.expected,
         "reasons": list(cell.reasons),
     }
 
 
 def _cell_from_document(document: Mapping[str, Any]) -> CellResult:
+    counts = {key: document[key] for key in _CELL_KEYS if key != "cell"}
+    expected = document["expected"]
     return CellResult(
-        **{attribute: document[key] for attribute, key in _CELL_KEYS.items()},
+        **counts,
+        settings=Cell(
+            name=document["cell"], topic=document["topic"], settings=document["settings"]
+        ),
         guarantees=tuple(Guarantee(**guarantee) for guarantee in document["guarantees"]),
         verdict=Verdict(document["verdict"]),
+        expected=None if expected is None else Verdict(expected),
         reasons=tuple(document["reasons"]),
     )

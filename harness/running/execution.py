@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from checkers.result import CampaignResult
+from checkers.verdict import CampaignResult
 from harness import directory as places
 from harness import summary
 from harness.backends import BACKENDS, CLIENT_NODE, Site, make
@@ -47,7 +47,7 @@ def carry_out(campaign: Campaign, directory: Path, console: Console, clock: Cloc
 def check(directory: Path, console: Console) -> ExitStatus:
     """Run the checkers on the history in ``directory``, write and print the report."""
     # Spark and matplotlib take seconds to import: not before they are needed.
-    from checkers import run as checkers
+    from checkers import check as checkers
     from harness import report
 
     result = checkers.check(directory, progress=console.print)

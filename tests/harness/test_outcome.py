@@ -2,20 +2,17 @@
 
 import pytest
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.exit_status import ExitStatus, exit_status, worst
 from harness.nightly import seeds_of
+from history.cell import Cell
 
 
 def result(*verdicts: Verdict, overall: Verdict) -> CampaignResult:
     cells = tuple(
         CellResult(
             run=1,
-            cell=f"cell-{n}",
-            acks="all",
-            min_insync_replicas=2,
-            replication_factor=3,
-            unclean_leader_election=False,
+            settings=Cell(name=f"cell-{n}", topic="t", settings={"acks": "all"}),
             sent=1,
             acked=1,
             failed=0,

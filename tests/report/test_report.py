@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from checkers.result import ANOMALIES, CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, Verdict
 from harness import report
+from history.cell import Cell
 from history.schema import CLUSTER, FAULTS, SENDS
 
 T0 = 1_700_000_000_000_000_000
@@ -22,11 +23,11 @@ SECOND = 1_000_000_000
 def cell(acks: str, isr: int, verdict: Verdict, *, lost: int = 0) -> CellResult:
     return CellResult(
         run=1,
-        cell=f"acks-{acks}.minisr-{isr}",
-        acks=acks,
-        min_insync_replicas=isr,
-        replication_factor=3,
-        unclean_leader_election=False,
+        settings=Cell(
+            name=f"acks-{acks}.minisr-{isr}",
+            topic="t",
+            settings={"acks": acks, "min.insync.replicas": isr},
+        ),
         sent=12,
         acked=10,
         failed=1,
@@ -95,7 +96,7 @@ def directory(tmp_path: Path) -> Path:
         "fault_id": 1,
         "fault": "isolate",
         "target": "leader(t, 0)",
-        "resolved": json.dumps({"servers": ["broker-2"]}),
+        "servers": ["broker-2"],
     }
     events = [
         ("inject", 2, None),
