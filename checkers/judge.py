@@ -72,17 +72,26 @@ def _cell(run: RunEvidence, row: Row, totals: Totals, unlisted: str | None) -> C
     )
     judged = guarantees(facts)
     conclusion, reasons = verdict(facts, judged)
+    untold = None if list(run.unread_partitions(row)) else 0
     return CellResult(
         run=run.number,
         cell=row["cell"],
-        acks=row["acks"],
-        min_insync_replicas=row["min_insync_replicas"],
-        replication_factor=row["replication_factor"],
-        unclean_leader_election=row["unclean_leader_election"],
-        **{name: counts[name] for name in ("sent", "acked", "failed", "indeterminate")},
-        lost=anomalies.get("lost", 0),
-        duplicated=anomalies.get("duplicated", 0),
-        reordered=anomalies.get("reordered", 0),
+        settings={
+            name: row[column]
+            for name, column in (
+                ("acks", "acks"),
+                ("min.insync.replicas", "min_insync_replicas"),
+                ("replication.factor", "replication_factor"),
+                ("unclean.leader.election.enable", "unclean_leader_election"),
+            )
+        },
+        sent=counts["sent"],
+        acked=counts["acked"],
+        failed=counts["failed"],
+        indeterminate=counts["indeterminate"],
+        lost=anomalies.get("lost", untold),
+        duplicated=anomalies.get("duplicated", untold),
+        reordered=anomalies.get("reordered", untold),
         guarantees=judged,
         verdict=conclusion,
         reasons=reasons,

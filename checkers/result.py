@@ -69,20 +69,18 @@ class CellResult:
 
     run: int
     cell: str
-    acks: str
-    min_insync_replicas: int
-    replication_factor: int
-    unclean_leader_election: bool
+    settings: Mapping[str, str | int | float | bool]
     sent: int
     acked: int
     failed: int
     indeterminate: int
-    lost: int
-    duplicated: int
-    reordered: int
+    lost: int | None
+    duplicated: int | None
+    reordered: int | None
     guarantees: tuple[Guarantee, ...]
     verdict: Verdict
     reasons: tuple[str, ...]
+    expected: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +99,5 @@ class CampaignResult:
     cells: tuple[CellResult, ...]
     anomalies: Mapping[str, int]
     findings: tuple[str, ...]
+    infrastructure_failed: bool = False
+    baseline: bool = False

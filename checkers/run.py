@@ -7,6 +7,7 @@ lacking makes a verdict inconclusive, with the reason.
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from checkers.reconcile import WorkItem
 from checkers.result import ANOMALIES, CampaignResult
 from checkers.session import session
 from checkers.totals import Totals, reconcile_all
+from history import reader
 from history.errors import DamagedFiles
 
 SCRATCH = ".checking"
@@ -60,7 +62,17 @@ def check(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     tell("judging")
-    return campaign_result(runs, totals, unlisted=unlisted, gaps=gaps + failure)
+    return replace(
+        campaign_result(runs, totals, unlisted=unlisted, gaps=gaps + failure),
+        infrastructure_failed=not runs or any(_failed(run) for run in runs),
+    )
+
+
+def _failed(run: RunEvidence) -> bool:
+    rows = reader.read(run.history, "phases", ["phase", "event"]).to_pylist()
+    events = [(row["phase"], row["event"]) for row in rows]
+    ours = ("deploy", "ready", "collect", "teardown")
+    return ("teardown", "end") not in events or any((step, "failed") in events for step in ours)
 
 
 def _silent(_: str) -> None:

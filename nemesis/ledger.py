@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.interface import Server
 from nemesis.interface import Fault, Target
 
 
@@ -57,6 +58,18 @@ class Ledger:
     def still_open(self) -> tuple[OpenFault, ...]:
         """What is not known to be healed, newest first: the order in which to heal."""
         return tuple(self._open[fault_id] for fault_id in reversed(self._open))
+
+    def holding(self, server: Server) -> int | None:
+        """The fault that is on ``server``, the newest of several; None when there is none. To be
+        called from any thread."""
+        return next(
+            (
+                entry.fault_id
+                for entry in reversed(tuple(self._open.values()))
+                if any(one.name == server.name for one in entry.target.servers)
+            ),
+            None,
+        )
 
     def _write(self, entry: Mapping[str, object]) -> None:
         with self._path.open("a", encoding="utf-8") as ledger:

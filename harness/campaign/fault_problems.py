@@ -62,7 +62,10 @@ def _target_problems(
 def _hold_problems(entry: FaultEntry, campaign: Campaign, field: str) -> Iterator[Problem]:
     if entry.hold is None or entry.fault not in FAULTS:
         return
-    least_ms = FAULTS[entry.fault].hold_ms_min(CampaignTimings(campaign.cluster))
+    fault = FAULTS[entry.fault]
+    least_ms = max(
+        fault.hold_ms_min(CampaignTimings(cluster)) for cluster, _ in campaign.cluster.points()
+    )
     if entry.hold[0] < least_ms:
         yield Problem(
             field=field,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.campaign.model import TIMING_DEFAULTS_MS, ClusterSpec
+from harness.campaign.clusters import TIMING_DEFAULTS_MS, ClusterSpec
 
 
 @dataclass(frozen=True, slots=True)

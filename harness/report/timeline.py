@@ -49,11 +49,18 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A run over time. ``acks``: cell -> second of the Unix epoch -> acks in that second."""
+    """A run over time.
+
+    Attributes:
+        acks: cell -> second of the Unix epoch -> acks in that second.
+        skew_ns: How far the clocks of the clients' nodes were off that of the harness, at most;
+            None where they were not compared.
+    """
 
     acks: Mapping[str, Mapping[int, int]]
     faults: Sequence[FaultSpan] = field(default_factory=tuple)
     leader_changes: Sequence[LeaderChange] = field(default_factory=tuple)
+    skew_ns: int | None = None
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -68,6 +75,7 @@ def read(history: Path) -> Timeline:
         acks=_acks(history),
         faults=_faults(reader.read(history, "faults").to_pylist()),
         leader_changes=_leader_changes(reader.read(history, "cluster").to_pylist()),
+        skew_ns=_skew_ns(reader.read(history, "clocks").to_pylist()),
     )
 
 
@@ -100,18 +108,22 @@ def _span(fault_id: int, events: Mapping[str, Mapping[str, Any]]) -> FaultSpan:
     begun = events.get("injected") or first
     verified = events.get("verified", {})
     healed = events.get("healed", {})
-    resolved = next((row["resolved"] for row in events.values() if row["resolved"]), "{}")
+    servers = next((row["servers"] for row in events.values() if row["servers"]), ())
     return FaultSpan(
         fault_id=fault_id,
         fault=first["fault"],
         target=first["target"],
-        servers=tuple(_object(resolved).get("servers", ())),
+        servers=tuple(servers),
         start=begun["time"],
         end=healed.get("time") if healed.get("proven") else None,
         proven=verified.get("proven"),
         evidence=_object(verified.get("evidence")),
         healing=_object(healed.get("evidence")),
     )
+
+
+def _skew_ns(rows: Sequence[Mapping[str, Any]]) -> int | None:
+    return max((abs(row["offset_ns"]) + row["bound_ns"] for row in rows), default=None)
 
 
 def _object(text: str | None) -> dict[str, Any]:

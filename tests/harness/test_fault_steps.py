@@ -4,11 +4,10 @@ import json
 import random
 from pathlib import Path
 
-import pytest
 from memory_cluster import Memory
 
 from harness.running.context import Run
-from harness.running.deadline import Deadline, StepTimeout
+from harness.running.deadline import Deadline
 from harness.running.steps import nemesis as steps
 from history import reader
 from infra.interface import ProcessState
@@ -92,14 +91,3 @@ def test_a_target_that_names_nobody_is_recorded_as_failed(run: Run, memory: Memo
     steps.faults(run, deadline(run))
     assert events(run, "kill") == [("failed", None)]
     assert run.ledger.still_open() == ()
-
-
-def test_no_recovery_in_time_says_what_is_missing(run: Run, memory: Memory) -> None:
-    memory.system.brokers[2].process.current = ProcessState.EXITED
-    with pytest.raises(StepTimeout, match=r"acks-0-minisr-1-0 has the ISR \[1, 2\]"):
-        steps.recover(run, deadline(run, seconds=20.0))
-
-
-def test_recovered_the_tail_passes(run: Run) -> None:
-    steps.recover(run, deadline(run, seconds=20.0))
-    assert run.clock.monotonic() == pytest.approx(5.0)
