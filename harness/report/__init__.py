@@ -4,8 +4,7 @@ A report never outlives its verdict. What is written here is removed before anyt
 reported again, so that nothing that says ``pass`` stays beside a history that does not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,26 +64,18 @@ def write(directory: Path, result: CampaignResult) -> Written:
 def load(directory: Path) -> CampaignResult | None:
     """The result that was written into this directory; None when none was.
 
-    Raises DamagedFiles when it, or what a report of it is made of, is not whole. There is no page
-    beside it then.
+    Raises DamagedFiles when it, or what a report of it is made of, is not whole. Whatever comes of
+    it, a former page is removed: it would stay where there is nothing to write a new one from.
     """
-    with _without_page(directory):
-        result = verdict.read(directory)
-        if result is not None:
-            losses.lost(directory)
-            if result.cells and not (directory / "runs").is_dir():
-                raise DamagedFiles({directory / "runs": "is not there"})
+    (directory / PAGE).unlink(missing_ok=True)
+    (directory / JUNIT).unlink(missing_ok=True)
+    result = verdict.read(directory)
+    if result is None:
+        return None
+    losses.lost(directory)
+    if result.cells and not (directory / "runs").is_dir():
+        raise DamagedFiles({directory / "runs": "is not there"})
     return result
-
-
-@contextmanager
-def _without_page(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except DamagedFiles:
-        (directory / PAGE).unlink(missing_ok=True)
-        (directory / JUNIT).unlink(missing_ok=True)
-        raise
 
 
 def _timeline(history: Path) -> timeline.Timeline | str:
