@@ -23,7 +23,7 @@ from checkers.reconcile import WorkItem
 from checkers.result import ANOMALIES, CampaignResult
 from checkers.session import session
 from checkers.totals import Totals, reconcile_all
-from history import reader
+from history import manifest, reader
 from history.errors import DamagedFiles
 
 SCRATCH = ".checking"
@@ -65,7 +65,15 @@ def check(
     return replace(
         campaign_result(runs, totals, unlisted=unlisted, gaps=gaps + failure),
         infrastructure_failed=not runs or any(_failed(run) for run in runs),
+        baseline=_baseline(directory),
     )
+
+
+def _baseline(directory: Path) -> bool:
+    try:
+        return manifest.read(directory).baseline
+    except DamagedFiles:
+        return False
 
 
 def _failed(run: RunEvidence) -> bool:
