@@ -22,7 +22,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.run import check
+from checkers.check import check
 from history.names import Stem
 from history.schema import CELLS, LOG, PHASES, READS, SENDS
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.result import CampaignResult, Verdict
+from checkers.verdict import CampaignResult, Verdict
 from harness.report.losses import LossWindow, name_of
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 

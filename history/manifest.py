@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from history.cell import Cell, Value
+from history.cell import SETTINGS, Cell, Value
 from history.errors import DamagedFiles
 
 FILE = "manifest.json"
@@ -32,6 +32,17 @@ class PlannedCell(_Planned):
     cell: Cell
     acked_min: int = 1
     expect: str | None = None
+
+    @field_validator("cell")
+    @classmethod
+    def _settings_can_be_read(cls, cell: Cell) -> Cell:
+        """A view of a cell parses when it is asked; what it cannot parse is said here, once."""
+        for name, setting in SETTINGS.items():
+            try:
+                setting.__get__(cell, Cell)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return cell
 
 
 class PlannedFault(_Planned):

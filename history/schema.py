@@ -80,23 +80,6 @@ READS = pa.schema(
 """One row a partition of the final read: the bounds that ListOffsets gave, where the consumer was
 told that the partition ends, how many records it got, and whether it got from one to the other."""
 
-CELLS = pa.schema(
-    [
-        pa.field("cell", pa.string(), nullable=False),
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partitions", pa.int32(), nullable=False),
-        pa.field("replication_factor", pa.int32(), nullable=False),
-        pa.field("acks", pa.string(), nullable=False),
-        pa.field("min_insync_replicas", pa.int32(), nullable=False),
-        pa.field("unclean_leader_election", pa.bool_(), nullable=False),
-        pa.field("enable_idempotence", pa.bool_(), nullable=False),
-        pa.field("max_in_flight", pa.int32(), nullable=False),
-        pa.field("minimum_acked", pa.int64(), nullable=False),
-    ]
-)
-"""The cells of the run, written before the first send. ``acks``: ``0``, ``1`` or ``all``.
-``minimum_acked``: fewer acked records than this are too little evidence for a ``pass``."""
-
 FAULTS = pa.schema(
     [
         pa.field("fault_id", pa.int32(), nullable=False),
@@ -104,7 +87,6 @@ FAULTS = pa.schema(
         pa.field("event", pa.string(), nullable=False),
         pa.field("time", pa.int64(), nullable=False),
         pa.field("target", pa.string(), nullable=False),
-        pa.field("resolved", pa.string()),
         pa.field("servers", pa.list_(pa.string())),
         pa.field("partitions", pa.list_(pa.string())),
         pa.field("destroys", pa.string()),
@@ -205,7 +187,6 @@ TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,
     "log": LOG,
     "reads": READS,
-    "cells": CELLS,
     "faults": FAULTS,
     "cluster": CLUSTER,
     "phases": PHASES,

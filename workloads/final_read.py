@@ -42,8 +42,6 @@ class FinalReader:
             for topic in spec.topics
             for number in range(topic.partitions)
         }
-        for partition in self._reads:
-            log.partition(*partition)  # an empty one is closed, too, with nothing in it
         self._open = set(self._reads)
         self._refusals: Mapping[tuple[str, int], str] = {}
 
@@ -135,7 +133,8 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
     spec = load(FinalReadSpec, specification)
     deadline = time.monotonic() + spec.deadline_s
-    log = PartitionedWriter(spec.history, "log", FINAL_READ)
+    partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
+    log = PartitionedWriter(spec.history, "log", FINAL_READ, partitions)
     reads = TableWriter(spec.history, "reads", FINAL_READ)
     progress = Progress(spec.progress)
     consumer = _consumer(spec)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from checkers.result import Verdict
+from checkers.verdict import Verdict
 from harness.campaign.section import Section
 from history.cell import SETTINGS, Value, as_text
 from infra.documents import Problem

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from checkers.result import CampaignResult
+from checkers.verdict import CampaignResult
 from harness.report import junit, losses, page, timeline, verdict
 from harness.report.losses import LossWindow
 from harness.report.rows import CellRow, rows

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from checkers.result import Verdict
+from checkers.verdict import Verdict
 from harness.report.rows import COLUMNS, ROWS, UNKNOWN, CellRow, columns, setting, told, total
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from checkers.result import CampaignResult, Verdict
+from checkers.verdict import CampaignResult, Verdict
 from harness.report.rows import COUNTS, CellRow, number
 
 
@@ -39,10 +39,8 @@ def _case(campaign: str, cell: CellRow) -> TestCase:
     counts = ", ".join(f"{name} {number(cell.counts[name])}" for name in COUNTS)
     case.system_out = f"{counts}: {cell.words}"
     reasons = "; ".join(cell.reasons)
-    if cell.expected is not None:
-        case.result = [] if cell.as_expected else [Failure(f"{cell.words}: {reasons}")]
-    elif cell.verdict is Verdict.FAIL:
-        case.result = [Failure(reasons)]
-    elif cell.verdict is Verdict.INCONCLUSIVE:
-        case.result = [Error(reasons)]
+    if cell.counts_as is Verdict.FAIL:
+        case.result = [Failure(f"{cell.words}: {reasons}")]
+    elif cell.counts_as is Verdict.INCONCLUSIVE:
+        case.result = [Error(f"{cell.words}: {reasons}")]
     return case

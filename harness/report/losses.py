@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.result import ANOMALIES
+from checkers.verdict import ANOMALIES
 from history.errors import DamagedFiles
 
 ANOMALIES_FILE = "anomalies.parquet"

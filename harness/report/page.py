@@ -11,7 +11,7 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from checkers.result import CampaignResult, Verdict
+from checkers.verdict import CampaignResult, Verdict
 from harness.report import figures, losses
 from harness.report.rows import (
     COUNTS,
@@ -45,21 +45,18 @@ class RunSection:
 
     Attributes:
         settings: What is swept of its cluster.
+        bound_ms: Times of acks are those of the faults within so much; None where that is less
+            than any time that is shown, or not known.
         timeline: None where its history cannot be read; ``damage`` says why.
         picture: Its timeline as SVG, empty without acks.
     """
 
     number: int
     settings: str
+    bound_ms: int | None
     timeline: Timeline | None
     damage: str
     picture: Markup
-
-    @property
-    def skew_ms(self) -> int | None:
-        """See Timeline.skew_ns; None, too, where it is less than any time that is shown."""
-        skew_ns = self.timeline.skew_ns if self.timeline else None
-        return None if skew_ns is None or skew_ns < _SHOWN_NS else math.ceil(skew_ns / 1e6)
 
 
 def render(
@@ -91,6 +88,7 @@ def render(
     environment.filters.update(
         number=number, clock=_clock, observation=_observation, line=_record_line, several=_several
     )
+    bounds = {run.number: run.clock_bound_ns for run in result.runs}
     return environment.get_template("report.html").render(
         campaign=campaign,
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
@@ -104,7 +102,10 @@ def render(
         setting=setting,
         # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
         matrix=Markup(figures.matrix(cells)) if cells else "",
-        runs=[_run(number, line, cells) for number, line in sorted(timelines.items())],
+        runs=[
+            _run(number, line, cells, bounds.get(number))
+            for number, line in sorted(timelines.items())
+        ],
         windows=windows,
         untold=[cell.name for cell in cells if cell.counts["lost"] is None],
         lost_listed=sum(len(window.rows) for window in windows),
@@ -123,13 +124,16 @@ def _headline(result: CampaignResult) -> str:
     return HEADLINES[result.verdict]
 
 
-def _run(number: int, line: Timeline | str, all_cells: Sequence[CellRow]) -> RunSection:
+def _run(
+    number: int, line: Timeline | str, all_cells: Sequence[CellRow], bound_ns: int | None
+) -> RunSection:
     cells = [cell for cell in all_cells if cell.run == number]
     timeline = line if isinstance(line, Timeline) else None
     own = {name: setting(cell, name) for cell in cells[:1] for name in _of_the_run(all_cells)}
     return RunSection(
         number=number,
         settings=", ".join(f"{name}={value}" for name, value in own.items()),
+        bound_ms=math.ceil(bound_ns / 1e6) if bound_ns and bound_ns >= _SHOWN_NS else None,
         timeline=timeline,
         damage=line if isinstance(line, str) else "",
         picture=Markup(figures.timeline(timeline, cells) if timeline and cells else ""),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.guarantees import NO_LOSS
-from checkers.result import CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import CampaignResult, CellResult, Guarantee, Verdict
 from history.cell import Value, as_text
 from history.manifest import Manifest
 
@@ -27,7 +27,7 @@ class CellRow:
         name: The cell's, with its run where there are several.
         settings: All of them, those that are swept of its cluster too.
         counts: By the names of COUNTS, None where nobody knows.
-        expected: The verdict that the campaign expects, None for one that holds.
+        counts_as: What that is for the campaign, which may expect something else.
         kept: Whether no acked record may be lost of it.
     """
 
@@ -37,21 +37,22 @@ class CellRow:
     settings: Mapping[str, Value]
     counts: Mapping[str, int | None]
     verdict: Verdict
-    expected: str | None
+    counts_as: Verdict
+    expected: Verdict | None
     reasons: Sequence[str]
     guarantees: Sequence[Guarantee]
     kept: bool
 
     @property
     def as_expected(self) -> bool:
-        return self.expected == self.verdict
+        return self.expected is self.verdict
 
     @property
     def words(self) -> str:
         """The verdict in words, with what was expected."""
         if self.expected is None:
             return self.verdict.value
-        surprise = "as expected" if self.as_expected else f"expected {self.expected}"
+        surprise = "as expected" if self.as_expected else f"expected {self.expected.value}"
         return f"{self.verdict.value}, {surprise}"
 
 
@@ -111,9 +112,10 @@ def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellR
         run=cell.run,
         cell=cell.cell,
         name=f"run {cell.run} {cell.cell}" if several else cell.cell,
-        settings={**cell.settings, **cluster},
+        settings={**cell.settings.settings, **cluster},
         counts={name: getattr(cell, name) for name in COUNTS},
         verdict=cell.verdict,
+        counts_as=cell.counts_as,
         expected=cell.expected,
         reasons=cell.reasons,
         guarantees=cell.guarantees,

@@ -49,18 +49,11 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A run over time.
-
-    Attributes:
-        acks: cell -> second of the Unix epoch -> acks in that second.
-        skew_ns: How far the clocks of the clients' nodes were off that of the harness, at most;
-            None where they were not compared.
-    """
+    """A run over time. ``acks``: cell -> second of the Unix epoch -> acks in that second."""
 
     acks: Mapping[str, Mapping[int, int]]
     faults: Sequence[FaultSpan] = field(default_factory=tuple)
     leader_changes: Sequence[LeaderChange] = field(default_factory=tuple)
-    skew_ns: int | None = None
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -75,7 +68,6 @@ def read(history: Path) -> Timeline:
         acks=_acks(history),
         faults=_faults(reader.read(history, "faults").to_pylist()),
         leader_changes=_leader_changes(reader.read(history, "cluster").to_pylist()),
-        skew_ns=_skew_ns(reader.read(history, "clocks").to_pylist()),
     )
 
 
@@ -120,10 +112,6 @@ def _span(fault_id: int, events: Mapping[str, Mapping[str, Any]]) -> FaultSpan:
         evidence=_object(verified.get("evidence")),
         healing=_object(healed.get("evidence")),
     )
-
-
-def _skew_ns(rows: Sequence[Mapping[str, Any]]) -> int | None:
-    return max((abs(row["offset_ns"]) + row["bound_ns"] for row in rows), default=None)
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from checkers.result import CampaignResult, CellResult
+from checkers.verdict import CampaignResult, CellResult
 from history.errors import DamagedFiles
 
 FILE = "verdict.json"
@@ -58,10 +58,14 @@ def read(directory: Path) -> CampaignResult | None:
         raise DamagedFiles({file: str(error)}) from None
 
 
-def _cell(cell: dict[str, Any]) -> dict[str, Any]:
-    return {"run": cell.pop("run"), "cell": cell.pop("cell"), **cell.pop("settings"), **cell}
+def _cell(result: dict[str, Any]) -> dict[str, Any]:
+    cell = result.pop("settings")
+    named = {"run": result.pop("run"), "cell": cell["name"], "topic": cell["topic"]}
+    return {**named, **cell["settings"], **result}
 
 
-def _gathered(cell: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {name: value for name, value in cell.items() if name not in _OF_A_CELL}
-    return {**{name: cell[name] for name in cell.keys() & _OF_A_CELL}, "settings": settings}
+def _gathered(document: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"cell", "topic"}
+    settings = {k: v for k, v in document.items() if k not in _OF_A_CELL | names}
+    cell = {"name": document["cell"], "topic": document["topic"], "settings": settings}
+    return {**{name: document[name] for name in document.keys() & _OF_A_CELL}, "settings": cell}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from checkers.result import CampaignResult
+from checkers.verdict import CampaignResult
 from harness.backends import BACKENDS, CLIENT_NODE, Site, make
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, manifest_of, runs_of
@@ -62,7 +62,7 @@ def carry_out(
 def check(directory: Path, console: Console) -> ExitStatus:
     """Run the checkers on the history in ``directory``, write and print the report."""
     # Spark and matplotlib take seconds to import: not before they are needed.
-    from checkers import run as checkers
+    from checkers import check as checkers
     from harness import report
 
     # A report must not outlive its verdict: whatever ends us from here on, what was found before

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from harness.campaign.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
-from history.cell import Cell
 from history.errors import WriteFailed
 from history.writer import TableWriter
 from infra.interface import ClockReading
@@ -22,8 +21,6 @@ from infra.systems.observer import ClusterChange
 from nemesis.interface import Evidence, Target
 
 log = logging.getLogger(__name__)
-
-_TABLES = ("cells", *HARNESS_TABLES)
 
 
 class RunRecorder:
@@ -33,16 +30,11 @@ class RunRecorder:
         self._clock = clock
         self._lock = threading.Lock()
         self._closed = False
-        self._writers = {table: TableWriter(history, table, HARNESS) for table in _TABLES}
+        self._writers = {table: TableWriter(history, table, HARNESS) for table in HARNESS_TABLES}
 
     def phase(self, phase: str, event: str, detail: str | None = None) -> None:
         """A step's ``start``, ``end`` or ``failed``; ``detail`` says why it failed."""
         self._write("phases", phase=phase, event=event, time=self._clock.time_ns(), detail=detail)
-
-    def cells(self, cells: Sequence[Cell], minimum_acked: int) -> None:
-        """The cells of the run, before the first send."""
-        for cell in cells:
-            self._write("cells", **_cell_row(cell), minimum_acked=minimum_acked)
 
     def fault(
         self,
@@ -65,7 +57,6 @@ class RunRecorder:
             event=event,
             time=self._clock.time_ns(),
             target=target if isinstance(target, str) else target.expression,
-            resolved=None if resolved is None else _resolved(resolved),
             servers=None if resolved is None else [server.name for server in resolved.servers],
             proven=None if evidence is None else evidence.proven,
             evidence=None if observed is None else json.dumps(observed, default=str),
@@ -140,26 +131,7 @@ def _noted(table: str) -> Iterator[None]:
         log.exception("the table %s", table)
 
 
-def _resolved(target: Target) -> str:
-    servers = [server.name for server in target.servers]
-    return json.dumps({**target.facts, "servers": servers}, default=str)
-
-
 def _observed(evidence: Evidence | None, error: Exception | None) -> Mapping[str, object] | None:
     if error is not None:
         return {"error": f"{type(error).__name__}: {error}"}
     return None if evidence is None else evidence.observations
-
-
-def _cell_row(cell: Cell) -> Mapping[str, object]:
-    return {
-        "cell": cell.name,
-        "topic": cell.topic,
-        "partitions": cell.partitions,
-        "replication_factor": cell.replication_factor,
-        "acks": cell.acks,
-        "min_insync_replicas": cell.min_insync_replicas,
-        "unclean_leader_election": cell.unclean_leader_election,
-        "enable_idempotence": cell.enable_idempotence,
-        "max_in_flight": cell.max_in_flight,
-    }

@@ -23,11 +23,11 @@ from pyspark.sql import SparkSession
 from reference_checker import findings
 
 from checkers.catalogue import CHECKERS
+from checkers.check import check
 from checkers.evidence import gather
 from checkers.items import work_items
 from checkers.reconcile import items_table, reconcile_batches
-from checkers.result import ANOMALIES, CampaignResult, CellResult, Verdict
-from checkers.run import check
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from made_histories import CELL_ROW, Made, MadeRun, entry, send, write_campaign
 
 ALONE = """
 import pathlib, sys, psutil
-from checkers.run import check
+from checkers.check import check
 print(check(pathlib.Path(sys.argv[1])).verdict.value)
 print([child.name() for child in psutil.Process().children(recursive=True)])
 """

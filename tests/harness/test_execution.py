@@ -16,9 +16,7 @@ from harness.exit_status import ExitStatus
 from harness.running import execution
 from harness.running.deadline import SystemClock
 from harness.running.interruption import SIGNALS, Interruption
-from harness.running.recorder import RunRecorder
 from history import manifest, reader
-from history.cell import Cell
 from history.writer import TableWriter
 from infra.interface import Backend, InfraError
 
@@ -144,12 +142,3 @@ def _record_a_loss(planned: manifest.Manifest, history: Path) -> None:
             sends.close()
             log.close()
     reads.close()
-    _record_cells(cells, history)
-
-
-def _record_cells(cells: list[Cell], history: Path) -> None:
-    """As the checkers still want them."""
-    recorder = RunRecorder(history.parent / "aside", SystemClock())
-    recorder.cells(cells, minimum_acked=1)
-    recorder.close()
-    (history.parent / "aside" / "cells.harness.parquet").rename(history / "cells.w.parquet")

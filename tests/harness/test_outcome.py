@@ -2,15 +2,14 @@
 
 import pytest
 
-from checkers.result import CampaignResult, Verdict
+from checkers.verdict import CampaignResult, RunResult, Verdict
 from harness.exit_status import ExitStatus, exit_status, worst
 from harness.nightly import seeds_of
 
 
 def result(verdict: Verdict, *, failed: bool = False) -> CampaignResult:
-    return CampaignResult(
-        verdict=verdict, cells=(), anomalies={}, findings=(), infrastructure_failed=failed
-    )
+    run = RunResult(number=1, clock_bound_ns=None, infrastructure_failed=failed)
+    return CampaignResult(verdict=verdict, cells=(), anomalies={}, findings=(), runs=(run,))
 
 
 @pytest.mark.parametrize(

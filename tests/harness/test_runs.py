@@ -111,7 +111,7 @@ _NEW_SETTING = """    linger_ms = Setting(
 _SEE_IT_THROUGH = """
 import sys
 from pathlib import Path
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness import report
 from harness.campaign import producers, validation
 from harness.campaign.runs import manifest_of, runs_of
@@ -129,16 +129,17 @@ numbers = dict.fromkeys(
     ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered"), 0
 )
 results = [
-    CellResult(run=1, cell=cell.name, settings=cell.settings, guarantees=(), verdict=Verdict.PASS,
+    CellResult(run=1, settings=cell, guarantees=(), verdict=Verdict.PASS,
                reasons=(), **numbers)
     for cell in cells
 ]
 result = CampaignResult(verdict=Verdict.PASS, cells=tuple(results), anomalies={}, findings=())
-from checkers.result import ANOMALIES
+from checkers.verdict import ANOMALIES
 import pyarrow.parquet as pq
 pq.write_table(ANOMALIES.empty_table(), out / "anomalies.parquet")
 report.write(out, result)
 assert report.load(out) == result
+report.write(out, result)
 """
 
 

@@ -23,7 +23,6 @@ def deploy(run: Run, deadline: Deadline) -> None:
 
 def ready(run: Run, deadline: Deadline) -> None:
     """Make every cell's topic; wait until each partition is led and its ISR full."""
-    run.recorder.cells(run.cells, minimum_acked=run.campaign.evidence.acked_min)
     create_topics(run.system.bootstrap_servers, run.cells, deadline.remaining())
     if not deadline.until(lambda: whole(run)):
         raise StepTimeout(f"not ready: {unwhole(run)}")
