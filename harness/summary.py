@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.verdict import CampaignResult, Verdict
-from harness.report.losses import LossWindow, name_of
+from harness.report.losses import LossWindow, name_of, of_failed
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 
 NAMED_MAX = 5
@@ -34,8 +34,7 @@ def print_result(
     console.print(cells_table(cells))
     for cell, names, reason in why(cells):
         _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
-    failed = {(cell.run, cell.cell) for cell in cells if cell.verdict is Verdict.FAIL}
-    for line in _losses([one for one in windows if (one.run, one.cell) in failed]):
+    for line in _losses(of_failed(windows, cells)):
         _line(console, line)
     for finding in result.findings:
         _line(console, f"finding: {finding}")

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.verdict import ANOMALIES
+from checkers.verdict import ANOMALIES, Verdict
+from harness.report.rows import CellRow
 from history.errors import DamagedFiles
 
 ANOMALIES_FILE = "anomalies.parquet"
@@ -86,3 +87,9 @@ def windows(records: Iterable[Row]) -> list[LossWindow]:
         LossWindow(run=run, cell=cell, topic=topic, partition=partition, fault=fault, rows=rows)
         for (run, cell, topic, partition, fault), rows in groups.items()
     ]
+
+
+def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[LossWindow]:
+    """Those of cells that failed."""
+    failed = {(cell.run, cell.cell) for cell in cells if cell.verdict is Verdict.FAIL}
+    return [window for window in windows if (window.run, window.cell) in failed]

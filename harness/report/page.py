@@ -107,6 +107,7 @@ def render(
             for number, line in sorted(timelines.items())
         ],
         windows=windows,
+        broken=losses.of_failed(windows, cells),
         untold=[cell.name for cell in cells if cell.counts["lost"] is None],
         lost_listed=sum(len(window.rows) for window in windows),
         lost_total=lost_total,

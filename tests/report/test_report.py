@@ -291,6 +291,14 @@ def test_the_terminal_names_the_records_of_cells_that_failed_alone(directory: Pa
     assert lines == ["lost  acks-all.minisr-2, t-0: 1 lost to isolate#1: producer 0 sequence 5"]
 
 
+def test_the_banner_names_the_losses_of_cells_that_failed_alone(directory: Path) -> None:
+    banner = (
+        page_of(directory).partition("<h2>A guarantee was broken")[2].partition("</section>")[0]
+    )
+    assert "<b>acks-all.minisr-2</b>, t-0: 1 lost to isolate#1" in banner
+    assert "<b>acks-1.minisr-1</b>" not in banner
+
+
 def test_many_losses_are_told_briefly_on_the_terminal(directory: Path) -> None:
     (row, *_) = pq.read_table(directory / "anomalies.parquet").to_pylist()
     rows = [{**row, "cell": "acks-all.minisr-2", "sequence": n} for n in range(1000)]
