@@ -80,6 +80,11 @@ class ClusterSweep(Section):
         """One with as many servers as any of them has."""
         return self._spec({name: max(v) for name, v in self.dimensions.items() if name in _SERVERS})
 
+    @property
+    def smallest(self) -> ClusterSpec:
+        """One with the servers that every one of them has."""
+        return self._spec({name: min(v) for name, v in self.dimensions.items() if name in _SERVERS})
+
     def points(self) -> Iterator[tuple[ClusterSpec, Mapping[str, Value]]]:
         """Every cluster, in the order of the file's lists, and its values of what is swept."""
         dimensions = self.dimensions

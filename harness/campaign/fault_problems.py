@@ -1,15 +1,20 @@
-"""What is wrong with a campaign's faults: names, targets, how long they are held."""
+"""What is wrong with a campaign's faults: names, parameters, targets."""
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
+from pydantic import ValidationError
+
+from harness.backends import CLIENT_NODE
 from harness.campaign.cells import expand
-from harness.campaign.durations import format_ms
+from harness.campaign.clusters import ClusterSpec
 from harness.campaign.model import Campaign
 from harness.campaign.schedule import FaultEntry
-from harness.campaign.timings import CampaignTimings
-from infra.documents import Problem
+from infra.documents import Problem, problems_of
 from infra.interface import Capability
-from nemesis import FAULTS, targets
+from nemesis import FAULTS, expressions
+from nemesis.interface import Fault, Members, Parameters, Unplannable
+from nemesis.targets import TargetUnavailable, resolve_static
 
 
 def unknown(kind: str, name: str, table: Sequence[str], field: str) -> Iterator[Problem]:
@@ -34,42 +39,66 @@ def lacking_capabilities(
 def fault_problems(campaign: Campaign) -> Iterator[Problem]:
     """Everything that is wrong with the faults of ``campaign``."""
     partitions = {cell.topic: cell.partitions for cell in expand(campaign.cells)}
+    members = planned_members(campaign.cluster.smallest)
     for index, entry in enumerate(campaign.faults):
         where = f"faults[{index}]"
         yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")
-        yield from _target_problems(entry, partitions, f"{where}.target")
-        yield from _hold_problems(entry, campaign, f"{where}.hold")
+        fault = FAULTS.get(entry.fault)
+        parameters = yield from _parameters(entry, fault, f"{where}.parameters")
+        for reason in _target_problems(entry, fault, parameters, members, partitions):
+            yield Problem(field=f"{where}.target", reason=reason)
+
+
+def planned_members(cluster: ClusterSpec) -> Members:
+    """The nodes that there will be."""
+    return Members(
+        brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),
+        zookeepers=tuple(f"zookeeper-{number}" for number in range(1, cluster.zookeepers + 1)),
+        clients=(CLIENT_NODE,),
+    )
+
+
+def _parameters(
+    entry: FaultEntry, fault: Fault | None, field: str
+) -> Generator[Problem, None, Parameters | None]:
+    """The fault's parameters, None where they are wrong."""
+    if fault is None:
+        return None
+    try:
+        return fault.parameters.model_validate(dict(entry.parameters))
+    except ValidationError as invalid:
+        for problem in problems_of(invalid):
+            yield Problem(field=f"{field}.{problem.field}", reason=problem.reason)
+    return None
 
 
 def _target_problems(
-    entry: FaultEntry, partitions: dict[str, int], field: str
-) -> Iterator[Problem]:
+    entry: FaultEntry,
+    fault: Fault | None,
+    parameters: Parameters | None,
+    members: Members,
+    partitions: Mapping[str, int],
+) -> Iterator[str]:
     try:
-        target = targets.parse(entry.target)
-    except ValueError as unknown:
-        yield Problem(field=field, reason=str(unknown))
+        target = expressions.parse(entry.target)
+    except ValueError as refusal:
+        yield str(refusal)
         return
-    if target.topic is None:
+    if fault is None:
         return
-    if target.topic not in partitions:
-        reason = f"no cell has the topic {target.topic!r}; there are: {', '.join(partitions)}"
-        yield Problem(field=field, reason=reason)
-    elif (target.partition or 0) >= partitions[target.topic]:
-        reason = f"{target.topic} has the partitions 0 to {partitions[target.topic] - 1}"
-        yield Problem(field=field, reason=reason)
+    reasons = list(expressions.problems(target, fault.aim, members, partitions))
+    yield from reasons
+    if not reasons and parameters is not None and not (target.moving or target.asks_zookeeper):
+        yield from _unplannable(fault, target, parameters, members)
 
 
-def _hold_problems(entry: FaultEntry, campaign: Campaign, field: str) -> Iterator[Problem]:
-    if entry.hold is None or entry.fault not in FAULTS:
-        return
-    fault = FAULTS[entry.fault]
-    least_ms = max(
-        fault.hold_ms_min(CampaignTimings(cluster)) for cluster, _ in campaign.cluster.points()
-    )
-    if entry.hold[0] < least_ms:
-        yield Problem(
-            field=field,
-            reason=f"{format_ms(entry.hold[0])} is shorter than the {format_ms(least_ms)} that "
-            f"{entry.fault} needs for its full effect under this cluster's "
-            "zookeeper.session.timeout.ms and replica.lag.time.max.ms",
-        )
+def _unplannable(
+    fault: Fault, target: expressions.Expression, parameters: Parameters, members: Members
+) -> Iterator[str]:
+    """What would be wrong when it strikes, for a target that is the same at any time."""
+    try:
+        fault.plan(members, resolve_static(target, members, 0), parameters, random.Random(0))
+    except TargetUnavailable:
+        yield f"{target.text} can never name anybody"
+    except Unplannable as reason:
+        yield str(reason)

@@ -110,6 +110,7 @@ def _fault(planned: timeline.PlannedFault) -> PlannedFault:
         fault_id=planned.fault_id,
         fault=planned.fault,
         target=planned.target,
+        parameters=planned.parameters.model_dump(),
         start_ms=planned.start_ms,
         hold_ms=planned.hold_ms,
     )

@@ -9,6 +9,7 @@ from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
 from harness.campaign.model import Campaign
+from harness.commands.dry_run import timelines
 from harness.commands.errors import debugging, fail, told
 from harness.console import console
 from harness.exit_status import ExitStatus
@@ -27,6 +28,7 @@ _SEED_BITS = 32
 Examples:
   ackproof run campaigns/quick.yaml
   ackproof run campaigns/quick.yaml --seed 42         the same schedule once more
+  ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
 """,
@@ -43,6 +45,7 @@ Examples:
 )
 @click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -56,6 +59,7 @@ def run(
     accepted: tuple[str, ...],
     system: str | None,
     seed: int | None,
+    dry_run: bool,
     out: Path | None,
 ) -> None:
     """Run a campaign: deploy, break, heal, read back, check, report.
@@ -65,6 +69,10 @@ def run(
     """
     with told():
         campaign = _load(campaign_file, backend, inventory, system, seed)
+        if dry_run:
+            click.echo(f"{campaign.name}: seed {campaign.seed}")
+            console().print(timelines(campaign))
+            return
         _check_place(campaign, campaign_file, frozenset(accepted))
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)

@@ -14,6 +14,7 @@ from harness.running.recorder import RunRecorder
 from harness.running.watch import Watch
 from history.cell import Cell
 from infra.interface import Backend, Node, System
+from nemesis.executor import Executor
 from nemesis.interface import Cluster
 from nemesis.ledger import Ledger
 from workloads.interface import Workload
@@ -38,6 +39,7 @@ class Run:
         producers: Filled by the step ``workload``, emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
+        executor: Breaks and mends the cluster; the one place where faults are counted.
         findings: What a reader must know, one sentence each.
         ended_well: By name, of every step that was tried, whether it ended well: to its end, and
             without a finding.
@@ -61,6 +63,10 @@ class Run:
     watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
+    executor: Executor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "executor", Executor(self.cluster, self.ledger))
 
     @property
     def history(self) -> Path:

@@ -18,7 +18,7 @@ from history.errors import WriteFailed
 from history.writer import TableWriter
 from infra.interface import ClockReading
 from infra.systems.observer import ClusterChange
-from nemesis.interface import Evidence, Target
+from nemesis.interface import Fault, Proof, Target
 
 log = logging.getLogger(__name__)
 
@@ -39,26 +39,26 @@ class RunRecorder:
     def fault(
         self,
         fault_id: int,
-        fault: str,
+        fault: Fault,
         event: str,
         *,
         target: Target | str,
-        evidence: Evidence | None = None,
+        proof: Proof | None = None,
         error: Exception | None = None,
     ) -> None:
         """One event of a fault (:data:`history.schema.FAULTS`). ``target``: the expression alone
-        where it could not be resolved. ``error``: of a ``failed``, in the place of evidence."""
-        resolved = target if isinstance(target, Target) else None
-        observed = _observed(evidence, error)
+        where it could not be resolved. ``error``: of a ``failed``, in the place of a proof."""
+        observed = _observed(proof, error)
         self._write(
             "faults",
             fault_id=fault_id,
-            fault=fault,
+            fault=fault.name,
             event=event,
             time=self._clock.time_ns(),
             target=target if isinstance(target, str) else target.expression,
-            servers=None if resolved is None else [server.name for server in resolved.servers],
-            proven=None if evidence is None else evidence.proven,
+            **({} if isinstance(target, str) else _resolved(target)),
+            destroys=fault.destroys,
+            proven=None if proof is None else proof.proven,
             evidence=None if observed is None else json.dumps(observed, default=str),
         )
 
@@ -131,7 +131,15 @@ def _noted(table: str) -> Iterator[None]:
         log.exception("the table %s", table)
 
 
-def _observed(evidence: Evidence | None, error: Exception | None) -> Mapping[str, object] | None:
+def _resolved(target: Target) -> Mapping[str, object]:
+    return {
+        "servers": list(target.servers),
+        "partitions": None if target.partitions is None else list(target.partitions),
+        "facts": json.dumps(dict(target.facts), default=str),
+    }
+
+
+def _observed(proof: Proof | None, error: Exception | None) -> Mapping[str, object] | None:
     if error is not None:
         return {"error": f"{type(error).__name__}: {error}"}
-    return None if evidence is None else evidence.observations
+    return None if proof is None else proof.observations

@@ -30,7 +30,7 @@ class _Watched:
 
     def look(self) -> None:
         """Record what changed since the last look."""
-        on = self._run.ledger.holding(self._server)
+        on = self._run.ledger.holding(self._server.name)
         self._lately = self._lately if on is None else on
         try:
             process = self._server.process
@@ -52,7 +52,7 @@ class _Watched:
         if process is None or self._ended or process.state() is not ProcessState.EXITED:
             return
         if fault is None:  # it may have come since: it is in the ledger before it strikes
-            fault = self._run.ledger.holding(self._server)
+            fault = self._run.ledger.holding(self._server.name)
         code = exit_status(process)
         self._ended = True
         self._run.recorder.server(self._server.name, "ended", exit_code=code, fault_id=fault)

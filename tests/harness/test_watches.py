@@ -18,7 +18,9 @@ from history import reader
 from infra.interface import ClockReading, InfraError, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.interface import Target
+from nemesis.effects import Kill
+from nemesis.interface import Plan, Target
+from nemesis.ledger import OpenFault
 from workloads.interface import Client
 
 
@@ -52,9 +54,19 @@ def watched(run: Run, memory: Memory) -> Callable[[], list[tuple[str, int | None
     return look
 
 
-def hold(run: Run, memory: Memory, fault_id: int) -> None:
-    target = Target(expression="one", servers=[memory.system.brokers[0]], facts={})
-    run.ledger.open(fault_id, FAULTS["kill"], target)
+def hold(run: Run, fault_id: int) -> None:
+    """A fault that is about to kill broker-1."""
+    effect = Kill("broker-1")
+    run.ledger.open(
+        OpenFault(
+            fault_id=fault_id,
+            fault=FAULTS["kill"],
+            target=Target(expression="one", nodes=("broker-1",), servers=("broker-1",)),
+            plan=Plan(effects=(effect,)),
+            hold_ms=3_000,
+        )
+    )
+    run.ledger.doing(fault_id, effect)
 
 
 def test_a_start_is_recorded_once(watched) -> None:
@@ -73,7 +85,7 @@ def test_an_end_that_no_fault_accounts_for_is_a_finding(run: Run, memory: Memory
 
 def test_an_end_under_a_fault_is_that_faults(run: Run, memory: Memory, watched) -> None:
     watched()
-    hold(run, memory, 3)
+    hold(run, 3)
     memory.system.brokers[0].process.signal(signal.SIGKILL)
     assert watched() == [("started", None, None), ("ended", -9, 3)]
     assert not run.findings
@@ -82,7 +94,7 @@ def test_an_end_under_a_fault_is_that_faults(run: Run, memory: Memory, watched) 
 def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
     run: Run, memory: Memory, watched
 ) -> None:
-    hold(run, memory, 3)
+    hold(run, 3)
     watched()
     server = memory.system.brokers[0]
     server.process.signal(signal.SIGKILL)
@@ -94,7 +106,7 @@ def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
 
 def test_after_a_proven_heal_an_end_is_the_servers_own(run: Run, memory: Memory, watched) -> None:
     """The counter-example: a broker that dies in the second after its fault was healed."""
-    hold(run, memory, 3)
+    hold(run, 3)
     watched()
     run.ledger.close(3)
     process = memory.system.brokers[0].process
@@ -107,7 +119,7 @@ def test_a_silent_host_is_no_end(run: Run, memory: Memory, watched) -> None:
     server = memory.system.brokers[0]
     server.process = process = SilentProcess("broker-1")
     watched()
-    hold(run, memory, 4)
+    hold(run, 4)
     process.signal(signal.SIGKILL)
     process.silent = True
     with pytest.raises(InfraError):

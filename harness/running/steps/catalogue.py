@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from harness.campaign import timeline
 from harness.campaign.producers import message_timeout_ms
+from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.steps import closing, nemesis, recovering, setup
@@ -34,13 +35,18 @@ class Step:
 
 
 def _faults_s(run: Run) -> float:
-    each_s = (run.campaign.schedule.settle + 3 * run.campaign.limits.fault) / 1000
+    limit_ms = fault_limit_ms(run.campaign.limits, run.system)
+    each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
     planned_s = timeline.duration_ms(run.campaign, run.plan) / 1000
     return planned_s + len(run.plan) * each_s + 1
 
 
 def _recover_s(run: Run) -> float:
     return (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000
+
+
+def _heal_s(run: Run) -> float:
+    return (1 + len(run.plan)) * fault_limit_ms(run.campaign.limits, run.system) / 1000
 
 
 def _flush_s(run: Run) -> float:
@@ -66,7 +72,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         name="heal",
         act=nemesis.heal,
-        limit_s=lambda run: (1 + len(run.plan)) * run.campaign.limits.fault / 1000,
+        limit_s=_heal_s,
         needs="deploy",
         cleans_up=True,
     ),
