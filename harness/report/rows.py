@@ -117,7 +117,8 @@ def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellR
         verdict=cell.verdict,
         counts_as=cell.counts_as,
         expected=cell.expected,
-        reasons=cell.reasons,
+        # It is told beside the cell's name, or once for all the cells that share it.
+        reasons=tuple(reason.removeprefix(f"{cell.cell}: ") for reason in cell.reasons),
         guarantees=cell.guarantees,
         kept=any(one.name == NO_LOSS and one.promised for one in cell.guarantees),
     )

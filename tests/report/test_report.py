@@ -310,7 +310,10 @@ def test_many_losses_are_told_briefly_on_the_terminal(directory: Path) -> None:
 
 def test_reasons_that_cells_share_are_told_once(directory: Path) -> None:
     lacking = tuple(
-        replace(cell(acks, isr, Verdict.INCONCLUSIVE), reasons=("no final read", f"only {acks}"))
+        replace(
+            cell(acks, isr, Verdict.INCONCLUSIVE),
+            reasons=(f"acks-{acks}.minisr-{isr}: no final read", f"only {acks}"),
+        )
         for acks in ("1", "all")
         for isr in (1, 2)
     )
