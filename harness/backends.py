@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from harness.campaign.cells import as_text
-from harness.campaign.model import ClusterSpec
+from harness.campaign.clusters import ClusterSpec
+from history.cell import as_text
 from infra import attended
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend

@@ -25,15 +25,11 @@ class ExitStatus(IntEnum):
 _SEVERITY = (ExitStatus.HELD, ExitStatus.INCONCLUSIVE, ExitStatus.USAGE, ExitStatus.BROKEN)
 
 
-def exit_status(
-    result: CampaignResult | None, *, infrastructure_failed: bool = False
-) -> ExitStatus:
-    """The exit status of a campaign; ``result`` None: it could not be checked."""
-    if result is None:
-        return ExitStatus.INCONCLUSIVE
-    if result.verdict is Verdict.FAIL or any(c.verdict is Verdict.FAIL for c in result.cells):
+def exit_status(result: CampaignResult) -> ExitStatus:
+    """The exit status of a campaign that was checked."""
+    if result.verdict is Verdict.FAIL:
         return ExitStatus.BROKEN
-    if infrastructure_failed or not result.cells or result.verdict is Verdict.INCONCLUSIVE:
+    if result.infrastructure_failed or result.verdict is Verdict.INCONCLUSIVE:
         return ExitStatus.INCONCLUSIVE
     return ExitStatus.HELD
 

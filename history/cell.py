@@ -37,6 +37,7 @@ class Setting(Generic[T]):
             what would be right.
         default: The value where the cell does not say; None where every cell must.
         short: What it is called in names of cells.
+        named: Whether it stands in the name of every cell; others do where they are swept.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Setting(Generic[T]):
     scope: Scope
     default: "Callable[[Cell], T] | None" = None
     short: str | None = None
+    named: bool = False
 
     def __get__(self, cell: "Cell | None", _owner: "type[Cell]") -> T:
         if cell is None:
@@ -93,13 +95,14 @@ class Cell:
     topic: str
     settings: Mapping[str, Value] = field(default_factory=dict)
 
-    acks = Setting(name="acks", parse=_acks, scope=Scope.PRODUCER)
+    acks = Setting(name="acks", parse=_acks, scope=Scope.PRODUCER, named=True)
     min_insync_replicas = Setting(
         name="min.insync.replicas",
         parse=_count,
         scope=Scope.TOPIC,
         default=lambda _: 1,
         short="minisr",
+        named=True,
     )
     replication_factor = Setting(
         name="replication.factor",

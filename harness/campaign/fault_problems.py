@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from harness.backends import CLIENT_NODE
 from harness.campaign.cells import expand
-from harness.campaign.model import Campaign, ClusterSpec
+from harness.campaign.clusters import ClusterSpec
+from harness.campaign.model import Campaign
 from harness.campaign.schedule import FaultEntry
 from infra.documents import Problem, problems_of
 from infra.interface import Capability
@@ -38,7 +39,7 @@ def lacking_capabilities(
 def fault_problems(campaign: Campaign) -> Iterator[Problem]:
     """Everything that is wrong with the faults of ``campaign``."""
     partitions = {cell.topic: cell.partitions for cell in expand(campaign.cells)}
-    members = planned_members(campaign.cluster)
+    members = planned_members(campaign.cluster.smallest)
     for index, entry in enumerate(campaign.faults):
         where = f"faults[{index}]"
         yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")

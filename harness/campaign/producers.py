@@ -4,15 +4,10 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, Producer
 
-from workloads.configuration import producer_properties
-from workloads.interface import Cell
+from history.cell import Cell
+from workloads.configuration import producer_config, producer_properties
 from workloads.payload import Encoder
 from workloads.spec import ProducerSpec, SpecificationError
-
-_IN_FLIGHT = "max.in.flight.requests.per.connection"
-_IN_FLIGHT_ALIAS = "max.in.flight"
-_IN_FLIGHT_DEFAULT = 1_000_000
-_IN_FLIGHT_IDEMPOTENT = 5
 
 Properties = Mapping[str, str | bool | int | float]
 
@@ -32,7 +27,7 @@ def properties(cell: Cell) -> Properties:
             "rate": 1,
             "record_bytes": 1,
             "bootstrap_servers": "not-connected:0",
-            "producer_config": dict(cell.producer_config),
+            "producer_config": producer_config(cell),
             "history": ".",
             "progress": ".",
         }
@@ -59,16 +54,3 @@ def try_out(cell: Cell, record_bytes: int) -> None:
 def message_timeout_ms(cell: Cell) -> int:
     """How long a send of the cell's producer can be under way."""
     return int(properties(cell)["message.timeout.ms"])
-
-
-def idempotent(cell: Cell) -> bool:
-    """Whether the cell's producer is."""
-    return str(properties(cell)["enable.idempotence"]).lower() in ("true", "1", "t", "yes", "on")
-
-
-def max_in_flight(cell: Cell) -> int:
-    """Requests that the cell's producer may have under way on one connection (librdkafka's
-    default, which is lower for an idempotent producer)."""
-    given = properties(cell)
-    default = _IN_FLIGHT_IDEMPOTENT if idempotent(cell) else _IN_FLIGHT_DEFAULT
-    return int(given.get(_IN_FLIGHT, given.get(_IN_FLIGHT_ALIAS, default)))

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from harness.campaign.model import TIMING_DEFAULTS_MS, ClusterSpec, Limits
+from harness.campaign.clusters import TIMING_DEFAULTS_MS, ClusterSpec
+from harness.campaign.model import Limits
 from infra.interface import Timings
 from nemesis.proof import expiry_ms
 

@@ -5,26 +5,25 @@ judged first (:mod:`harness.campaign.model`); when those are right, what fields 
 other, and what librdkafka says of the producers' properties.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 import workloads
 from harness.backends import BACKENDS
-from harness.campaign import producers
-from harness.campaign.cells import expand
+from harness.campaign.cell_problems import cell_problems, deleting, size_problems
 from harness.campaign.fault_problems import fault_problems, lacking_capabilities, unknown
 from harness.campaign.model import Campaign
 from infra.documents import DocumentRefused, Problem, parse, problems_of
 from infra.interface import Capability
 from infra.ssh.backend import SshBackend
 from infra.systems import SYSTEMS
-from workloads.interface import Cell
-from workloads.spec import SpecificationError
 
 _SET_FOR_EACH_BROKER = {"broker.id", "listeners", "log.dirs", "zookeeper.connect"}
-_SWEPT_TOPIC_PROPERTIES = {"min.insync.replicas", "unclean.leader.election.enable"}
+_HINTS = {"faults": "a campaign that breaks nothing, a baseline, says so: faults: []"}
+"""What to say besides where a key is missing."""
 
 
 class CampaignRefused(DocumentRefused):
@@ -38,14 +37,15 @@ def load(path: Path) -> Campaign:
     except DocumentRefused as refused:
         raise CampaignRefused(path, refused.problems) from None
     except ValidationError as invalid:
-        raise CampaignRefused(path, list(problems_of(invalid))) from None
+        raise CampaignRefused(path, [_hinted(one) for one in problems_of(invalid)]) from None
 
 
 def check(campaign: Campaign, path: Path) -> None:
     """Raise CampaignRefused with everything that is wrong between the fields of ``campaign``."""
-    problems = [
+    # Their products are looked at first: what is too large is not even listed.
+    problems = list(size_problems(campaign)) or [
         *_place_problems(campaign),
-        *_cell_problems(campaign),
+        *cell_problems(campaign),
         *fault_problems(campaign),
     ]
     if problems:
@@ -71,31 +71,9 @@ def _place_problems(campaign: Campaign) -> Iterator[Problem]:
     for name in sorted(_SET_FOR_EACH_BROKER & campaign.cluster.properties.keys()):
         reason = "is set for each broker by the harness"
         yield Problem(field=f"cluster.properties.{name}", reason=reason)
+    yield from deleting(campaign.cluster.properties, "cluster.properties")
 
 
-def _cell_problems(campaign: Campaign) -> Iterator[Problem]:
-    for name in sorted(_SWEPT_TOPIC_PROPERTIES & campaign.cells.topic.keys()):
-        yield Problem(field=f"cells.topic.{name}", reason=f"belongs to cells.{name}")
-    brokers = campaign.cluster.brokers
-    for factor in sorted(set(campaign.cells.replication_factor)):
-        if factor > brokers:
-            reason = f"{factor} replicas need as many brokers; there are {brokers}"
-            yield Problem(field="cells.replication.factor", reason=reason)
-        for floor in sorted(set(campaign.cells.min_insync_replicas)):
-            if floor > factor:
-                reason = (
-                    f"{floor} is above the replication factor {factor}: no acks=all can succeed"
-                )
-                yield Problem(field="cells.min.insync.replicas", reason=reason)
-    yield from _producer_problems(expand(campaign.cells), campaign.workload.record_bytes)
-
-
-def _producer_problems(cells: Sequence[Cell], record_bytes: int) -> Iterator[Problem]:
-    refused: dict[str, list[str]] = {}
-    for cell in cells:
-        try:
-            producers.try_out(cell, record_bytes)
-        except SpecificationError as refusal:
-            refused.setdefault(str(refusal), []).append(cell.name)
-    for reason, names in refused.items():
-        yield Problem(field="cells", reason=f"{reason} (in {', '.join(names)})")
+def _hinted(problem: Problem) -> Problem:
+    hint = _HINTS.get(problem.field) if problem.reason == "Field required" else None
+    return replace(problem, reason=f"{problem.reason}; {hint}") if hint else problem

@@ -48,5 +48,5 @@ def report(context: click.Context, directory: Path) -> None:
         result = reports.load(found)
         if result is None:
             fail(f"{found} is not checked yet: ackproof check {directory}", ExitStatus.USAGE)
-        status = execution.tell(found, result, reports.write(found, result), console())
+        status = execution.tell(found, result, console())
     context.exit(status)

@@ -9,10 +9,11 @@ import yaml
 from pydantic import ValidationError
 
 from harness import standing
-from harness.campaign.model import ClusterSpec, PropertyValue
+from harness.campaign.clusters import ClusterSpec
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus
 from harness.running.deadline import Deadline, SystemClock
+from history.cell import Value
 
 _UP_WITHIN_S = 120.0
 
@@ -89,7 +90,7 @@ def inside(scratch: Path, specification: str) -> None:
         signal.sigwait(ends)
 
 
-def _property(text: str) -> tuple[str, PropertyValue]:
+def _property(text: str) -> tuple[str, Value]:
     name, separator, value = text.partition("=")
     if not (name and separator):
         raise click.BadParameter(f"NAME=VALUE, not {text!r}", param_hint="--property")

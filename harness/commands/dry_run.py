@@ -9,27 +9,23 @@ from rich.text import Text
 
 from harness.campaign import timeline
 from harness.campaign.model import Campaign
+from harness.campaign.runs import RunPlan, runs_of
 from harness.campaign.timeline import PlannedFault
-from harness.campaign.timings import CampaignTimings
-from nemesis import FAULTS
+from history.cell import as_text
 
 
 def timelines(campaign: Campaign) -> Group:
     """The timeline of every run of ``campaign``, whose seed is drawn."""
-    return Group(
-        *(part for number in range(1, campaign.runs + 1) for part in _run(campaign, number))
-    )
+    runs = runs_of(campaign)
+    return Group(*(part for run in runs for part in _run(campaign, run, len(runs))))
 
 
-def _run(campaign: Campaign, number: int) -> Iterator[Text | Table]:
-    assert campaign.seed is not None
-    timings = CampaignTimings(campaign.cluster)
-    holds = {name: fault.hold_ms_min(timings) for name, fault in FAULTS.items()}
-    plan = timeline.plan(campaign, timeline.run_seed(campaign.seed, number), holds)
-    lasts = _seconds(timeline.duration_ms(campaign, plan))
-    yield Text(f"{campaign.name} {number}/{campaign.runs}: the workload lasts {lasts} or longer")
-    yield _table(plan) if plan else Text("no faults")
-    if any(planned.gap_ms is not None for planned in plan):
+def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
+    lasts = _seconds(timeline.duration_ms(campaign, run.faults))
+    swept = "".join(f", {name}={as_text(value)}" for name, value in run.swept.items())
+    yield Text(f"{campaign.name} {run.number}/{runs}{swept}: the workload lasts {lasts} or longer")
+    yield _table(run.faults) if run.faults else Text("no faults")
+    if any(planned.gap_ms is not None for planned in run.faults):
         yield Text("+ or later: when the one before is healed, and the cluster has settled")
 
 

@@ -1,9 +1,7 @@
 """``ackproof run``: a campaign, from its file to its report."""
 
 import secrets
-import signal
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -17,6 +15,7 @@ from harness.console import console
 from harness.exit_status import ExitStatus
 from harness.running import execution
 from harness.running.deadline import SystemClock
+from harness.running.interruption import Interruption
 from infra.interface import InfraError
 from infra.registry import Kind
 from infra.systems import SYSTEMS
@@ -51,7 +50,7 @@ Examples:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory for the results, empty or absent. Without it: results/<campaign>-<UTC time>, "
-    "and results/latest links to it.",
+    "and results/latest links to it when it is reported.",
 )
 def run(
     campaign_file: Path,
@@ -79,7 +78,12 @@ def run(
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         go_inside(
-            [*(["--debug"] if debugging() else []), "carry-out", str(directory)],
+            [
+                *(["--debug"] if debugging() else []),
+                "carry-out",
+                str(directory),
+                *(["--latest"] if out is None else []),
+            ],
             f"{directory.name}-{secrets.token_hex(4)}",
             kind=Kind.RUN,
             scratch=directory / "scratch",
@@ -90,19 +94,25 @@ def run(
 
 @click.command(name="carry-out", hidden=True)
 @click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--latest", is_flag=True, help="Let results/latest link to it once it is reported.")
 @click.pass_context
-def carry_out(context: click.Context, directory: Path) -> None:
+def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
     """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
+    interruption = Interruption()
+    interruption.install()
     with told():
         campaign = validation.load(directory / places.CAMPAIGN_FILE)
         try:
-            status = execution.carry_out(campaign, directory, console(), SystemClock())
+            status = execution.carry_out(
+                campaign, directory, console(), SystemClock(), interruption
+            )
         except KeyboardInterrupt:
             fail(
                 f"interrupted; `ackproof check {directory}` checks what was recorded",
                 ExitStatus.INCONCLUSIVE,
             )
+        if latest:  # only now: a link to a run without a report would be of no use to anybody
+            places.link_latest(directory)
     context.exit(status)
 
 
@@ -123,9 +133,5 @@ def _check_place(campaign: Campaign, path: Path, accepted: frozenset[str]) -> No
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
-    site = Site(cluster=campaign.cluster, tell=click.echo, accepted_host_keys=accepted)
+    site = Site(cluster=campaign.cluster.largest, tell=click.echo, accepted_host_keys=accepted)
     validation.check_capabilities(campaign, path, place.capabilities(site))
-
-
-def _as_ctrl_c(_signal_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

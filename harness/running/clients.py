@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from harness.running.deadline import Deadline
-from infra.interface import Command, Node, Process, ProcessState
+from harness.running.ends import exit_status, in_words
+from infra.interface import Command, InfraError, Node, Process, ProcessState
 from workloads.interface import Client
-
-_REAPED_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,12 @@ class ClientProcess:
             return {}
         return {name: value for name, value in said.items() if isinstance(value, int)}
 
-    def alive(self) -> bool:
-        return self.process.state() is not ProcessState.EXITED
+    def ended(self) -> bool:
+        """Whether it is known to have ended: a host that does not answer says nothing of it."""
+        try:
+            return self.process.state() is ProcessState.EXITED
+        except InfraError:
+            return False
 
 
 def start(client: Client, node: Node, progress: Path) -> ClientProcess:
@@ -58,17 +61,14 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
     A client that does not end in time is killed.
     """
     name = running.client.name
-    if not deadline.until(lambda: not running.alive()):
-        kill(running)
+    if not deadline.until(running.ended):
+        try:
+            kill(running)
+        except InfraError as silence:
+            return f"the client {name} did not end in time, and cannot be killed: {silence}"
         return f"the client {name} did not end in time and was killed"
     status = exit_status(running.process)
-    return f"the client {name} ended with status {status}" if status != 0 else None
-
-
-def exit_status(process: Process) -> int:
-    """Of a process that has ended. ``exit_code`` may not know it yet: between the end of a process
-    and its being reaped, there is a moment."""
-    return process.wait(_REAPED_WITHIN_S)
+    return f"the client {name} ended with {in_words(status)}" if status != 0 else None
 
 
 def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:

@@ -11,11 +11,13 @@ from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock
 from harness.running.progress import Progress
 from harness.running.recorder import RunRecorder
+from harness.running.watch import Watch
+from history.cell import Cell
 from infra.interface import Backend, Node, System
 from nemesis.executor import Executor
 from nemesis.interface import Cluster
 from nemesis.ledger import Ledger
-from workloads.interface import Cell, Workload
+from workloads.interface import Workload
 
 
 class Observer(Protocol):
@@ -35,9 +37,12 @@ class Run:
         number: From 1.
         directory: ``runs/<number>`` of the results.
         producers: Filled by the step ``workload``, emptied by ``flush``.
+        watches: Who looks after servers and clients, by name, from the steps that start them: the
+            clients' until ``flush``, the servers' until ``collect``.
         executor: Breaks and mends the cluster; the one place where faults are counted.
         findings: What a reader must know, one sentence each.
-        ended_well: By name, of every step that was tried, whether it ended well.
+        ended_well: By name, of every step that was tried, whether it ended well: to its end, and
+            without a finding.
     """
 
     campaign: Campaign
@@ -55,6 +60,7 @@ class Run:
     clock: Clock
     ledger: Ledger
     producers: list[ClientProcess] = field(default_factory=list)
+    watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
     executor: Executor = field(init=False)
@@ -73,7 +79,12 @@ class Run:
         return Cluster(backend=self.backend, system=self.system, clients=[self.client_node])
 
     def finding(self, phase: str, text: str) -> None:
-        """Record and show what a reader of the results must know."""
-        self.findings.append(f"run {self.number}, {phase}: {text}")
+        """Record and show what a reader of the results must know: the step has not ended well."""
+        self.ended_well[phase] = False
         self.recorder.phase(phase, "failed", text)
-        self.progress.note(f"{phase}: {text}")
+        self.tell(f"{phase}: {text}")
+
+    def tell(self, text: str) -> None:
+        """Show what a table of its own records."""
+        self.findings.append(f"run {self.number}, {text}")
+        self.progress.note(text)

@@ -1,7 +1,7 @@
-"""The harness's own part of the history: cells, faults, cluster changes, phases.
+"""The harness's own part of the history: phases, faults, and what it sees of the cluster.
 
 Every row is on disk when the call returns, so that whatever ends the harness, what it had begun is
-readable. Rows come from several threads (steps, the observer of ZooKeeper), one at a time.
+readable. Rows come from several threads (steps, watches, the observer of ZooKeeper), one at a time.
 """
 
 import json
@@ -12,17 +12,15 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.campaign import producers
+from harness.campaign.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
 from history.errors import WriteFailed
 from history.writer import TableWriter
+from infra.interface import ClockReading
 from infra.systems.observer import ClusterChange
 from nemesis.interface import Fault, Proof, Target
-from workloads.interface import Cell
 
 log = logging.getLogger(__name__)
-
-_TABLES = ("cells", "faults", "cluster", "phases")
 
 
 class RunRecorder:
@@ -31,16 +29,12 @@ class RunRecorder:
     def __init__(self, history: Path, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._writers = {table: TableWriter(history, table, "harness") for table in _TABLES}
+        self._closed = False
+        self._writers = {table: TableWriter(history, table, HARNESS) for table in HARNESS_TABLES}
 
     def phase(self, phase: str, event: str, detail: str | None = None) -> None:
         """A step's ``start``, ``end`` or ``failed``; ``detail`` says why it failed."""
         self._write("phases", phase=phase, event=event, time=self._clock.time_ns(), detail=detail)
-
-    def cells(self, cells: Sequence[Cell], minimum_acked: int) -> None:
-        """The cells of the run, before the first send."""
-        for cell in cells:
-            self._write("cells", **_cell_row(cell), minimum_acked=minimum_acked)
 
     def fault(
         self,
@@ -73,15 +67,57 @@ class RunRecorder:
         columns = asdict(change)
         self._write("cluster", time=columns.pop("time_ns"), **columns)
 
+    def server(
+        self, server: str, event: str, *, exit_code: int | None = None, fault_id: int | None = None
+    ) -> None:
+        """A server's process ``started`` or ``ended``; ``fault_id`` accounts for its end."""
+        self._write(
+            "servers",
+            time=self._clock.time_ns(),
+            server=server,
+            event=event,
+            exit_code=exit_code,
+            fault_id=fault_id,
+        )
+
+    def recovery(
+        self, topic: str, partition: int, leader: int, isr: Sequence[int], whole: bool
+    ) -> None:
+        """What a partition had come to when recovering was over."""
+        self._write(
+            "recovery",
+            time=self._clock.time_ns(),
+            topic=topic,
+            partition=partition,
+            leader=leader,
+            isr=list(isr),
+            whole=whole,
+        )
+
+    def clock(self, node: str, moment: str, reading: ClockReading) -> None:
+        """A node's clock at the ``start`` or the ``end`` of the workload."""
+        self._write(
+            "clocks",
+            node=node,
+            moment=moment,
+            time=self._clock.time_ns(),
+            offset_ns=reading.offset_ns,
+            bound_ns=reading.bound_ns,
+        )
+
     def close(self) -> None:
         """Close the tables. Idempotent."""
         with self._lock:
+            self._closed = True
             for table, writer in self._writers.items():
                 with _noted(table):
                     writer.close()
 
     def _write(self, table: str, **columns: object) -> None:
         with self._lock, _noted(table):
+            if self._closed:  # by a step that was left behind
+                log.warning("too late for the table %s: %s", table, columns)
+                return
             self._writers[table].write(**columns)
 
 
@@ -107,17 +143,3 @@ def _observed(proof: Proof | None, error: Exception | None) -> Mapping[str, obje
     if error is not None:
         return {"error": f"{type(error).__name__}: {error}"}
     return None if proof is None else proof.observations
-
-
-def _cell_row(cell: Cell) -> Mapping[str, object]:
-    return {
-        "cell": cell.name,
-        "topic": cell.topic,
-        "partitions": cell.partitions,
-        "replication_factor": cell.replication_factor,
-        "acks": cell.acks,
-        "min_insync_replicas": cell.min_insync_replicas,
-        "unclean_leader_election": cell.unclean_leader_election,
-        "enable_idempotence": producers.idempotent(cell),
-        "max_in_flight": producers.max_in_flight(cell),
-    }

@@ -9,7 +9,7 @@ from docker.models.containers import Container
 from infra.docker import files
 from infra.docker.process import DockerProcess, Supervisor
 from infra.identity import ProcessIdentity
-from infra.interface import Command, InfraError, Software
+from infra.interface import ClockReading, Command, InfraError, Software
 from infra.local.namespace import NetworkNamespace
 from infra.waiting import wait_until
 
@@ -75,6 +75,9 @@ class DockerNode:
         if self._shared is None or not directory.absolute().is_relative_to(self._shared):
             raise InfraError(f"{self.name} does not see {directory}, only {self._shared}")
         return PurePosixPath(directory.absolute())
+
+    def clock(self) -> ClockReading:
+        return ClockReading(offset_ns=0, bound_ns=0)  # this machine's own
 
     def sync(self) -> None:
         """Nothing to do: the files are the same."""

@@ -6,7 +6,7 @@ import subprocess
 import threading
 from pathlib import Path, PurePosixPath
 
-from infra.interface import Command, InfraError, Software
+from infra.interface import ClockReading, Command, InfraError, Software
 from infra.local.namespace import NetworkNamespace
 from infra.local.process import LocalProcess
 from infra.software import of_this_machine
@@ -70,6 +70,9 @@ class LocalNode:
 
     def share(self, directory: Path) -> PurePosixPath:
         return PurePosixPath(directory)
+
+    def clock(self) -> ClockReading:
+        return ClockReading(offset_ns=0, bound_ns=0)  # this machine's own
 
     def sync(self) -> None:
         """Nothing to do: the files are the same."""

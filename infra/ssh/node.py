@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from paramiko import SFTPClient
 
-from infra.interface import Command, InfraError
+from infra.interface import ClockReading, Command, InfraError
 from infra.ssh import files
 from infra.ssh.hosts import ReadyHost
 from infra.ssh.preparation import put
@@ -79,6 +79,9 @@ class SshNode:
                 self.connection.ask("mkdir", path=str(shared))
                 self._mirrors[shared] = files.Mirror(self.connection, shared, directory)
         return shared
+
+    def clock(self) -> ClockReading:
+        raise InfraError("clocks of hosts are not compared yet")
 
     def sync(self) -> None:
         with self._lock:

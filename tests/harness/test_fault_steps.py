@@ -13,7 +13,7 @@ from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 
 from harness.campaign.timeline import PlannedFault
 from harness.running.context import Run
-from harness.running.deadline import Cancelled, Deadline, StepTimeout, SystemClock
+from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder
 from harness.running.steps import nemesis as steps
 from history import reader
@@ -397,14 +397,3 @@ def test_nothing_strikes_after_the_heal(run: Run, memory: Memory) -> None:
     assert {row["event"] for row in rows(run)} == {"inject"}
     assert all(s.process.state() is ProcessState.RUNNING for s in memory.backend.servers.values())
     assert run.ledger.still_open() == ()
-
-
-def test_no_recovery_in_time_says_what_is_missing(run: Run, memory: Memory) -> None:
-    memory.system.brokers[2].process.current = ProcessState.EXITED
-    with pytest.raises(StepTimeout, match=r"acks-0-minisr-1-0 has the ISR \[1, 2\]"):
-        steps.recover(run, deadline(run, seconds=20.0))
-
-
-def test_recovered_the_tail_passes(run: Run) -> None:
-    steps.recover(run, deadline(run, seconds=20.0))
-    assert run.clock.monotonic() == pytest.approx(5.0)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from infra.interface import (
     Capability,
+    ClockReading,
     ClusterView,
     Command,
     Node,
@@ -61,6 +62,7 @@ class MemoryProcess:
 class MemoryNode:
     name: str
     address: str
+    reading: ClockReading = field(default_factory=lambda: ClockReading(offset_ns=0, bound_ns=0))
 
     @property
     def directory(self) -> PurePosixPath:
@@ -88,6 +90,9 @@ class MemoryNode:
 
     def share(self, directory: Path) -> PurePosixPath:
         return PurePosixPath(directory)
+
+    def clock(self) -> ClockReading:
+        return self.reading
 
     def sync(self) -> None: ...
 

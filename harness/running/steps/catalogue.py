@@ -8,10 +8,12 @@ from harness.campaign.producers import message_timeout_ms
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps import closing, nemesis, setup
+from harness.running.steps import closing, nemesis, recovering, setup
 
 _START_CLIENTS_S = 30.0
 _CLOSE_HISTORIES_S = 20.0
+_LAST_LOOK_S = 5.0
+"""That the look during which the time for recovering ends may still take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,6 @@ class Step:
         name: As in :data:`history.schema.PHASES`.
         limit_s: Seconds it may take, derived from the campaign.
         needs: The step that must have ended well for this one to make sense.
-        sending: Producers are to be alive meanwhile.
         cleans_up: Runs after Ctrl-C too.
     """
 
@@ -30,7 +31,6 @@ class Step:
     act: Callable[[Run, Deadline], None]
     limit_s: Callable[[Run], float]
     needs: str | None = None
-    sending: bool = False
     cleans_up: bool = False
 
 
@@ -39,6 +39,10 @@ def _faults_s(run: Run) -> float:
     each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
     planned_s = timeline.duration_ms(run.campaign, run.plan) / 1000
     return planned_s + len(run.plan) * each_s + 1
+
+
+def _recover_s(run: Run) -> float:
+    return (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000
 
 
 def _heal_s(run: Run) -> float:
@@ -64,7 +68,7 @@ STEPS: tuple[Step, ...] = (
         limit_s=lambda _run: _START_CLIENTS_S,
         needs="ready",
     ),
-    Step(name="faults", act=nemesis.faults, limit_s=_faults_s, needs="workload", sending=True),
+    Step(name="faults", act=nemesis.faults, limit_s=_faults_s, needs="workload"),
     Step(
         name="heal",
         act=nemesis.heal,
@@ -74,10 +78,9 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         name="recover",
-        act=nemesis.recover,
-        limit_s=lambda run: (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000,
+        act=recovering.recover,
+        limit_s=lambda run: _LAST_LOOK_S + _recover_s(run),
         needs="ready",
-        sending=True,
     ),
     Step(name="flush", act=closing.flush, limit_s=_flush_s, needs="ready", cleans_up=True),
     Step(

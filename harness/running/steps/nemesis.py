@@ -1,4 +1,4 @@
-"""The steps in which things break and are mended: faults, heal, recover.
+"""The steps in which things break and are mended: faults, heal.
 
 What is about to be broken stands in the ledger before it is broken, and leaves the ledger only
 when a probe has shown it healed. ``heal`` works through what the ledger still holds, whatever
@@ -13,10 +13,10 @@ from functools import partial
 
 from harness.campaign.timeline import PlannedFault
 from harness.campaign.timings import fault_limit_ms
-from harness.running.clients import exit_status
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
-from harness.running.steps.setup import unwhole, whole
+from harness.running.ends import exit_status
+from harness.running.steps.recovering import whole
 from infra.interface import ProcessState, ViewUnavailable
 from nemesis import FAULTS, expressions, targets
 from nemesis.executor import GateClosed
@@ -55,14 +55,6 @@ def heal(run: Run, deadline: Deadline) -> None:
         if server.process.state() is ProcessState.EXITED:
             status = exit_status(server.process)
             run.finding("heal", f"{server.name} is not running: it ended with status {status}")
-
-
-def recover(run: Run, deadline: Deadline) -> None:
-    """Wait until the cluster is whole again, then let the clients send for the tail."""
-    tail_s = run.campaign.schedule.tail / 1000
-    if not deadline.until(lambda: whole(run), at_most=deadline.remaining() - tail_s):
-        raise StepTimeout(f"did not recover: {unwhole(run)}")
-    deadline.wait(tail_s)
 
 
 @dataclass(frozen=True, slots=True)
