@@ -40,7 +40,7 @@ class RunPlan:
     cluster: ClusterSpec
     swept: Mapping[str, Value]
     cells: Sequence[PlannedCell]
-    faults: Sequence[timeline.PlannedFault]
+    faults: Sequence[timeline.ScheduledFault]
 
 
 def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
@@ -105,7 +105,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
     )
 
 
-def _fault(planned: timeline.PlannedFault) -> PlannedFault:
+def _fault(planned: timeline.ScheduledFault) -> PlannedFault:
     return PlannedFault(
         fault_id=planned.fault_id,
         fault=planned.fault,

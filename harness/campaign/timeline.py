@@ -17,7 +17,7 @@ from nemesis.interface import Parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedFault:
+class ScheduledFault:
     """One fault of the plan.
 
     Attributes:
@@ -49,7 +49,9 @@ def run_seed(seed: int, run: int) -> int:
     return random.Random(f"{seed}/run-{run}").getrandbits(53)
 
 
-def plan(campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]) -> tuple[PlannedFault, ...]:
+def plan(
+    campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]
+) -> tuple[ScheduledFault, ...]:
     """The faults of one run, in the order of their planned starts.
 
     Args:
@@ -62,7 +64,7 @@ def plan(campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]) -> tuple
     return tuple(replace(fault, fault_id=number) for number, fault in enumerate(in_order, start=1))
 
 
-def duration_ms(campaign: Campaign, faults: Sequence[PlannedFault]) -> int:
+def duration_ms(campaign: Campaign, faults: Sequence[ScheduledFault]) -> int:
     """How long the workload lasts at least: the plan, and the tail."""
     end_ms = max((fault.end_ms for fault in faults), default=campaign.schedule.warmup)
     return end_ms + campaign.schedule.tail
@@ -70,7 +72,7 @@ def duration_ms(campaign: Campaign, faults: Sequence[PlannedFault]) -> int:
 
 def _one_by_one(
     campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]
-) -> Iterator[PlannedFault]:
+) -> Iterator[ScheduledFault]:
     rng = random.Random(seed)
     now_ms = 0
     for number, entry in enumerate(_ordered(campaign, rng)):
@@ -82,7 +84,7 @@ def _one_by_one(
 
 def _at_times(
     campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]
-) -> Iterator[PlannedFault]:
+) -> Iterator[ScheduledFault]:
     """Each draws for itself, so that one entry more changes nothing of the others."""
     timed = [entry for entry in campaign.faults if entry.at is not None]
     for number, entry in enumerate(timed, start=1):
@@ -92,8 +94,10 @@ def _at_times(
         yield replace(fault, start_ms=rng.randint(*entry.at))
 
 
-def _planned(entry: FaultEntry, rng: random.Random, hold_ms_min: Mapping[str, int]) -> PlannedFault:
-    return PlannedFault(
+def _planned(
+    entry: FaultEntry, rng: random.Random, hold_ms_min: Mapping[str, int]
+) -> ScheduledFault:
+    return ScheduledFault(
         fault_id=0,
         fault=entry.fault,
         target=entry.target,

@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.campaign import timeline
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, runs_of
-from harness.campaign.timeline import PlannedFault
+from harness.campaign.timeline import ScheduledFault
 from history.cell import as_text
 
 
@@ -29,7 +29,7 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
         yield Text("+ or later: when the one before is healed, and the cluster has settled")
 
 
-def _table(plan: Sequence[PlannedFault]) -> Table:
+def _table(plan: Sequence[ScheduledFault]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("time", "hold"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.campaign.model import Campaign
-from harness.campaign.timeline import PlannedFault
+from harness.campaign.timeline import ScheduledFault
 from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock
 from harness.running.progress import Progress
@@ -54,7 +54,7 @@ class Run:
     workload: Workload
     client_node: Node
     cells: Sequence[Cell]
-    plan: Sequence[PlannedFault]
+    plan: Sequence[ScheduledFault]
     recorder: RunRecorder
     progress: Progress
     clock: Clock

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 
-from harness.campaign.timeline import PlannedFault
+from harness.campaign.timeline import ScheduledFault
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder
@@ -51,8 +51,8 @@ def opened(run: Run, name: str, expression: str) -> OpenFault:
 
 def at(
     fault_id: int, fault: str, target: str, start_s: float, hold_s: float, **own: object
-) -> PlannedFault:
-    return PlannedFault(
+) -> ScheduledFault:
+    return ScheduledFault(
         fault_id=fault_id,
         fault=fault,
         target=target,
@@ -100,7 +100,7 @@ def overlapping(run: Run, tmp_path: Path) -> Callable[..., Run]:
     """The run with other faults, all of which have a time, and a clock that several threads can
     wait on."""
 
-    def made(*plan: PlannedFault) -> Run:
+    def made(*plan: ScheduledFault) -> Run:
         clock = JumpingClock()
         recorder = RunRecorder(tmp_path / "history", clock)
         return dataclasses.replace(run, plan=plan, clock=clock, recorder=recorder)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.campaign.timeline import PlannedFault
+from harness.campaign.timeline import ScheduledFault
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
@@ -125,7 +125,7 @@ def _together(acts: Sequence[Callable[[], None]], deadline: Deadline) -> None:
 
 
 def _one_by_one(
-    run: Run, sequence: Sequence[PlannedFault], began: float, deadline: Deadline
+    run: Run, sequence: Sequence[ScheduledFault], began: float, deadline: Deadline
 ) -> None:
     for planned in sequence:
         until_start = _until_start_s(run, planned, began)
@@ -136,16 +136,16 @@ def _one_by_one(
         _strike(run, planned, deadline)
 
 
-def _at_its_time(run: Run, planned: PlannedFault, began: float, deadline: Deadline) -> None:
+def _at_its_time(run: Run, planned: ScheduledFault, began: float, deadline: Deadline) -> None:
     deadline.wait(max(0.0, _until_start_s(run, planned, began)))
     _strike(run, planned, deadline)
 
 
-def _until_start_s(run: Run, planned: PlannedFault, began: float) -> float:
+def _until_start_s(run: Run, planned: ScheduledFault, began: float) -> float:
     return planned.start_ms / 1000 - (run.clock.monotonic() - began)
 
 
-def _strike(run: Run, planned: PlannedFault, deadline: Deadline) -> None:
+def _strike(run: Run, planned: ScheduledFault, deadline: Deadline) -> None:
     record = _Recording(run, planned.fault_id, planned.fault, deadline)
     try:
         entry = _aimed(run, planned, deadline)
@@ -176,7 +176,7 @@ def _hold(run: Run, entry: OpenFault, record: _Recording, deadline: Deadline) ->
     deadline.wait(max(0.0, entry.hold_ms / 1000 - (run.clock.monotonic() - began)))
 
 
-def _aimed(run: Run, planned: PlannedFault, deadline: Deadline) -> OpenFault:
+def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
     """The fault with its target resolved and its plan made. Raises LookupError when the target
     named nobody in time, Unplannable."""
     fault = FAULTS[planned.fault]
@@ -191,7 +191,7 @@ def _aimed(run: Run, planned: PlannedFault, deadline: Deadline) -> OpenFault:
     )
 
 
-def _resolve(run: Run, planned: PlannedFault, deadline: Deadline) -> Target:
+def _resolve(run: Run, planned: ScheduledFault, deadline: Deadline) -> Target:
     expression = expressions.parse(planned.target)
     found: list[Target] = []
     reasons: list[Exception] = []
