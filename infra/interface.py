@@ -70,6 +70,20 @@ class Software:
     zookeeper_class_path: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """What a node's clock showed.
+
+    Attributes:
+        offset_ns: The node's clock minus this machine's, nanoseconds.
+        bound_ns: How far off ``offset_ns`` may be, either way: half of the round trip in which it
+            was asked.
+    """
+
+    offset_ns: int
+    bound_ns: int
+
+
 class Process(Protocol):
     """A started process, known by its id (never by its command line)."""
 
@@ -132,6 +146,10 @@ class Node(Protocol):
     def sync(self) -> None:
         """Return when everything written below shared directories until now is on this machine.
         Raises InfraError when it cannot be fetched."""
+
+    def clock(self) -> ClockReading:
+        """The node's clock now, against this machine's. Raises InfraError when the node does not
+        answer."""
 
 
 class Backend(Protocol):

@@ -5,13 +5,13 @@ holds ``server.properties`` and ``data`` (``log.dirs``).
 """
 
 import io
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from jproperties import Properties
 from kazoo.client import KazooClient
 
+from infra.agent.probes import accepts
 from infra.interface import (
     Backend,
     ClusterView,
@@ -171,11 +171,7 @@ def _server_properties(settings: Mapping[str, str]) -> bytes:
 
 
 def _listens(server: NodeServer) -> bool:
-    try:
-        socket.create_connection((server.node.address, server.port), timeout=1.0).close()
-    except OSError:
-        return False
-    return True
+    return accepts(server.node.address, server.port)
 
 
 def _await_all(

@@ -175,7 +175,7 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     reason = enter.can_enter()
     assert reason is not None
-    assert "unshare, nsenter, setpriv, tee" in reason
+    assert "unshare, nsenter, setpriv, env" in reason
     assert "util-linux" in reason
 
 

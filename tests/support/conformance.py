@@ -14,8 +14,8 @@ import pytest
 from ensemble import three_zookeepers_survive_their_leader
 from peer import PORT, peers
 
+from infra.agent.probes import accepts
 from infra.interface import Backend, Command, InfraError, Node, Process, ProcessState
-from infra.probe import accepts
 from infra.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"

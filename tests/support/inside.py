@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -106,12 +105,13 @@ def inside_as(who: str, cases: Path) -> Iterator[Inside]:
     directory = Path(tempfile.mkdtemp(prefix="ackproof-test-", dir="/tmp"))
     directory.chmod(0o777)
     mark = uuid.uuid4().hex
+    site = [path for path in sys.path if path.endswith("-packages")]
     environ = {
         **os.environ,
         MARK: mark,
         "ACKPROOF_STATE_DIRECTORY": str(directory / "state"),
         "HOME": str(directory),
-        "PYTHONPATH": f"{PROJECT}:{sysconfig.get_path('purelib')}",
+        "PYTHONPATH": ":".join([str(PROJECT), *site]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     case = Inside(prefix, python, environ, directory, cases, mark, root)
