@@ -111,7 +111,9 @@ class Connection:
                 results.append(act(opened))
             except _LOST as error:
                 reasons.append(str(error) or f"no answer ({type(error).__name__})")
-                self._drop(opened)
+                # A program that was killed there ends its own channel and no other.
+                if opened is None or _silent(opened, error):
+                    self._drop(opened)
                 return False
             return True
 
@@ -142,6 +144,10 @@ class Connection:
             if opened is not None and opened is self._opened:
                 self._opened = None
                 opened.closing.close()
+
+
+def _silent(opened: Opened, error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or not opened.transport.is_active()
 
 
 class Channels:

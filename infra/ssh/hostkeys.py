@@ -18,8 +18,9 @@ class UnknownHost(InfraError):
         self.fingerprint = fingerprint
         super().__init__(
             f"{host}: unknown host, it shows the key {fingerprint}, which is not in {known_hosts}; "
-            "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host itself. "
-            f"If this is the host you mean, add: --accept-host-key {fingerprint}"
+            f"{host}: unknown host, it shows the key {fingerprint}, which is not in {known_hosts}. "
+            "Compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host; "
+            f"if this is the host you mean, add: --accept-host-key {fingerprint}"
         )
 
 

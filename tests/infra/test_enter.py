@@ -62,6 +62,48 @@ def test_signals_reach_the_command_once(inside, wait_for, number: int, status: i
     assert run.wait(20) == status
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 41)])
+def test_signals_that_were_ignored_at_the_start_reach_the_command(
+    inside, wait_for, number: int, status: int
+) -> None:
+    """As a script's shell starts ``ackproof run ... &``."""
+    run = inside.start(CASES, "counts_signals", ignored=[signal.SIGINT, signal.SIGTERM])
+    _ready(inside, wait_for)
+    run.send_signal(number)
+    assert run.wait(20) == status
+
+
+def test_an_ignored_ctrl_c_interrupts_python_as_ever(inside, wait_for) -> None:
+    run = inside.start(CASES, "is_interrupted", ignored=[signal.SIGINT])
+    _ready(inside, wait_for)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) == 9
+
+
+def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
+    """As ``nohup`` starts it."""
+    run = inside.start(CASES, "counts_signals", ignored=[signal.SIGHUP])
+    _ready(inside, wait_for)
+    run.send_signal(signal.SIGHUP)
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(20) == 41
+
+
+def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
+    """It is told of a run that the registry does not know."""
+    crashed = subprocess.run(
+        [*inside.prefix, inside.python, "-P", "-m", "infra.local.outer", "unknown", "--", "true"],
+        env=inside.environ,
+        cwd=inside.directory,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert crashed.returncode == 3
+    assert "there is no run unknown on this machine" in crashed.stderr
+
+
 def test_a_signal_to_the_whole_group_reaches_the_command_once(inside, wait_for) -> None:
     run = inside.start(CASES, "counts_signals", start_new_session=True)
     _ready(inside, wait_for)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,10 +50,17 @@ class Inside:
         case = [str(HERE / "enter_case.py"), self.mark, str(self.scratch)]
         return [*self.prefix, self.python, *case, str(self.cases / file), function]
 
-    def start(self, file: str, function: str, **options: object) -> subprocess.Popen[bytes]:
+    def start(
+        self, file: str, function: str, *, ignored: Sequence[signal.Signals] = (), **options: object
+    ) -> subprocess.Popen[bytes]:
+        """``ignored``: these signals are ignored from the start, as a shell may leave them."""
         self.directory.mkdir(exist_ok=True)
+        ignoring = [f"--ignore-signal={number.name.removeprefix('SIG')}" for number in ignored]
         run = subprocess.Popen(
-            self.argv(file, function), env=self.environ, cwd=self.directory, **options
+            ["env", *ignoring, *self.argv(file, function)],
+            env=self.environ,
+            cwd=self.directory,
+            **options,
         )
         self.started.append(run)
         return run
