@@ -123,10 +123,12 @@ def _exchange(wire: Wire, request: dict[str, Any]) -> dict[str, Any]:
 def _request(wire: Wire, request: dict[str, Any]) -> None:
     wire.send_header(request)
     wire.end_body()
+    wire.flush()
 
 
 def _answer(wire: Wire) -> dict[str, Any]:
     wire.end_body()
+    wire.flush()
     for _ in wire.body():
         pass
     return wire.header()

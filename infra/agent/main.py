@@ -103,6 +103,7 @@ def connect(path: str) -> None:
         wire.end_body()
         gone = "its agent is gone, and every process below it: was the host restarted?"
         wire.send_header(error_of(ConnectionError(f"{gone} ({error})")))
+        wire.flush()
         return
     threading.Thread(target=_pump, args=(here.recv, there.sendall), daemon=True).start()
     _pump(there.recv, here.sendall)

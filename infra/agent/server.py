@@ -67,6 +67,7 @@ class Server:
             header = _sent(wire, request["read"])
         wire.end_body()
         wire.send_header(header)
+        wire.flush()
 
     def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return _told(lambda: self._verbs[request["ask"]](**request["arguments"]))

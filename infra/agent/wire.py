@@ -51,6 +51,7 @@ class Wire:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
+        self._unsent = b""
 
     def send_header(self, header: Mapping[str, Any]) -> None:
         self._send(json.dumps(header).encode())
@@ -77,8 +78,17 @@ class Wire:
     def close(self) -> None:
         self.stream.close()
 
+    def flush(self) -> None:
+        """Call it at the end of a message."""
+        self.stream.sendall(self._unsent)
+        self._unsent = b""
+
     def _send(self, frame: bytes) -> None:
-        self.stream.sendall(_LENGTH.pack(len(frame)) + frame)
+        # A message in one piece: in two, the second waits for the acknowledgement of the first,
+        # and that, where the other end has nothing to say yet, for 40 ms (Nagle, delayed ACK).
+        self._unsent += _LENGTH.pack(len(frame)) + frame
+        if len(self._unsent) >= CHUNK:
+            self.flush()
 
     def _frame(self) -> bytes:
         start = self._exactly(_LENGTH.size)

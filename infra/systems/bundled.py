@@ -35,8 +35,6 @@ _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
 _BROKERS_UP_S = 60.0
 _STOP_GRACE_S = 5.0
-"""Less than a controlled shutdown retries for: of brokers that all stop at once, the last ones
-have nobody to hand their leaders to."""
 
 BrokerCommand = Callable[[Node, PurePosixPath], Sequence[str]]
 

@@ -1,10 +1,12 @@
 """The SSH backend against real hosts, each with an sshd: what conformance does not ask."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -169,13 +171,62 @@ def test_a_connection_that_breaks_is_opened_again(backend, hosts) -> None:
     node = backend(0).node("a")
     process = node.start(Command(name="sleeps", argv=["sleep", "1000"]))
     for _ in range(2):
-        sessions = hosts.run(0, "pgrep", "-f", "^sshd: admin@").output.split()
-        hosts.run(0, "kill", "-9", *sessions)
+        kill_sessions(hosts)
         assert process.state() is ProcessState.RUNNING
         node.write(node.directory / "file", b"x")
         assert node.read(node.directory / "file") == b"x"
     process.signal(signal.SIGTERM)
     assert process.wait(10) == -signal.SIGTERM
+
+
+def kill_sessions(hosts) -> None:
+    sessions = hosts.run(0, "pgrep", "-f", "^sshd: admin@").output.split()
+    hosts.run(0, "kill", "-9", *sessions)
+
+
+def test_a_connection_lost_in_the_middle_of_a_request(backend, hosts) -> None:
+    """The request is under way when the connection breaks: it is asked again, and not done
+    again."""
+    opened = backend(0, 1)
+    a, b = opened.node("a"), opened.node("b")
+    listens(opened, a, b)
+    b.clock()
+    opened.cut(b, a)  # a's probes of b are not answered
+    with ThreadPoolExecutor() as pool:
+        probe = pool.submit(opened.reaches, a, b, PORT, timeout=4.0)
+        with pytest.raises(TimeoutError):
+            probe.result(1)
+        kill_sessions(hosts)
+        assert probe.result(60) is False
+        content = os.urandom(1 << 20) * 64
+        for _ in range(3):
+            wrote = pool.submit(a.write, a.directory / "big", content)
+            kill_sessions(hosts)
+            wrote.result(60)
+            read = pool.submit(a.read, a.directory / "big")
+            kill_sessions(hosts)
+            assert read.result(60) == content
+    listing = a.start(Command(name="ls", argv=["ls"]))
+    assert listing.wait(10) == 0
+    assert b"part" not in a.read(a.log_directory / "ls.log"), "what was half written is gone"
+    opened.heal(b, a)
+
+
+def test_an_agent_that_is_killed_leaves_nothing(backend, hosts) -> None:
+    """Its daemons come to the guard, which ends them; the host stays the run's until it is
+    released."""
+    opened = backend(0)
+    node = opened.node("a")
+    node.start(Command(name="leaves", argv=["setsid", "--fork", "sleep", "1000"])).wait(10)
+    node.start(Command(name="sleeps", argv=["sleep", "1000"]))
+    assert hosts.run(0, "pgrep", "sleep").output.count("\n") == 2
+    hosts.run(0, "pkill", "-9", "-f", "listen agent.sock")
+    wait_until(lambda: hosts.run(0, "pgrep", "sleep").output == "", 20, "both to be ended", 0.5)
+    with pytest.raises(InfraError, match=r"agent is gone"):
+        node.start(Command(name="x", argv=["true"]))
+    assert hosts.run(0, "ls", "/home/admin/.ackproof/run").status == 0
+    opened.close()
+    assert hosts.run(0, "ls", "/home/admin/.ackproof/run").status != 0
 
 
 def test_a_host_that_dies_in_the_middle(inventory, hosts) -> None:
