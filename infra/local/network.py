@@ -1,9 +1,7 @@
 """The network of a run: every node one hop away from the router, which is our own namespace.
 
 Each node has a veth pair to the router, an address of its own (/32) and the router as its only
-way. Whatever goes from one node to another is routed here, so a policy rule ``from A to B
-blackhole`` drops A's packets to B and nothing else, for open connections too. What the router
-itself sends, the harness's own traffic, is never dropped: its source is no node.
+way. What the router itself sends, the harness's own traffic, comes from no node's address.
 """
 
 import ipaddress

@@ -209,10 +209,11 @@ def _install(root: Path, network: int) -> None:
     wanted = ["openssh-server", "sudo", "python3-venv", "iproute2", "procps"]
     if shutil.which("java") is None:
         wanted.append("default-jre-headless")
-    apt = [
+    there = [
         "nsenter", f"--net=/proc/self/fd/{network}", "--", "chroot", str(root),
-        "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y",
+        "env", "DEBIAN_FRONTEND=noninteractive",
     ]  # fmt: skip
+    apt = [*there, "apt-get", "-q", "-y"]
     install = [*apt, "install", "--no-install-recommends"]
 
     def run(*argv: str) -> bool:
@@ -221,6 +222,8 @@ def _install(root: Path, network: int) -> None:
         )
         return done.returncode == 0
 
+    # Of this machine, the hosts see the moment: somebody may just be installing something here.
+    run(*there, "dpkg", "--configure", "-a")
     done = run(*install, *wanted) or (run(*apt, "update") and run(*install, *wanted))
     gone = run(*apt, "remove", "nftables")
     if not (done and gone and run(*install, "--download-only", "nftables")):
