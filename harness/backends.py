@@ -81,7 +81,7 @@ class Open(Protocol):
 
 
 def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return LocalBackend(scratch)
+    return LocalBackend(scratch, site.nodes)
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001

@@ -5,6 +5,7 @@ Not handled: more than one open backend in a process (they would share the one r
 links, disks that lose writes.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra.interface import Capability, InfraError, Node
@@ -23,13 +24,14 @@ class LocalBackend:
     Args:
         directory: Of the caller's, who also removes it; each node's files lie below
             ``<directory>/<node name>``.
+        names: The nodes that will be asked for: their agents are started at once, together.
 
     Raises InfraError outside of the namespaces that ``infra.local.enter.enter`` makes.
     """
 
     name = "local"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         if not inside():
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
         self._directory = directory.absolute()
@@ -37,6 +39,8 @@ class LocalBackend:
         descriptor = host_network()
         self._host = None if descriptor is None else NetworkNamespace(descriptor)
         self._router = Router(free_subnet(self._host.call(routed_networks) if self._host else ()))
+        for name in names:  # nobody waits for an agent before it is asked
+            self.node(name)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
