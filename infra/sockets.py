@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from infra.agent.wire import Wire
@@ -12,6 +13,7 @@ from infra.waiting import wait_until
 T = TypeVar("T")
 
 _LISTENS_WITHIN_S = 30.0
+_DIES_WITHIN_S = 5.0
 
 
 class Sockets:
@@ -42,6 +44,10 @@ class Sockets:
             wire.close()
             if not isinstance(error, OSError | EOFError | ValueError):
                 raise
+            if isinstance(error, EOFError | ConnectionError):
+                # It hung up. One that is killed does so a moment before it is seen to be dead.
+                with suppress(TimeoutError):
+                    wait_until(lambda: self._last_words() is not None, _DIES_WITHIN_S, "its end")
             self._check_lives()
             raise InfraError(f"{self._who} does not answer: {error}") from error
         self._give_back(wire)
