@@ -32,8 +32,8 @@ def as_root(argv: Sequence[str], text: str = "") -> str:
     command = [*(() if os.geteuid() == 0 else ("sudo", "-n", "--")), *argv]
     env = {**os.environ, "PATH": search_path(), "LC_ALL": "C"}
     status, output, complaint = carry_out(command, text, env)
-    if status == _NOT_FOUND and "sudo:" not in complaint:
-        raise Refused(f"{command[0]} is not installed")
+    if status == _NOT_FOUND or f"sudo: {argv[0]}: command not found" in complaint:
+        raise Refused(f"{(argv if 'sudo:' in complaint else command)[0]} is not installed")
     if status != 0:
         raise Refused(f"{argv[0]}: {_explained(complaint.strip() or f'status {status}')}")
     return output
