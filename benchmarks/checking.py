@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,13 +22,18 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.run import check
+from checkers.check import check
+from checkers.steps import STEPS
+from history.cell import Cell
+from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
 from history.names import Stem
-from history.schema import CELLS, LOG, PHASES, READS, SENDS
+from history.schema import LOG, SENDS, TABLES
 
 TOPIC = "acks-all"
 START_NS = 1_700_000_000_000_000_000
+NS_EACH = 100_000
 ROW_GROUP = 500_000
+WRITER = "benchmark"
 
 
 def main() -> None:
@@ -38,8 +43,9 @@ def main() -> None:
         directory = arguments.keep or Path(temporary)
         history = directory / "runs" / "1" / "history"
         history.mkdir(parents=True)
-        (directory / "campaign.yaml").write_text("name: benchmark\nseed: 1\n", encoding="utf-8")
-        _small_tables(history, arguments.partitions, arguments.sends // arguments.partitions)
+        _small_tables(
+            directory, history, arguments.partitions, arguments.sends // arguments.partitions
+        )
         with _peak_memory() as peak:
             began = time.perf_counter()
             result = check(directory)
@@ -64,26 +70,93 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _small_tables(history: Path, partitions: int, sends: int) -> None:
-    reads = []
-    for partition in range(partitions):
-        records = _partition(history, partition, sends)
-        reads.append([TOPIC, partition, 0, records, records, True, None])
-    cell = ["all", TOPIC, partitions, 3, "all", 2, False, True, 5, 1]
-    phases = [[step, "end", START_NS, None] for step in ("flush", "final-read")]
-    for table, schema, rows in (
-        ("reads", READS, reads),
-        ("cells", CELLS, [cell]),
-        ("phases", PHASES, phases),
+def _small_tables(directory: Path, history: Path, partitions: int, sends: int) -> None:
+    """Everything but sends and log: what a run with two faults leaves, and its manifest."""
+    cell = Cell(
+        name="all",
+        topic=TOPIC,
+        settings={"acks": "all", "min.insync.replicas": 2, "partitions": partitions}
+        | {"enable.idempotence": True},
+    )
+    records = [_partition(history, number, sends) for number in range(partitions)]
+    closings = [("log", WRITER, TOPIC, number, records[number]) for number in range(partitions)] + [
+        ("sends", WRITER, TOPIC, number, _events(sends)) for number in range(partitions)
+    ]
+    _table(history, "closings", "files", closings)
+    tables = {
+        "reads": [
+            (TOPIC, n, 0, count, count, count, True, None) for n, count in enumerate(records)
+        ],
+        "phases": [(step, "end", START_NS, None) for step in STEPS],
+        "faults": [row for number in (1, 2) for row in _fault(number, partitions, sends)],
+        "cluster": [
+            (START_NS - 1, "partition", TOPIC, number, 1, 0, [1, 2, 3], 1, None)
+            for number in range(partitions)
+        ],
+        "servers": [(START_NS - 1, "broker-1", "started", None, None)],
+        "recovery": [
+            (START_NS + NS_EACH * sends, TOPIC, number, 1, [1, 2, 3], True)
+            for number in range(partitions)
+        ],
+        "clocks": [("client", moment, START_NS, 0, 1_000_000) for moment in ("start", "end")],
+    }
+    for table, rows in tables.items():
+        _table(history, table, WRITER, rows)
+        _table(history, "closings", table, [(table, WRITER, None, None, len(rows))])
+    _manifest(cell, tables.keys()).write(directory)
+
+
+def _fault(number: int, partitions: int, sends: int) -> Iterator[tuple[object, ...]]:
+    """From a third to two thirds of its half of the workload."""
+    half = sends * NS_EACH // 2
+    begun = START_NS + (number - 1) * half + half // 3
+    touched = [f"{TOPIC}-{partition}" for partition in range(partitions)]
+    for step, (event, proven) in enumerate(
+        [("inject", None), ("injected", None), ("verified", True), ("heal", None), ("healed", True)]
     ):
-        columns = [
-            pa.array(column, field.type.value_type).dictionary_encode()
-            if pa.types.is_dictionary(field.type)
-            else pa.array(column, field.type)
-            for column, field in zip(zip(*rows, strict=True), schema, strict=True)
-        ]
-        name = Stem(table=table, writer="benchmark").closed
-        pq.write_table(pa.Table.from_arrays(columns, schema=schema), history / name)
+        yield (
+            *(number, "kill", event, begun + step * half // 12, "one"),
+            *(["broker-1"], touched, None, None, proven, None),
+        )
+
+
+def _manifest(cell: Cell, tables: Iterable[str]) -> Manifest:
+    faults = tuple(
+        PlannedFault(fault_id=number, fault="kill", target="one", start_ms=0, hold_ms=0)
+        for number in (1, 2)
+    )
+    partitioned = [
+        PlannedWriter(table=table, writer=WRITER, node="client", partitions=cell.topic_partitions)
+        for table in ("sends", "log")
+    ]
+    small = [PlannedWriter(table=table, writer=WRITER, node="harness") for table in tables]
+    run = PlannedRun(
+        number=1,
+        seed=1,
+        session_timeout_ms=3_000,
+        replica_lag_ms=4_000,
+        recovery_ms=60_000,
+        cells=(PlannedCell(cell=cell),),
+        faults=faults,
+        writers=(*partitioned, *small),
+    )
+    return Manifest(campaign="benchmark", seed=1, baseline=False, runs=(run,))
+
+
+def _table(history: Path, table: str, writer: str, rows: Sequence[tuple[object, ...]]) -> None:
+    columns = [
+        pa.array(column, field.type.value_type).dictionary_encode()
+        if pa.types.is_dictionary(field.type)
+        else pa.array(column, field.type)
+        for column, field in zip(zip(*rows, strict=True), TABLES[table], strict=True)
+    ]
+    name = Stem(table=table, writer=writer).closed
+    pq.write_table(pa.Table.from_arrays(columns, schema=TABLES[table]), history / name)
+
+
+def _events(sends: int) -> int:
+    """Rows of ``sends``: all are invoked, all but some completed."""
+    return sends + int((np.arange(sends) % 1000 != 11).sum())
 
 
 def _partition(history: Path, partition: int, sends: int) -> int:
@@ -93,7 +166,7 @@ def _partition(history: Path, partition: int, sends: int) -> int:
     kept = number % 1000 != 7
     offset = np.cumsum(kept) - kept
     completed = number % 1000 != 11
-    time_ns = START_NS + number * 100_000
+    time_ns = START_NS + number * NS_EACH
     events = {
         "producer": np.concatenate([producer, producer[completed]]),
         "sequence": np.concatenate([sequence, sequence[completed]]),
@@ -128,7 +201,7 @@ def _write(history: Path, table: str, schema: pa.Schema, partition: int, rows: p
         )
         for field in schema
     ]
-    name = Stem(table=table, writer="benchmark", partition=(TOPIC, partition)).closed
+    name = Stem(table=table, writer=WRITER, partition=(TOPIC, partition)).closed
     table_rows = pa.Table.from_arrays(columns, schema=schema)
     pq.write_table(table_rows, history / name, compression="zstd", row_group_size=ROW_GROUP)
 

@@ -1,29 +1,38 @@
-"""What a run's small tables tell: its cells, faults, final reads, and whether it went to its end.
+"""The evidence of one run: what the manifest planned of it, and what its history tells.
 
-What cannot be read counts as lacking evidence: a gap, and a finding for the reader. Nothing in
-here raises because of what a history holds or lacks.
+What cannot be read, or is not there, is a gap of the cells that it concerns, and a finding for the
+reader. Nothing in here raises because of what a history holds or lacks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from checkers.faults import FaultFacts, faults_of
+from checkers import gaps, steps
+from checkers.clocks import Clocks
+from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
+from checkers.gaps import Gap
 from checkers.indexes import FinalRead
+from checkers.observed import Observation
+from checkers.writers import Writers
 from history import reader
+from history.cell import Cell
 from history.errors import DamagedFiles
+from history.manifest import PlannedRun
 
-NEEDED_STEPS = ("flush", "final-read")
-"""Steps that must have ended: the clients closed their histories, every partition was read."""
-
-DECISIVE_STEPS = frozenset({"deploy", "ready", "workload", "faults", "heal", *NEEDED_STEPS})
-"""Steps whose failure leaves the experiment incomplete. Others (recover, collect, teardown) come
-too late to change what was acked and what was read: their failure is a finding alone."""
-
-SMALL_TABLES = ("cells", "reads", "faults", "phases")
+SMALL_TABLES = (
+    "reads",
+    "faults",
+    "cluster",
+    "phases",
+    "servers",
+    "recovery",
+    "clocks",
+    "closings",
+)
 
 Row = Mapping[str, Any]
 
@@ -33,87 +42,114 @@ class RunEvidence:
     """One run.
 
     Attributes:
-        number: The run's number.
+        planned: What the manifest says of it.
+        baseline: Whether the campaign says that it breaks nothing, and plans nothing.
         history: Directory of its tables.
-        cells: Rows of the ``cells`` table, by cell.
-        reads: The final reads and how many records each got, by (topic, partition).
-        faults: The faults.
+        reads: The final reads and how many records each got.
+        faults: Those that the history tells of, planned or not.
+        recovery, servers: Rows of these tables.
         flushed: Whether the clients are known to have closed their histories.
-        gaps: What the evidence of every cell of this run lacks.
+        infrastructure_failed: See :func:`checkers.steps.infrastructure_failed`.
+        gaps: What the evidence lacks, and of which cells.
         findings: What else a reader must know.
     """
 
-    number: int
+    planned: PlannedRun
+    baseline: bool
     history: Path
-    cells: Mapping[str, Row]
-    reads: Mapping[tuple[str, int], "ReadFacts"]
+    reads: Mapping[Partition, "ReadFacts"]
     faults: tuple[FaultFacts, ...]
+    observation: Observation
+    clocks: Clocks
+    writers: Writers
+    recovery: Sequence[Row]
+    servers: Sequence[Row]
     flushed: bool
-    gaps: tuple[str, ...]
+    infrastructure_failed: bool
+    gaps: tuple[Gap, ...]
     findings: tuple[str, ...]
 
-    def disks_lost(self, replication_factor: int) -> int:
-        """How many distinct servers lost data from their disks; a fault of which the history does
-        not tell whom it hit counts for all replicas."""
-        losing = [fault for fault in self.faults if fault.loses_disk]
-        if any(fault.servers is None for fault in losing):
-            return replication_factor
-        return len({server for fault in losing for server in fault.servers or ()})
+    @property
+    def number(self) -> int:
+        """The run's number."""
+        return self.planned.number
 
-    def unread_partitions(self, cell: Row) -> Iterator[str]:
-        """The partitions of a cell without a complete final read, a sentence each."""
-        for partition in range(cell["partitions"]):
-            read = self.reads.get((cell["topic"], partition))
-            if read is None:
-                yield f"partition {partition}: no final read"
-            elif not read.read.complete:
-                yield f"partition {partition}: final read incomplete ({read.error or 'no reason'})"
+    def clock_bound_ns(self, partition: Partition) -> int | None:
+        """Of those who send to a partition; None where that is not known."""
+        return self.clocks.bound(self.writers.nodes(partition))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFacts:
-    """The final read of a partition, how many records it reported, and why it broke off."""
+    """The final read of a partition, how many records it reported, and why it broke off.
+
+    ``listed_end``: the end that ListOffsets gave.
+    """
 
     read: FinalRead
     records: int
+    listed_end: int | None
     error: str | None
 
 
-def gather(directory: Path, number: int) -> RunEvidence:
-    """The evidence of one run from ``runs/<number>/history``."""
-    tables, damaged = _tables(directory)
+def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
+    """The evidence of one run from the directory of its tables."""
+    tables, damaged = _tables(history)
     faults = faults_of(tables["faults"])
-    steps = tables["phases"].to_pylist()
-    cells = {row["cell"]: row for row in tables["cells"].to_pylist()}
-    doubts = tuple(_fault_gaps(faults))
-    failures = tuple(_failures(steps))
-    nothing = () if cells else ("no cells recorded",)
-    ended = _ended(steps)
+    clocks = Clocks(tables["clocks"])
+    writers = Writers(planned, history, tables["closings"])
+    reads = _reads(tables["reads"])
+    found = (
+        *gaps.of_all(damaged),
+        *writers.gaps(),
+        *gaps.of_all(steps.gaps(tables["phases"])),
+        *_fault_gaps(planned, faults),
+        *_read_gaps(planned, reads),
+        *_clock_gaps(planned, clocks),
+    )
+    if not history.is_dir():
+        # All of that follows from this.
+        found = (Gap(words=f"{history} is not there"),)
+    findings = (
+        *(gap.words for gap in found),
+        *steps.failures(tables["phases"]),
+        *writers.findings(),
+        *_unplanned_faults(planned, faults),
+        *_ends_that_differ(reads),
+        *clocks.findings(),
+    )
     return RunEvidence(
-        number=number,
-        history=directory,
-        cells=cells,
-        reads=_reads(tables["reads"].to_pylist()),
+        planned=planned,
+        baseline=baseline,
+        history=history,
+        reads=reads,
         faults=faults,
-        flushed="flush" in ended,
-        gaps=damaged + nothing + doubts + tuple(_step_gaps(steps)),
-        findings=damaged + nothing + doubts + failures,
+        observation=Observation(tables["cluster"]),
+        clocks=clocks,
+        writers=writers,
+        recovery=tables["recovery"],
+        servers=tables["servers"],
+        flushed="flush" in steps.ended(tables["phases"]),
+        infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
+        gaps=found,
+        findings=tuple(dict.fromkeys(findings)),
     )
 
 
-def _tables(directory: Path) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
-    tables, damaged = {}, []
+def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[str, ...]]:
+    tables: dict[str, list[Row]] = {}
+    damaged = []
     for name in SMALL_TABLES:
         try:
-            tables[name] = reader.read(directory, name)
-        except DamagedFiles as error:
-            tables[name] = reader.decoded_schema(name).empty_table()
+            tables[name] = reader.read(history, name).to_pylist()
+        except (DamagedFiles, ValueError, pa.ArrowException) as error:
+            tables[name] = []
             damaged.append(f"table {name}: {error}")
     return tables, tuple(damaged)
 
 
-def _reads(rows: Sequence[Row]) -> dict[tuple[str, int], ReadFacts]:
-    by_partition: dict[tuple[str, int], list[Row]] = {}
+def _reads(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:
+    by_partition: dict[Partition, list[Row]] = {}
     for row in rows:
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
     return {partition: _read(rows) for partition, rows in by_partition.items()}
@@ -122,40 +158,78 @@ def _reads(rows: Sequence[Row]) -> dict[tuple[str, int], ReadFacts]:
 def _read(rows: Sequence[Row]) -> ReadFacts:
     """A partition that was read in several goes was read completely if each go was complete."""
     starts = [row["log_start_offset"] for row in rows if row["log_start_offset"] is not None]
-    ends = [row["log_end_offset"] for row in rows if row["log_end_offset"] is not None]
-    complete = all(row["complete"] for row in rows)
+    listed = [row["log_end_offset"] for row in rows if row["log_end_offset"] is not None]
+    met = [row["read_end_offset"] for row in rows if row["read_end_offset"] is not None]
     return ReadFacts(
         read=FinalRead(
-            complete=complete,
+            complete=all(row["complete"] for row in rows),
             start=min(starts, default=None),
-            end=max(ends, default=None),
+            # ListOffsets tells a high watermark that may lag behind, or be of a leader before.
+            end=max(met or listed, default=None),
         ),
         records=sum(row["records"] for row in rows),
+        listed_end=max(listed, default=None),
         error=next((row["error"] for row in rows if row["error"]), None),
     )
 
 
-def _fault_gaps(faults: Sequence[FaultFacts]) -> Iterator[str]:
+def _fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:
+    told = {(fault.fault_id, fault.name) for fault in faults}
+    for plan in planned.faults:
+        if (plan.fault_id, plan.fault) not in told:
+            label = f"{plan.fault}#{plan.fault_id}"
+            yield Gap(words=f"{label} on {plan.target}: the history has nothing of it")
+    cells = [planned_cell.cell for planned_cell in planned.cells]
     for fault in faults:
-        if not fault.bit:
-            yield f"{fault.label} on {fault.target} is not proven to have bitten"
-        if fault.end is None:
-            yield f"{fault.label} on {fault.target} is not proven healed"
+        # What was not injected did not happen, what has not bitten neither; but the cells that it
+        # was to touch have not lived through it. Others lose nothing.
+        touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
+        for words in _unproven(fault):
+            yield Gap(words=f"{fault.label} on {fault.target} {words}", cells=touched)
 
 
-def _ended(steps: Sequence[Row]) -> set[str]:
-    return {row["phase"] for row in steps if row["event"] == "end"}
+def _unproven(fault: FaultFacts) -> Iterator[str]:
+    if fault.injected is None:
+        yield "was not injected"
+    elif not fault.bit:
+        yield "is not proven to have bitten"
+    if fault.end == FOREVER:
+        yield "is not proven healed"
 
 
-def _failures(steps: Sequence[Row]) -> Iterator[str]:
-    for row in steps:
-        if row["event"] == "failed":
-            yield f"the step {row['phase']} failed: {row['detail'] or 'no detail'}"
+def _read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iterator[Gap]:
+    for cell in _cells(planned):
+        for partition in cell.topic_partitions:
+            name = f"{partition[0]}-{partition[1]}"
+            facts = reads.get(partition)
+            if facts is None:
+                yield Gap(words=f"{name}: no final read", cells=frozenset({cell.name}))
+            elif not facts.read.complete:
+                words = f"{name}: final read incomplete ({facts.error or 'no reason'})"
+                yield Gap(words=words, cells=frozenset({cell.name}))
 
 
-def _step_gaps(steps: Sequence[Row]) -> Iterator[str]:
-    yield from _failures([row for row in steps if row["phase"] in DECISIVE_STEPS])
-    failed = {row["phase"] for row in steps if row["event"] == "failed"}
-    for step in NEEDED_STEPS:
-        if step not in _ended(steps) | failed:
-            yield f"the step {step} did not end"
+def _clock_gaps(planned: PlannedRun, clocks: Clocks) -> Iterator[Gap]:
+    senders = [writer for writer in planned.writers if writer.table == "sends"]
+    for writer, words in clocks.missing(senders):
+        topics = {topic for topic, _ in writer.partitions}
+        cells = frozenset(cell.name for cell in _cells(planned) if cell.topic in topics)
+        yield Gap(words=words, cells=cells or None)
+
+
+def _unplanned_faults(planned: PlannedRun, faults: Iterable[FaultFacts]) -> Iterator[str]:
+    plans = {(plan.fault_id, plan.fault) for plan in planned.faults}
+    for fault in faults:
+        if (fault.fault_id, fault.name) not in plans:
+            yield f"{fault.label} on {fault.target}: the manifest plans no such fault"
+
+
+def _ends_that_differ(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
+    for (topic, number), facts in sorted(reads.items()):
+        if None not in (facts.listed_end, facts.read.end) and facts.listed_end != facts.read.end:
+            told = f"ListOffsets told the end {facts.listed_end}"
+            yield f"{topic}-{number}: {told}, the final read met it at {facts.read.end}"
+
+
+def _cells(planned: PlannedRun) -> list[Cell]:
+    return [planned_cell.cell for planned_cell in planned.cells]

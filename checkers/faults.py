@@ -1,105 +1,128 @@
-"""The faults of a run as the history tells them: when each was on, and what is proven of it.
+"""The faults of a run as the history tells them: when each was on, whom it befell, what is proven.
 
-A fault is on from ``injected`` (``inject`` where it never got so far) until it is proven healed;
-one that was not proven healed is on until the end.
+A fault is on from ``inject`` (about to) until it is proven healed; one that was not proven healed
+is on until the end. In between it is in full strength from ``injected`` until ``heal`` (about to).
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+Partition = tuple[str, int]
+"""Topic and number."""
 
-DISK_LOSING: Mapping[str, str] = {
-    "power-loss": "what was not yet synced to disk is gone",
-    "wipe": "the log directory is gone",
-}
-"""Faults that take data from a replica's disk. All others leave what was written where it is: a
-killed process has its writes in the page cache."""
+FOREVER = 2**63 - 1
+"""Later than any time of a history."""
+
+_BROKER = re.compile(r"broker-(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
-    """One fault of a run.
+    """One fault of a run; times in nanoseconds of the Unix epoch.
 
     Attributes:
-        label: e.g. ``kill#1``: name and fault_id.
         target: The expression it was aimed at.
-        servers: The servers that stood for, None where the history does not tell.
-        start, end: Nanoseconds of the Unix epoch; end is None where no heal was proven.
+        servers: Those that it befell, None where the target was not resolved.
+        partitions: What these led, followed or coordinated; None where that is not told.
+        destroys: What it takes from their disks, ``unsynced`` or ``all``; None for nothing.
+        start: When it was about to be injected.
+        injected: When it was; None where it never got so far.
+        heal: When it was about to be healed; None where it never was.
+        healed: When it was proven to be; None where it never was.
+        last: Of its last row.
+        begun: Whether it ever was about to be injected; not where its target named nobody.
         bit: Whether it is proven to have bitten.
     """
 
+    fault_id: int
     name: str
-    label: str
     target: str
     servers: tuple[str, ...] | None
+    partitions: frozenset[Partition] | None
+    destroys: str | None
     start: int
-    end: int | None
+    injected: int | None
+    heal: int | None
+    healed: int | None
+    last: int
+    begun: bool
     bit: bool
 
     @property
-    def loses_disk(self) -> bool:
-        """Whether it takes data from disks; see DISK_LOSING."""
-        return self.name in DISK_LOSING
+    def label(self) -> str:
+        """E.g. ``kill#1``."""
+        return f"{self.name}#{self.fault_id}"
+
+    @property
+    def end(self) -> int:
+        """When it was over; at once where it never began."""
+        if not self.begun:
+            return self.start
+        return FOREVER if self.healed is None else self.healed
+
+    @property
+    def brokers(self) -> frozenset[int] | None:
+        """The ids of the brokers that it befell; None where the history does not tell."""
+        if self.servers is None:
+            return None
+        found = (_BROKER.fullmatch(server) for server in self.servers)
+        return frozenset(int(match.group(1)) for match in found if match)
+
+    def touches(self, partition: Partition) -> bool:
+        """Whether it befell a server that led, followed or coordinated the partition.
+
+        What it befell is unknown: it may have been any partition. A server that is no broker is
+        ZooKeeper's, which coordinates them all, or a client's, which may write to any.
+        """
+        if self.servers is None or self.partitions is None:
+            return True
+        if any(not _BROKER.fullmatch(server) for server in self.servers):
+            return True
+        return partition in self.partitions
 
 
-def faults_of(table: pa.Table) -> tuple[FaultFacts, ...]:
-    """The faults that a run's ``faults`` table tells of, by their number."""
+def faults_of(rows: Sequence[Mapping[str, Any]]) -> tuple[FaultFacts, ...]:
+    """The faults that rows of the table ``faults`` tell of, by their number."""
     events: dict[int, list[Mapping[str, Any]]] = {}
-    for row in table.to_pylist():
+    for row in rows:
         events.setdefault(row["fault_id"], []).append(row)
     return tuple(_facts(number, rows) for number, rows in sorted(events.items()))
 
 
 def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
     rows = sorted(rows, key=lambda row: row["time"])
-    begun = next((row for row in rows if row["event"] == "injected"), rows[0])
-    healed = next((row for row in rows if row["event"] == "healed" and row["proven"]), None)
     return FaultFacts(
+        fault_id=number,
         name=rows[0]["fault"],
-        label=f"{rows[0]['fault']}#{number}",
         target=rows[0]["target"],
-        servers=_servers(row["resolved"] for row in rows),
-        start=begun["time"],
-        end=healed["time"] if healed else None,
+        servers=_servers(rows),
+        partitions=_partitions(rows),
+        destroys=next((row["destroys"] for row in rows if row["destroys"]), None),
+        start=rows[0]["time"],
+        injected=_time(rows, "injected"),
+        heal=_time(rows, "heal"),
+        healed=_time([row for row in rows if row["proven"]], "healed"),
+        last=rows[-1]["time"],
+        begun=any(row["event"] != "failed" for row in rows),
         bit=any(row["event"] == "verified" and row["proven"] for row in rows),
     )
 
 
-def _servers(resolved: Iterable[str | None]) -> tuple[str, ...] | None:
-    try:
-        found = json.loads(next(text for text in resolved if text))["servers"]
-    except (StopIteration, ValueError, KeyError, TypeError):
+def _time(rows: Sequence[Mapping[str, Any]], event: str) -> int | None:
+    return next((row["time"] for row in rows if row["event"] == event), None)
+
+
+def _servers(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
+    told = [row["servers"] for row in rows if row["servers"] is not None]
+    return tuple(sorted({str(server) for servers in told for server in servers})) if told else None
+
+
+def _partitions(rows: Sequence[Mapping[str, Any]]) -> frozenset[Partition] | None:
+    """None, too, where one of them has no number: then nobody knows which was meant."""
+    told = [row["partitions"] for row in rows if row["partitions"] is not None]
+    names = [str(name).rpartition("-") for partitions in told for name in partitions]
+    if not told or not all(number.isdecimal() for _, _, number in names):
         return None
-    return tuple(map(str, found)) if isinstance(found, list) else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultWindows:
-    """Which faults were on, by time: ``labels[n]`` from ``bounds[n - 1]`` until ``bounds[n]``."""
-
-    bounds: tuple[int, ...]
-    labels: tuple[str | None, ...]
-
-    def at(self, times: npt.NDArray[Any]) -> pa.Array:
-        """The faults on at each time, comma-separated; null where none was."""
-        interval = np.searchsorted(np.array(self.bounds, dtype=np.int64), times, side="right")
-        return pa.array(self.labels, pa.string()).take(pa.array(interval))
-
-
-NO_FAULTS = FaultWindows(bounds=(), labels=(None,))
-
-
-def windows(faults: Sequence[FaultFacts]) -> FaultWindows:
-    """The windows of a run's faults."""
-    edges = {fault.start for fault in faults} | {fault.end for fault in faults}
-    bounds = sorted(edge for edge in edges if edge is not None)
-    on = [
-        ",".join(f.label for f in faults if f.start <= since and (f.end is None or since < f.end))
-        for since in bounds
-    ]
-    return FaultWindows(bounds=tuple(bounds), labels=(None, *(labels or None for labels in on)))
+    return frozenset((topic, int(number)) for topic, _, number in names)

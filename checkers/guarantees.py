@@ -1,41 +1,21 @@
 """Facts to verdicts: the only place where an anomaly becomes a failure.
 
-What a configuration promises, as Apache Kafka's documentation of ``acks``,
-``min.insync.replicas``, ``unclean.leader.election.enable``, ``enable.idempotence`` and
-``max.in.flight.requests.per.connection`` has it, under the faults that were on:
-
-- *Acked records are kept*, at their offsets, with acks=all, when only replicas of the ISR become
-  leader and fewer than min.insync.replicas replicas lose their disks. acks=all waits for the whole
-  ISR of that moment; min.insync.replicas is the floor below which nothing is acked, hence the
-  number of copies that every acked record has at least.
-- *No duplicates, no reordering* with an idempotent producer, as long as acked records are kept:
-  the sequence numbers that tell a retry from a new record are remembered by the log itself.
-- *Order without idempotence* needs max.in.flight=1, and is promised of acked records alone: a
-  request that the client gave up may still be appended behind later ones. With acks=1 not even
-  that: the acked copy may be truncated and a given-up attempt be appended later.
-- Whatever the configuration: nothing in the log that was not sent, nothing that failed for
-  certain, no hole.
+What a configuration promises, under what conditions and by whose word, is one table:
+docs/guarantees.md. Here each promise is a line of ``_PROMISES``. Whether its condition held is
+judged by what was observed (``checkers.terms``), record by record: an acks=1 cell whose leader
+never changed is promised everything, one whose leader changed is promised what was acked later.
 
 A promise that is broken fails its cell however thin the evidence; it takes all the evidence to
-pass. Compaction, transactions and retention are not handled.
+pass; and a loss of which nobody knows whether it was promised is neither.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from checkers.result import Guarantee, Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """What a cell's promises follow from. Names as in ``history.schema.CELLS``."""
-
-    acks: str
-    replication_factor: int
-    min_insync_replicas: int
-    unclean_leader_election: bool
-    enable_idempotence: bool
-    max_in_flight: int
+from checkers.liveness import Living
+from checkers.standing import REORDERED_ACKED, Standing, name
+from checkers.verdict import Guarantee, Verdict
+from history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,69 +23,143 @@ class Facts:
     """All that a cell is judged by.
 
     Attributes:
-        disks_lost: How many servers lost data from their disks.
-        anomalies: Count by checker; absent is 0.
-        reordered_acked: Of the reordered records, the acked ones.
+        counts: The sums of its partitions, as in ``checkers.reconcile.RESULTS``.
+        why: Why acks in it are not promised to be kept, or perhaps not; a sentence each.
         crashed: Checkers that threw while they looked at this cell.
         gaps: What the evidence lacks, one sentence each.
+        recovers, stays_up: What became of the liveness guarantees.
+        baseline: Whether nothing was to be broken.
     """
 
-    configuration: Configuration
-    disks_lost: int
-    anomalies: Mapping[str, int]
-    reordered_acked: int
-    crashed: frozenset[str]
-    gaps: tuple[str, ...]
+    cell: Cell
+    counts: Mapping[str, int]
+    why: tuple[str, ...] = ()
+    crashed: frozenset[str] = frozenset()
+    gaps: tuple[str, ...] = ()
+    recovers: Living = field(default_factory=Living)
+    stays_up: Living = field(default_factory=Living)
+    baseline: bool = False
+
+    def count(self, what: str, standing: Standing | None = None) -> int:
+        """One of the counts; absent is 0."""
+        return self.counts.get(what if standing is None else name(what, standing), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finding:
+    """What became of a promise: how often it was broken where it was promised, how often where
+    nobody knows, and how often at all; whether all of the cell was promised, and why (not)."""
+
+    broken: int
+    doubtful: int = 0
+    seen: int
+    promised: bool
+    why: str
+    untold: tuple[str, ...] = ()
+    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Promise:
     name: str
     words: str
-    checker: str
-    terms: Callable[[Facts], tuple[bool, str]]
-    offences: Callable[[Facts, str], int] = lambda facts, checker: facts.anomalies.get(checker, 0)
+    judge: Callable[[Facts], _Finding]
 
 
-def _acked_are_kept(facts: Facts) -> tuple[bool, str]:
-    cell = facts.configuration
-    floor = cell.min_insync_replicas
+def _kept(checker: str) -> Callable[[Facts], _Finding]:
+    """Of acked records: promised or not by when each was acked."""
+
+    def judge(facts: Facts) -> _Finding:
+        unpromised = facts.count("acked", Standing.UNPROMISED)
+        return _Finding(
+            broken=facts.count(checker, Standing.PROMISED),
+            doubtful=facts.count(checker, Standing.UNKNOWN),
+            seen=facts.count(checker),
+            promised=facts.cell.acks != "0" and not unpromised,
+            why=_terms(facts, unpromised),
+            what=checker,
+        )
+
+    return judge
+
+
+def _terms(facts: Facts, unpromised: int) -> str:
+    cell = facts.cell
     if cell.acks == "0":
-        return False, "acks=0: the client does not wait for an answer"
-    if cell.acks == "1":
-        return False, "acks=1: kept only while the leader never changes"
-    if cell.unclean_leader_election:
-        return False, "unclean.leader.election.enable=true: a replica outside the ISR may lead"
-    disks = f"min.insync.replicas={floor}, and {facts.disks_lost} replicas lost their disks"
-    return facts.disks_lost < floor, f"acks=all, unclean leader election off, {disks}"
+        return "acks=0: the client does not wait for an answer"
+    terms = f"acks={cell.acks}"
+    if cell.acks == "all":
+        unclean = str(cell.unclean_leader_election).lower()
+        terms += f", unclean.leader.election.enable={unclean}"
+    if unpromised:
+        terms += f"; {unpromised:,} of {facts.count('acked'):,} acked records are not promised"
+    return "; ".join([terms, *facts.why])
 
 
-def _retries_are_recognised(facts: Facts) -> tuple[bool, str]:
-    if not facts.configuration.enable_idempotence:
-        return False, "enable.idempotence=false: a retry may be appended a second time"
-    kept, why = _acked_are_kept(facts)
-    return kept, f"enable.idempotence=true, {why}"
+def _of_producer(
+    checker: str, condition: Callable[[Cell], tuple[bool, str]]
+) -> Callable[[Facts], _Finding]:
+    """Of what the log remembers of producers: promised while no acked record of the partition may
+    be lost, since it is lost with the log."""
+
+    def judge(facts: Facts) -> _Finding:
+        cell = facts.cell
+        promised, why = condition(cell)
+        # A request that the client gave up may still be appended behind later ones, so without
+        # idempotence order is promised of acked records alone.
+        acked_alone = checker == "reordered" and not cell.enable_idempotence
+        what = REORDERED_ACKED if acked_alone else checker
+        voided = facts.count("partitions", Standing.UNPROMISED)
+        return _Finding(
+            broken=facts.count(what, Standing.PROMISED) if promised else 0,
+            doubtful=facts.count(what, Standing.UNKNOWN) if promised else 0,
+            seen=facts.count(checker),
+            promised=promised and not voided,
+            why="; ".join([why, *(facts.why if promised and voided else ())]),
+            what=checker,
+        )
+
+    return judge
 
 
-def _order_is_kept(facts: Facts) -> tuple[bool, str]:
-    cell = facts.configuration
+def _recognises_retries(cell: Cell) -> tuple[bool, str]:
     if cell.enable_idempotence:
-        return _retries_are_recognised(facts)
-    if cell.max_in_flight > 1:
-        why = "a retry may be appended behind later sends"
-        return False, f"enable.idempotence=false, max.in.flight={cell.max_in_flight}: {why}"
-    kept, why = _acked_are_kept(facts)
-    return kept, f"max.in.flight=1, of acked records; {why}"
+        return True, "enable.idempotence=true"
+    return False, "enable.idempotence=false: a retry may be appended a second time"
 
 
-def _always(_: Facts) -> tuple[bool, str]:
-    return True, "promised by every configuration"
+def _keeps_order(cell: Cell) -> tuple[bool, str]:
+    if cell.enable_idempotence:
+        return True, "enable.idempotence=true"
+    if cell.max_in_flight == 1:
+        return True, "max.in.flight=1, of acked records"
+    why = "a retry may be appended behind later sends"
+    return False, f"enable.idempotence=false, max.in.flight={cell.max_in_flight}: {why}"
 
 
-def _reordered(facts: Facts, checker: str) -> int:
-    if facts.configuration.enable_idempotence:
-        return facts.anomalies.get(checker, 0)
-    return facts.reordered_acked
+def _always(checker: str) -> Callable[[Facts], _Finding]:
+    def judge(facts: Facts) -> _Finding:
+        found = facts.count(checker)
+        why = "promised by every configuration"
+        return _Finding(broken=found, seen=found, promised=True, why=why, what=checker)
+
+    return judge
+
+
+def _living(of: Callable[[Facts], Living]) -> Callable[[Facts], _Finding]:
+    def judge(facts: Facts) -> _Finding:
+        living = of(facts)
+        why = "; ".join((*living.suspended, *living.broken)) or "promised by every configuration"
+        return _Finding(
+            broken=len(living.broken),
+            seen=len(living.broken),
+            promised=not living.suspended,
+            why=why,
+            untold=living.untold,
+            what="broken",
+        )
+
+    return judge
 
 
 NO_LOSS = "no-acked-record-lost"
@@ -113,80 +167,90 @@ NO_LOSS = "no-acked-record-lost"
 _PROMISES = (
     _Promise(
         name=NO_LOSS,
-        words="No acked record is lost while fewer than min.insync.replicas replicas lose their "
-        "disks (acks=all, unclean leader election off).",
-        checker="lost",
-        terms=_acked_are_kept,
+        words="No acked record is lost: with acks=all while only members of the ISR are elected "
+        "and one of them keeps its data, with acks=1 while the leader neither changes nor loses "
+        "its disk.",
+        judge=_kept("lost"),
     ),
     _Promise(
         name="acked-offset-kept",
         words="An acked record stands at the offset of its ack (where no acked record is lost).",
-        checker="offset-mismatch",
-        terms=_acked_are_kept,
+        judge=_kept("offset-mismatch"),
     ),
     _Promise(
         name="no-duplicates",
         words="No record stands in the log twice (idempotent producer, no acked record lost).",
-        checker="duplicated",
-        terms=_retries_are_recognised,
+        judge=_of_producer("duplicated", _recognises_retries),
     ),
     _Promise(
         name="no-reordering",
         words="A producer's records stand in the order sent (idempotent producer; or acked records "
-        "with max.in.flight=1).",
-        checker="reordered",
-        terms=_order_is_kept,
-        offences=_reordered,
+        "with max.in.flight=1; no acked record lost).",
+        judge=_of_producer("reordered", _keeps_order),
     ),
     _Promise(
         name="no-phantom",
         words="Nothing stands in the log that was not sent.",
-        checker="phantom",
-        terms=_always,
+        judge=_always("phantom"),
     ),
     _Promise(
         name="failed-records-absent",
         words="A record that failed for certain is not in the log.",
-        checker="failed-but-present",
-        terms=_always,
+        judge=_always("failed-but-present"),
     ),
     _Promise(
         name="no-offset-gap",
         words="The log has a record at every offset from its start to its end.",
-        checker="offset-gap",
-        terms=_always,
+        judge=_always("offset-gap"),
+    ),
+    _Promise(
+        name="recovers",
+        words="Within the campaign's time for it after the last heal, every partition is led and "
+        "its ISR full.",
+        judge=_living(lambda facts: facts.recovers),
+    ),
+    _Promise(
+        name="servers-stay-up",
+        words="No server ends but by a fault.",
+        judge=_living(lambda facts: facts.stays_up),
     ),
 )
 
 
-def guarantees(facts: Facts) -> tuple[Guarantee, ...]:
-    """What was promised of a cell and what became of it, promised or not."""
-    return tuple(_judged(promise, facts) for promise in _PROMISES)
+def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
+    """What was promised of a cell and what became of it, promised or not; and what its offences
+    leave open, a sentence each."""
+    findings = [(promise, promise.judge(facts)) for promise in _PROMISES]
+    guarantees = tuple(_guarantee(promise, found, facts) for promise, found in findings)
+    return guarantees, tuple(
+        open_ for promise, found in findings for open_ in _open(promise, found)
+    )
 
 
-def verdict(facts: Facts, judged: Iterable[Guarantee]) -> tuple[Verdict, tuple[str, ...]]:
+def verdict(
+    facts: Facts, guarantees: Iterable[Guarantee], doubtful: Iterable[str]
+) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict of a cell and the reasons for it, the decisive ones first."""
-    judged = tuple(judged)
-    broken = tuple(f"{g.name}: {g.reason}" for g in judged if g.promised and g.held is False)
-    crashed = tuple(f"the checker {name} failed" for name in sorted(facts.crashed))
-    lacking = facts.gaps + crashed
-    if broken:
-        return Verdict.FAIL, broken + lacking
-    if lacking:
-        return Verdict.INCONCLUSIVE, lacking
-    unpromised = tuple(g.reason for g in judged if g.name == NO_LOSS and not g.promised)
-    return (Verdict.NOT_GUARANTEED, unpromised) if unpromised else (Verdict.PASS, ())
+    by_name = {guarantee.name: guarantee for guarantee in guarantees}
+    broken = [f"{g.name}: {g.reason}" for g in by_name.values() if g.broken]
+    crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
+    lacking = [*facts.gaps, *doubtful, *crashed]
+    kept = by_name[NO_LOSS]
+    conclusion, reasons = _conclusion(broken, lacking, kept)
+    if facts.baseline and conclusion is Verdict.PASS:
+        reasons = [*reasons, "a baseline: nothing was broken"]
+    return conclusion, tuple(f"{facts.cell.name}: {reason}" for reason in reasons)
 
 
 def campaign_verdict(cells: Iterable[Verdict], gaps: Iterable[str]) -> Verdict:
-    """The verdict of a campaign: the worst of its cells.
+    """The verdict of a campaign: the worst of what its cells count as.
 
     A campaign whose every cell is not-guaranteed is so itself: nothing promised was broken, and
     to call it ``pass`` would claim that a promise about loss was kept.
 
     Args:
-        cells: Verdicts of the cells.
-        gaps: What the campaign as a whole lacks (a run that is missing, say).
+        cells: :attr:`checkers.verdict.CellResult.counts_as` of the cells.
+        gaps: What the campaign as a whole lacks.
     """
     seen = set(cells)
     if Verdict.FAIL in seen:
@@ -196,20 +260,53 @@ def campaign_verdict(cells: Iterable[Verdict], gaps: Iterable[str]) -> Verdict:
     return Verdict.PASS if Verdict.PASS in seen else Verdict.NOT_GUARANTEED
 
 
-def _judged(promise: _Promise, facts: Facts) -> Guarantee:
-    promised, why = promise.terms(facts)
-    offences = promise.offences(facts, promise.checker)
-    untold = bool(facts.gaps) or promise.checker in facts.crashed
-    held = False if offences else None if untold else True
+def _conclusion(
+    broken: list[str], lacking: list[str], kept: Guarantee
+) -> tuple[Verdict, list[str]]:
+    if broken:
+        return Verdict.FAIL, broken + lacking
+    if lacking:
+        return Verdict.INCONCLUSIVE, lacking
+    reasons = [f"{kept.name}: {kept.reason}"]
+    return (Verdict.PASS if kept.promised else Verdict.NOT_GUARANTEED), reasons
+
+
+def _guarantee(promise: _Promise, found: _Finding, facts: Facts) -> Guarantee:
+    held = _held(found, facts)
+    offences = found.broken or found.seen
     seen = {
-        False: f"{offences} {promise.checker}",
+        False: f"{offences:,} {found.what}",
         None: "the evidence does not tell",
         True: "held",
     }
+    if promise.name == NO_LOSS:
+        acked = f"of {facts.count('acked'):,} acked records lost"
+        seen |= {False: f"{offences:,} {acked}", True: f"none {acked}"}
     return Guarantee(
         name=promise.name,
         promise=promise.words,
-        promised=promised,
+        promised=found.promised or found.broken > 0,
         held=held,
-        reason=f"{why}: {seen[held]}",
+        broken=found.broken,
+        reason=f"{found.why}: {seen[held]}",
     )
+
+
+def _held(found: _Finding, facts: Facts) -> bool | None:
+    if found.broken:
+        return False
+    if found.doubtful:
+        return None
+    if found.seen:
+        return False
+    if facts.gaps or found.untold or found.what in facts.crashed:
+        return None
+    return True
+
+
+def _open(promise: _Promise, found: _Finding) -> Iterable[str]:
+    if found.doubtful:
+        count = f"{found.doubtful:,} {found.what}"
+        yield f"{promise.name}: {count}, and nobody knows whether that was promised: {found.why}"
+    for words in found.untold:
+        yield f"{promise.name}: {words}"

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.faults import NO_FAULTS, FaultWindows
+from checkers.reach import NO_FAULTS, FaultWindows
 from history.schema import SendType
 
 Array = npt.NDArray[Any]
@@ -30,7 +30,7 @@ NONE = -1
 """Stands for "there is none" in arrays of offsets, times and record numbers."""
 
 
-class Outcome(IntEnum):
+class Fate(IntEnum):
     """What the client knows of a record in the end."""
 
     NEVER_SENT = 0
@@ -59,9 +59,10 @@ class PartitionHistory:
         faults: The faults of the run, to label anomalies with.
         cell_names: Name by cell number.
         cell_of, producer, sequence: Identity by record number.
-        outcome: :class:`Outcome` by record number.
+        fate: :class:`Fate` by record number.
         acked_offset: By record number, NONE where the ack told none or there is no ack.
         time: By record number: of the ack, else of the invoke, else NONE; nanoseconds.
+        begun: The earliest time of a send, NONE where nothing was sent.
         contradictory: Records invoked or completed twice, or completed and never invoked.
         log_offset: The final log, in offset order.
         log_record: Record number at each of these, NONE where the payload is none of ours.
@@ -78,9 +79,10 @@ class PartitionHistory:
     cell_of: Array
     producer: Array
     sequence: Array
-    outcome: Array
+    fate: Array
     acked_offset: Array
     time: Array
+    begun: int
     contradictory: int
     log_offset: Array
     log_record: Array
@@ -145,7 +147,7 @@ def index(
         cell_of=cells[representative],
         producer=producers[representative],
         sequence=sequences[representative],
-        **_outcomes(sends, sent, count),
+        **_fates(sends, sent, count),
         log_offset=offsets,
         log_record=log_record,
         first=_first_position(log_record, count),
@@ -167,15 +169,15 @@ def _dense(values: Array) -> tuple[Array, int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def _outcomes(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
+def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     types: dict[str, int] = {}
     codes = _codes(sends["type"], types)
     of_type = {kind: codes == types.get(kind, NONE) for kind in SendType}
     acks = of_type[SendType.OK]
-    outcome = np.full(count, Outcome.NEVER_SENT, dtype=np.int8)
-    outcome[sent] = Outcome.INDETERMINATE
-    outcome[sent[of_type[SendType.FAIL]]] = Outcome.FAILED
-    outcome[sent[acks]] = Outcome.ACKED
+    fate = np.full(count, Fate.NEVER_SENT, dtype=np.int8)
+    fate[sent] = Fate.INDETERMINATE
+    fate[sent[of_type[SendType.FAIL]]] = Fate.FAILED
+    fate[sent[acks]] = Fate.ACKED
     acked_offset = np.full(count, NONE, dtype=np.int64)
     acked_offset[sent[acks]] = _numbers(sends["offset"])[acks]
     invoked = of_type[SendType.INVOKE]
@@ -187,9 +189,10 @@ def _outcomes(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     completions = np.bincount(sent[~invoked], minlength=count)
     contradictory = (invokes > 1) | (completions > 1) | (completions > invokes)
     return {
-        "outcome": outcome,
+        "fate": fate,
         "acked_offset": acked_offset,
         "time": time,
+        "begun": int(times.min()) if len(times) else NONE,
         "contradictory": int(np.count_nonzero(contradictory)),
     }
 

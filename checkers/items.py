@@ -1,51 +1,65 @@
-"""Listing the work: one item for each partition that a run has files of, or should have."""
+"""Listing the work: one item for each partition that the manifest plans."""
 
-from collections.abc import Mapping
-from pathlib import Path
-
+from checkers.coverage import moments
 from checkers.evidence import RunEvidence
-from checkers.faults import windows
+from checkers.faults import FOREVER, Partition
+from checkers.reach import settle_ns, windows
 from checkers.reconcile import WorkItem
-from history import reader
-
-TABLES = ("sends", "log")
+from checkers.terms import Surroundings, Terms, terms
+from history.cell import Cell
 
 
 def work_items(run: RunEvidence) -> list[WorkItem]:
-    """The items of one run, by topic and partition.
-
-    Raises DamagedFiles when a file's name does not tell whose it is: then nobody knows which
-    partition lacks it.
-    """
-    files = reader.partitions(run.history, TABLES)
-    expected = {
-        (row["topic"], partition)
-        for row in run.cells.values()
-        for partition in range(row["partitions"])
+    """The items of one run, by topic and partition."""
+    cells = {
+        partition: planned.cell
+        for planned in run.planned.cells
+        for partition in planned.cell.topic_partitions
     }
-    nothing: Mapping[str, tuple[Path, ...]] = dict.fromkeys(TABLES, ())
-    return [_item(run, key, files.get(key, nothing)) for key in sorted(expected | files.keys())]
+    return [_item(run, cells[partition], partition) for partition in sorted(cells)]
 
 
-def _item(
-    run: RunEvidence, key: tuple[str, int], files: Mapping[str, tuple[Path, ...]]
-) -> WorkItem:
-    topic, partition = key
-    cell_of = {row["topic"]: cell for cell, row in run.cells.items()}
-    read = run.reads.get(key)
-    on = windows(run.faults)
+def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+    """From when on a partition's acked records are promised to be kept."""
+    around = Surroundings(
+        observed=run.observation.of(partition),
+        faults=run.faults,
+        settle_ns=settle_ns(run.planned),
+        clock_bound_ns=run.clock_bound_ns(partition),
+    )
+    return terms(cell, partition, around)
+
+
+def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
+    topic, number = partition
+    read = run.reads.get(partition)
+    bound = run.clock_bound_ns(partition) or 0
+    reached = windows([f for f in run.faults if f.touches(partition)], run.planned, bound)
+    counted = list(moments(run.faults, bound))
+    promise = terms_of(run, cell, partition)
     return WorkItem(
         run=run.number,
-        cell=cell_of.get(topic, topic),
+        cell=cell.name,
         topic=topic,
-        partition=partition,
-        sends=list(map(str, files["sends"])),
-        log=list(map(str, files["log"])),
-        flushed=run.flushed,
+        partition=number,
+        sends=list(map(str, run.writers.files("sends", partition))),
+        log=list(map(str, run.writers.files("log", partition))),
+        sends_whole=run.flushed and run.writers.whole("sends", partition),
+        log_whole=run.writers.whole("log", partition),
         complete=read is not None and read.read.complete,
         records=read.records if read else None,
         start=read.read.start if read else None,
         end=read.read.end if read else None,
-        fault_bounds=list(on.bounds),
-        fault_labels=list(on.labels),
+        fault_bounds=list(reached.bounds),
+        fault_labels=list(reached.labels),
+        unpromised_before=_within_int64(promise.unpromised_before),
+        unknown_before=_within_int64(promise.unknown_before),
+        moments=[moment.name for moment in counted],
+        moment_starts=[_within_int64(moment.span.start) for moment in counted],
+        moment_ends=[_within_int64(moment.span.end) for moment in counted],
     )
+
+
+def _within_int64(time: int) -> int:
+    """A history may hold any time; what lies beyond all of them is as good as the last."""
+    return max(0, min(time, FOREVER))

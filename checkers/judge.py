@@ -6,107 +6,174 @@ decided in ``checkers.guarantees`` alone.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from checkers import coverage, gaps, liveness
 from checkers.catalogue import CHECKERS
-from checkers.evidence import Row, RunEvidence
-from checkers.guarantees import Configuration, Facts, campaign_verdict, guarantees, verdict
-from checkers.reconcile import COUNTS, HISTORY
-from checkers.result import CampaignResult, CellResult
-from checkers.totals import Totals
+from checkers.evidence import RunEvidence
+from checkers.guarantees import Facts, campaign_verdict, judged, verdict
+from checkers.items import terms_of
+from checkers.reconcile import HISTORY
+from checkers.standing import Standing, name
+from checkers.totals import PartitionTotals, Totals
+from checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
+from history.cell import Cell
+from history.manifest import PlannedCell
 
 
 def campaign_result(
     runs: Sequence[RunEvidence],
     totals: Totals,
     *,
-    unlisted: Mapping[int, str],
     gaps: tuple[str, ...],
+    findings: tuple[str, ...] = (),
 ) -> CampaignResult:
     """The result of a campaign.
 
     Args:
-        runs: The evidence of each run.
+        runs: The evidence of each run of the manifest.
         totals: What reconciling found.
-        unlisted: By run, why its partitions could not be listed.
         gaps: What the campaign as a whole lacks, one sentence each.
+        findings: What else is to be told of the campaign as a whole.
     """
-    cells = tuple(
-        _cell(run, row, totals, unlisted.get(run.number))
-        for run in runs
-        for _, row in sorted(run.cells.items())
-    )
+    cells = tuple(_cell(run, planned, totals) for run in runs for planned in run.planned.cells)
     counted: Counter[str] = Counter()
-    for anomalies in totals.anomalies.values():
-        counted.update(anomalies)
-    cellless = tuple(f"run {run.number} tells of no cell" for run in runs if not run.cells)
+    for found in totals.partitions.values():
+        counted.update(found.counts)
     return CampaignResult(
-        verdict=campaign_verdict((cell.verdict for cell in cells), gaps + cellless),
+        verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=cells,
         anomalies={name: counted[name] for name in CHECKERS},
-        findings=gaps + tuple(_findings(runs, unlisted, totals)),
+        findings=gaps + findings + tuple(_findings(runs, totals)),
+        baseline=bool(runs) and all(run.baseline for run in runs),
+        runs=tuple(_run(run) for run in runs),
     )
 
 
-def _findings(
-    runs: Sequence[RunEvidence], unlisted: Mapping[int, str], totals: Totals
-) -> Iterator[str]:
+def _run(run: RunEvidence) -> RunResult:
+    senders = {writer.node for writer in run.planned.writers if writer.table == "sends"}
+    return RunResult(
+        number=run.number,
+        clock_bound_ns=run.clocks.bound(senders),
+        infrastructure_failed=run.infrastructure_failed,
+    )
+
+
+def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
     for run in runs:
-        told = [*run.findings, *([unlisted[run.number]] if run.number in unlisted else [])]
-        for (number, _), problems in sorted(totals.problems.items()):
-            told += [problem.message for problem in problems if number == run.number]
-        yield from (f"run {run.number}: {finding}" for finding in told)
+        told = list(run.findings)
+        for (number, _), found in sorted(totals.partitions.items(), key=lambda item: item[0]):
+            told += [doubt.message for doubt in found.doubts if number == run.number]
+        yield from (f"run {run.number}: {finding}" for finding in dict.fromkeys(told))
 
 
-def _cell(run: RunEvidence, row: Row, totals: Totals, unlisted: str | None) -> CellResult:
-    key = (run.number, row["cell"])
-    counts = totals.counts.get(key, dict.fromkeys(COUNTS, 0))
-    anomalies = totals.anomalies.get(key, {})
+def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
+    cell = planned.cell
+    found = [totals.partitions.get((run.number, partition)) for partition in cell.topic_partitions]
+    counts: Counter[str] = Counter()
+    for each in found:
+        counts.update(each.counts if each else {})
     facts = Facts(
-        configuration=_configuration(row),
-        disks_lost=run.disks_lost(row["replication_factor"]),
-        anomalies=anomalies,
-        reordered_acked=counts["reordered_acked"],
-        crashed=frozenset(p.checker for p in totals.problems.get(key, ())) - {HISTORY},
-        gaps=tuple(_cell_gaps(run, row, totals, unlisted)),
+        cell=cell,
+        counts=counts,
+        why=tuple(_why(run, cell, totals)),
+        crashed=frozenset(_crashed(found)),
+        gaps=tuple(dict.fromkeys(_cell_gaps(run, planned, found, counts))),
+        recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
+        stays_up=liveness.stays_up(cell, run.servers, run.recovery, run.observation),
+        baseline=run.baseline,
     )
-    judged = guarantees(facts)
-    conclusion, reasons = verdict(facts, judged)
+    guarantees, doubtful = judged(facts)
+    conclusion, reasons = verdict(facts, guarantees, doubtful)
     return CellResult(
         run=run.number,
-        cell=row["cell"],
-        acks=row["acks"],
-        min_insync_replicas=row["min_insync_replicas"],
-        replication_factor=row["replication_factor"],
-        unclean_leader_election=row["unclean_leader_election"],
-        **{name: counts[name] for name in ("sent", "acked", "failed", "indeterminate")},
-        lost=anomalies.get("lost", 0),
-        duplicated=anomalies.get("duplicated", 0),
-        reordered=anomalies.get("reordered", 0),
-        guarantees=judged,
+        settings=cell,
+        sent=counts["sent"],
+        acked=counts["acked"],
+        failed=counts["failed"],
+        indeterminate=counts["indeterminate"],
+        lost=_known(run, cell, "lost", found, counts),
+        duplicated=_known(run, cell, "duplicated", found, counts),
+        reordered=_known(run, cell, "reordered", found, counts),
+        guarantees=guarantees,
         verdict=conclusion,
+        expected=_expected(planned),
         reasons=reasons,
     )
 
 
-def _configuration(row: Row) -> Configuration:
-    names: dict[str, Any] = {name: row[name] for name in Configuration.__dataclass_fields__}
-    return Configuration(**names)
+def _known(
+    run: RunEvidence,
+    cell: Cell,
+    what: str,
+    found: Sequence[PartitionTotals | None],
+    counts: Mapping[str, int],
+) -> int | None:
+    """What was found; None where that is nothing, and not everything was looked at."""
+    looked = all(
+        totals is not None
+        and what in totals.counts
+        and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+        for totals in found
+    )
+    whole = all(
+        run.writers.whole("sends", partition)
+        and run.writers.whole("log", partition)
+        and (read := run.reads.get(partition)) is not None
+        and read.read.complete
+        for partition in cell.topic_partitions
+    )
+    return counts[what] if counts.get(what) or (looked and whole) else None
 
 
-def _cell_gaps(run: RunEvidence, row: Row, totals: Totals, unlisted: str | None) -> Iterator[str]:
+def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
+    """Why acks of a cell are not promised to be kept, or perhaps not: of the partitions that have
+    such acks."""
+    for partition in cell.topic_partitions:
+        found = totals.partitions.get((run.number, partition))
+        concerned = (name("acked", standing) for standing in Standing if standing != "promised")
+        if found and any(found.counts[what] for what in concerned):
+            for why in terms_of(run, cell, partition).why:
+                yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
+    for totals in found:
+        yield from (d.checker for d in (totals.doubts if totals else ()) if d.checker != HISTORY)
+
+
+def _cell_gaps(
+    run: RunEvidence,
+    planned: PlannedCell,
+    found: Sequence[PartitionTotals | None],
+    counts: Mapping[str, int],
+) -> Iterator[str]:
     """What the evidence of a cell lacks."""
-    key = (run.number, row["cell"])
-    yield from run.gaps
-    yield from run.unread_partitions(row)
-    if unlisted:
-        yield unlisted
-    for problem in totals.problems.get(key, ()):
-        if problem.checker == HISTORY:
-            yield problem.message
-    if key not in totals.counts:
-        yield "nothing of this cell was reconciled"
-        return
-    acked, needed = totals.counts[key]["acked"], max(1, row["minimum_acked"])
+    cell = planned.cell
+    yield from gaps.concerning(run.gaps, cell.name)
+    for totals in found:
+        doubts = totals.doubts if totals else ()
+        yield from (doubt.message for doubt in doubts if doubt.checker == HISTORY)
+    if not all(found):
+        yield "not all of this cell was reconciled"
+    acked, needed = counts["acked"], max(1, planned.acked_min)
     if acked < needed:
         yield f"{acked} acked records, at least {needed} are needed"
+    if not run.baseline:
+        yield from _untouched(run, cell)
+    yield from coverage.lacking(cell, run.faults, run.observation, counts)
+    if planned.expect is not None and _expected(planned) is None:
+        yield f"expect: {planned.expect!r} is no verdict, there are {', '.join(Verdict)}"
+
+
+def _untouched(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    if not run.planned.faults:
+        yield "no fault was planned, and the campaign does not say that it is a baseline"
+    elif not any(fault.bit for fault in coverage.touching(run.faults, cell)):
+        yield "no fault that is proven touched a partition of this cell"
+
+
+def _expected(planned: PlannedCell) -> Verdict | None:
+    try:
+        return None if planned.expect is None else Verdict(planned.expect)
+    except ValueError:
+        return None

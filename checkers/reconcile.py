@@ -9,6 +9,7 @@ Each item yields its anomalies and one row of metrics, in one table (a mapInArro
 metrics stand in the rows whose ``anomaly`` is null.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,21 +17,22 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from checkers import standing
 from checkers.catalogue import CHECKERS
-from checkers.faults import FaultWindows
 from checkers.indexes import (
     LOG_COLUMNS,
     SEND_COLUMNS,
+    Fate,
     FinalRead,
-    Outcome,
     PartitionHistory,
     index,
 )
-from checkers.result import ANOMALIES
+from checkers.reach import FaultWindows
 from checkers.rules.order import out_of_order
+from checkers.terms import Terms
+from checkers.verdict import ANOMALIES
 from history import reader
 from history.errors import DamagedFiles
-from history.names import parse
 
 HISTORY = "history"
 """Stands for the checker where what went wrong is the history itself."""
@@ -43,35 +45,50 @@ ITEMS = pa.schema(
         pa.field("partition", pa.int32()),
         pa.field("sends", pa.list_(pa.string())),
         pa.field("log", pa.list_(pa.string())),
-        pa.field("flushed", pa.bool_()),
+        pa.field("sends_whole", pa.bool_()),
+        pa.field("log_whole", pa.bool_()),
         pa.field("complete", pa.bool_()),
         pa.field("records", pa.int64()),
         pa.field("start", pa.int64()),
         pa.field("end", pa.int64()),
         pa.field("fault_bounds", pa.list_(pa.int64())),
         pa.field("fault_labels", pa.list_(pa.string())),
+        pa.field("unpromised_before", pa.int64()),
+        pa.field("unknown_before", pa.int64()),
+        pa.field("moments", pa.list_(pa.string())),
+        pa.field("moment_starts", pa.list_(pa.int64())),
+        pa.field("moment_ends", pa.list_(pa.int64())),
     ]
 )
 
-COUNTS = ("sent", "acked", "failed", "indeterminate", "reordered_acked")
-"""The columns of metrics that add up over the partitions of a cell."""
-
-PROBLEMS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
+DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
+COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
 
 RESULTS = pa.schema(
     [
         *(field.with_nullable(True) for field in ANOMALIES),
-        *(pa.field(name, pa.int64()) for name in COUNTS),
-        pa.field("problems", PROBLEMS),
+        pa.field("counts", COUNTS),
+        pa.field("doubts", DOUBTS),
     ]
 )
-"""Anomalies and metrics in one; ``problems``: which checker could not tell what, and why."""
+"""Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
+that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
+may not be promised; acks by moment (``checkers.coverage``). ``doubts``: which checker could not
+tell what, and why."""
+
+BY_TIME = ("lost", "offset-mismatch")
+"""Offences of acked records: promised or not by when each was acked."""
+
+BY_PARTITION = ("duplicated", "reordered")
+"""Offences promised or not with the partition as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkItem:
-    """One partition to reconcile. ``sends``, ``log``: files; ``complete`` to ``end``: what the
-    final read reports; ``flushed``: whether the run's clients closed their histories."""
+    """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
+    written; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
+    ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
+    (:class:`checkers.coverage.Moment`)."""
 
     run: int
     cell: str
@@ -79,17 +96,28 @@ class WorkItem:
     partition: int
     sends: list[str]
     log: list[str]
-    flushed: bool
+    sends_whole: bool
+    log_whole: bool
     complete: bool
     records: int | None
     start: int | None
     end: int | None
     fault_bounds: list[int]
     fault_labels: list[str | None]
+    unpromised_before: int
+    unknown_before: int
+    moments: list[str]
+    moment_starts: list[int]
+    moment_ends: list[int]
+
+    @property
+    def terms(self) -> Terms:
+        """What is promised of it."""
+        return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Doubt:
     """A checker (or HISTORY) that could not tell, and why."""
 
     checker: str
@@ -112,65 +140,65 @@ def items_table(items: Iterable[WorkItem]) -> pa.Table:
 def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     """The anomalies of one partition, rule by rule, then its metrics.
 
-    A rule that throws, and a history that cannot be read, become problems of the partition and
+    A rule that throws, and a history that cannot be read, become doubts about the partition and
     leave the others alone.
     """
-    problems: list[Problem] = []
+    doubts: list[Doubt] = []
     try:
-        history = _load(item, problems)
+        history = _load(item, doubts)
+        counts = _counts(item, history)
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
-        problems.append(Problem(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        yield _metrics(item, None, problems)
+        doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
+        yield _metrics(item, Counter(), doubts)
         return
     for name, checker in CHECKERS.items():
         try:
-            yield _padded(item, checker.rule(history))
+            found = checker.rule(history)
+            counts.update(_found(item, history, name, found))
+            yield _padded(item, found)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
-            problems.append(Problem(checker=name, message=f"the checker {name} failed: {error!r}"))
-    yield _metrics(item, history, problems)
+            doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
+    yield _metrics(item, counts, doubts)
 
 
-def _load(item: WorkItem, problems: list[Problem]) -> PartitionHistory:
-    sends, sends_whole = _read(item.sends, "sends", SEND_COLUMNS, problems)
-    log, log_whole = _read(item.log, "log", LOG_COLUMNS, problems)
-    if len(log) and not item.sends:
-        problems.append(Problem(checker=HISTORY, message="records, but no send was recorded"))
-        sends_whole = False
+def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
+    sends, sends_whole = _read(item.sends, "sends", SEND_COLUMNS, doubts)
+    log, log_whole = _read(item.log, "log", LOG_COLUMNS, doubts)
     if item.complete and item.records != len(log):
         message = f"the final read got {item.records} records, its files hold {len(log)}"
-        problems.append(Problem(checker=HISTORY, message=message))
+        doubts.append(Doubt(checker=HISTORY, message=message))
         log_whole = False
+    # A record is lost only if the log is there from end to end: with a file of it gone, every
+    # record of that file would be called lost.
+    complete = item.complete and item.log_whole and log_whole
     history = index(
         cell=item.cell,
         topic=item.topic,
         partition=item.partition,
         sends=sends,
         log=log,
-        read=FinalRead(complete=item.complete and log_whole, start=item.start, end=item.end),
-        sends_whole=item.flushed and sends_whole,
+        read=FinalRead(complete=complete, start=item.start, end=item.end),
+        sends_whole=item.sends_whole and sends_whole,
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
     )
     if history.contradictory:
         message = f"{history.contradictory} records with contradictory events"
-        problems.append(Problem(checker=HISTORY, message=message))
+        doubts.append(Doubt(checker=HISTORY, message=message))
     return history
 
 
 def _read(
-    files: Iterable[str], table: str, columns: tuple[str, ...], problems: list[Problem]
+    files: Iterable[str], table: str, columns: tuple[str, ...], doubts: list[Doubt]
 ) -> tuple[pa.Table, bool]:
     """What can be read of a partition's table, and whether that is all of it."""
     tables = [reader.read_files(table, [], columns)]
-    before = len(problems)
+    before = len(doubts)
     for file in map(Path, files):
-        if parse(file.name)[1] is not None:
-            message = f"{table}: {file.name} is a part, its writer did not close"
-            problems.append(Problem(checker=HISTORY, message=message))
         try:
             tables.append(reader.read_files(table, [file], columns))
         except DamagedFiles as error:
-            problems.append(Problem(checker=HISTORY, message=str(error)))
-    return pa.concat_tables(tables), len(problems) == before
+            doubts.append(Doubt(checker=HISTORY, message=str(error)))
+    return pa.concat_tables(tables), len(doubts) == before
 
 
 def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
@@ -182,27 +210,58 @@ def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     return pa.table([given[field.name] for field in RESULTS], schema=RESULTS)
 
 
-def _metrics(item: WorkItem, history: PartitionHistory | None, problems: list[Problem]) -> pa.Table:
+def _metrics(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> pa.Table:
     where = f"{item.topic}-{item.partition}"
-    told = [replace(problem, message=f"{where}: {problem.message}") for problem in problems]
+    told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
     row = {
         "run": item.run,
         "cell": item.cell,
         "topic": item.topic,
         "partition": item.partition,
-        "problems": [asdict(problem) for problem in told],
-        **(_counts(history) if history else dict.fromkeys(COUNTS, 0)),
+        "counts": [{"name": name, "count": count} for name, count in counts.items()],
+        "doubts": [asdict(doubt) for doubt in told],
     }
     return pa.Table.from_pylist([row], schema=RESULTS)
 
 
-def _counts(history: PartitionHistory) -> dict[str, int]:
-    outcomes = np.bincount(history.outcome, minlength=len(Outcome))
-    behind, _ = out_of_order(history)
-    return {
-        "sent": int(outcomes[Outcome.INDETERMINATE :].sum()),
-        "acked": int(outcomes[Outcome.ACKED]),
-        "failed": int(outcomes[Outcome.FAILED]),
-        "indeterminate": int(outcomes[Outcome.INDETERMINATE]),
-        "reordered_acked": int(np.count_nonzero(history.outcome[behind] == Outcome.ACKED)),
-    }
+def _counts(item: WorkItem, history: PartitionHistory) -> Counter[str]:
+    fates = np.bincount(history.fate, minlength=len(Fate))
+    acks = history.time[history.fate == Fate.ACKED]
+    counts = Counter(
+        {
+            "sent": int(fates[Fate.INDETERMINATE :].sum()),
+            "acked": int(fates[Fate.ACKED]),
+            "failed": int(fates[Fate.FAILED]),
+            "indeterminate": int(fates[Fate.INDETERMINATE]),
+        }
+    )
+    counts.update(standing.by_time("acked", acks, item.terms))
+    of_partition = standing.of_partition(history.begun, item.terms)
+    counts[standing.name("partitions", of_partition)] += 1
+    counts.update(_by_moment(item, acks))
+    return counts
+
+
+def _by_moment(item: WorkItem, acks: np.ndarray) -> Counter[str]:
+    if not item.moments:
+        return Counter()
+    in_order = np.sort(acks)
+    starts = np.searchsorted(in_order, np.array(item.moment_starts, np.int64))
+    ends = np.searchsorted(in_order, np.array(item.moment_ends, np.int64))
+    found = np.maximum(ends - starts, 0).tolist()
+    return Counter(dict(zip(item.moments, found, strict=True)))
+
+
+def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table) -> Counter[str]:
+    """What a checker found, as counts."""
+    counts = Counter({name: len(rows)})
+    if name in BY_TIME:
+        counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
+    if name in BY_PARTITION:
+        counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
+    if name == "reordered" and len(rows):
+        behind, _ = out_of_order(history)
+        acked = int(np.count_nonzero(history.fate[behind] == Fate.ACKED))
+        of_partition = standing.of_partition(history.begun, item.terms)
+        counts[standing.name(standing.REORDERED_ACKED, of_partition)] += acked
+    return counts

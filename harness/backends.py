@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from harness.campaign import Cluster
-from harness.cells import as_text
+from harness.campaign.clusters import ClusterSpec
+from history.cell import as_text
 from infra import attended
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
@@ -54,7 +54,7 @@ class Site:
         accepted_host_keys: Fingerprints of hosts that may be met for the first time.
     """
 
-    cluster: Cluster
+    cluster: ClusterSpec
     tell: Callable[[str], None]
     accepted_host_keys: frozenset[str] = frozenset()
 
@@ -125,7 +125,7 @@ BACKENDS: Mapping[str, Place] = {
 }
 
 
-def make(cluster: Cluster, backend: Backend) -> System:
+def make(cluster: ClusterSpec, backend: Backend) -> System:
     """The system that ``cluster`` asks for, configured on ``backend`` and not deployed yet."""
     return make_system(
         cluster.system,

@@ -10,12 +10,12 @@ import traceback
 import click
 
 from harness.commands.catalogues import checkers, faults, workloads
+from harness.commands.check import check, report
 from harness.commands.clean import clean
 from harness.commands.cluster import cluster
 from harness.commands.doctor import doctor
-from harness.commands.results import check, report
 from harness.commands.run import carry_out, run
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
 
 _EXAMPLES = """\b
 Examples:

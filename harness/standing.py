@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.backends import go_inside, make
-from harness.campaign import Cluster
-from harness.deadline import Deadline
+from harness.campaign.clusters import ClusterSpec
+from harness.running.deadline import Deadline
 from infra import cleanup
 from infra.interface import InfraError
 from infra.local.backend import LocalBackend
@@ -33,7 +33,7 @@ class Addresses:
     subnet: str | None
 
 
-def start(cluster: Cluster, deadline: Deadline) -> Addresses:
+def start(cluster: ClusterSpec, deadline: Deadline) -> Addresses:
     """Start the daemon and wait until its cluster serves; InfraError with its last words when it
     does not come up."""
     registry = Registry.open()
@@ -51,14 +51,14 @@ def start(cluster: Cluster, deadline: Deadline) -> Addresses:
 
 
 def enter(specification: str) -> None:
-    """The daemon's outer half: into the namespaces. ``specification``: a Cluster as JSON."""
+    """The daemon's outer half: into the namespaces. ``specification``: a ClusterSpec as JSON."""
     scratch = _scratch(Registry.open())
     arguments = ["cluster", "inside", str(scratch), specification]
     go_inside(arguments, RUN_ID, kind=Kind.CLUSTER, scratch=scratch, results=None)
 
 
 @contextlib.contextmanager
-def deployed(scratch: Path, cluster: Cluster) -> Iterator[None]:
+def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
     """The daemon's inner half: a cluster that serves, and is torn down at the end."""
     backend = LocalBackend(scratch / "nodes")
     system = make(cluster, backend)
@@ -109,7 +109,7 @@ def remove_log() -> None:
         _log(Registry.open()).unlink(missing_ok=True)
 
 
-def _spawn(registry: Registry, cluster: Cluster) -> "subprocess.Popen[bytes]":
+def _spawn(registry: Registry, cluster: ClusterSpec) -> "subprocess.Popen[bytes]":
     specification = cluster.model_dump_json(by_alias=True)
     command: Sequence[str] = (sys.executable, "-m", "harness", "cluster", "daemon", specification)
     with _log(registry).open("wb") as log:

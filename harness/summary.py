@@ -1,13 +1,20 @@
-"""What a campaign came to, as tables on a terminal or in a log."""
+"""What a campaign came to, on a terminal or in a log: its cells in a table, why each verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, Verdict
+from harness.report.losses import LossWindow, name_of, of_failed
+from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
+
+NAMED_MAX = 5
+"""Lost records of a window that are named; all are in the report."""
+
+WINDOWS_MAX = 10
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -15,37 +22,66 @@ _STYLES = {
     Verdict.NOT_GUARANTEED: "yellow",
     Verdict.INCONCLUSIVE: "magenta",
 }
-_COUNTS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 
 
-def print_result(console: Console, result: CampaignResult) -> None:
-    """The cells, the findings, the verdict."""
-    console.print(cells_table(result.cells))
+def print_result(
+    console: Console,
+    result: CampaignResult,
+    cells: Sequence[CellRow],
+    windows: Sequence[LossWindow],
+) -> None:
+    """The cells, the reasons, what was lost of cells that failed, the findings, the verdict."""
+    console.print(cells_table(cells))
+    for cell, names, reason in why(cells):
+        _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
+    for line in _losses(of_failed(windows, cells)):
+        _line(console, line)
     for finding in result.findings:
-        console.print(Text(f"finding: {finding}"), soft_wrap=True)
-    console.print(Text.assemble("verdict: ", styled(result.verdict)))
+        _line(console, f"finding: {finding}")
+    what = " (a baseline: nothing was broken on purpose)" if result.baseline else ""
+    _line(console, "verdict: ", styled(result.verdict.value, result.verdict), what)
 
 
-def cells_table(cells: Sequence[CellResult]) -> Table:
+def cells_table(cells: Sequence[CellRow]) -> Table:
     """One row a cell and run."""
     several_runs = len({cell.run for cell in cells}) > 1
+    settings = columns(cells)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (*(["run"] if several_runs else []), "acks", "min.insync.replicas"):
-        table.add_column(heading, justify="right")
-    for heading in _COUNTS:
-        table.add_column(heading, justify="right")
+    for heading in (*(["run"] if several_runs else []), *settings, *COUNTS):
+        table.add_column(Text(heading), justify="right")
     table.add_column("verdict")
     for cell in cells:
         table.add_row(
             *([str(cell.run)] if several_runs else []),
-            cell.acks,
-            str(cell.min_insync_replicas),
-            *(f"{getattr(cell, name):,}" for name in _COUNTS),
-            styled(cell.verdict),
+            *(_plain(setting(cell, name)) for name in settings),
+            *(number(cell.counts[name]) for name in COUNTS),
+            styled(cell.words, cell.verdict),
         )
     return table
 
 
-def styled(verdict: Verdict) -> Text:
-    """The verdict in its colour."""
-    return Text(verdict.value, style=_STYLES[verdict])
+def styled(words: str, verdict: Verdict) -> Text:
+    """Words in the verdict's colour."""
+    return Text(words, style=_STYLES[verdict])
+
+
+def _losses(windows: Sequence[LossWindow]) -> Iterator[str]:
+    for window in windows[:WINDOWS_MAX]:
+        named = ", ".join(map(name_of, window.rows[:NAMED_MAX]))
+        more = len(window.rows) - NAMED_MAX
+        yield (
+            f"lost  {window.cell}, {window.topic}-{window.partition}: {len(window.rows):,} "
+            f"{window.cause}: {named}{f', and {more:,} more' if more > 0 else ''}"
+        )
+    if len(windows) > WINDOWS_MAX:
+        yield f"lost  in {len(windows) - WINDOWS_MAX} further places: see the report"
+
+
+def _line(console: Console, *parts: str | Text) -> None:
+    texts = (part if isinstance(part, Text) else _plain(part) for part in parts)
+    console.print(Text.assemble(*texts), soft_wrap=True)
+
+
+def _plain(text: str) -> Text:
+    """Nothing in it is markup or an escape sequence: some of it comes from the servers' mouths."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))

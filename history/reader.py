@@ -34,7 +34,7 @@ def files(directory: Path, table: str) -> tuple[Path, ...]:
 
     Raises DamagedFiles for a name that begins like the table's and is no history file's.
     """
-    return tuple(path for paths in _by_stem(directory, table).values() for path in paths)
+    return tuple(path for paths in by_stem(directory, table).values() for path in paths)
 
 
 def partitions(
@@ -48,7 +48,7 @@ def partitions(
     tables = tuple(tables)
     found: dict[tuple[str, int], dict[str, tuple[Path, ...]]] = {}
     for table in tables:
-        for stem, paths in _by_stem(directory, table).items():
+        for stem, paths in by_stem(directory, table).items():
             if stem.partition is None:
                 raise ValueError(f"table {table} is not written per partition")
             by_table = found.setdefault(stem.partition, dict.fromkeys(tables, ()))
@@ -80,19 +80,43 @@ def read_files(table: str, paths: Iterable[Path], columns: Sequence[str] | None 
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def _by_stem(directory: Path, table: str) -> dict[Stem, tuple[Path, ...]]:
+def count_rows(paths: Iterable[Path]) -> int:
+    """How many rows the files say that they hold; their footers alone are read.
+
+    Raises DamagedFiles, naming every file that has none."""
+    rows, damaged = 0, {}
+    for path in paths:
+        try:
+            rows += pq.read_metadata(path).num_rows
+        except (OSError, ValueError, pa.ArrowException) as error:
+            damaged[path] = str(error)
+    if damaged:
+        raise DamagedFiles(damaged)
+    return rows
+
+
+def by_stem(directory: Path, table: str) -> Mapping[Stem, tuple[Path, ...]]:
+    """The files that make up a table, by who wrote what. Raises as :func:`files`."""
+    found, misnamed = listed(directory, table)
+    if misnamed:
+        raise DamagedFiles(misnamed)
+    return found
+
+
+def listed(
+    directory: Path, table: str
+) -> tuple[Mapping[Stem, tuple[Path, ...]], Mapping[Path, str]]:
+    """As :func:`by_stem`, and what is wrong with files whose names tell nobody whose they are."""
     found: dict[Stem, dict[int | None, Path]] = defaultdict(dict)
-    damaged = {}
+    misnamed = {}
     for path in sorted(directory.glob(f"{table}.*.parquet")):
         try:
             stem, part = parse(path.name)
         except ValueError as error:
-            damaged[path] = str(error)
+            misnamed[path] = str(error)
         else:
             found[stem][part] = path
-    if damaged:
-        raise DamagedFiles(damaged)
-    return {stem: _authoritative(by_part) for stem, by_part in found.items()}
+    return {stem: _authoritative(by_part) for stem, by_part in found.items()}, misnamed
 
 
 def _authoritative(by_part: Mapping[int | None, Path]) -> tuple[Path, ...]:

@@ -71,30 +71,14 @@ READS = pa.schema(
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("log_start_offset", pa.int64()),
         pa.field("log_end_offset", pa.int64()),
+        pa.field("read_end_offset", pa.int64()),
         pa.field("records", pa.int64(), nullable=False),
         pa.field("complete", pa.bool_(), nullable=False),
         pa.field("error", pa.string()),
     ]
 )
-"""One row a partition of the final read: the bounds it was given, how many records it got, and
-whether it got from one to the other."""
-
-CELLS = pa.schema(
-    [
-        pa.field("cell", pa.string(), nullable=False),
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partitions", pa.int32(), nullable=False),
-        pa.field("replication_factor", pa.int32(), nullable=False),
-        pa.field("acks", pa.string(), nullable=False),
-        pa.field("min_insync_replicas", pa.int32(), nullable=False),
-        pa.field("unclean_leader_election", pa.bool_(), nullable=False),
-        pa.field("enable_idempotence", pa.bool_(), nullable=False),
-        pa.field("max_in_flight", pa.int32(), nullable=False),
-        pa.field("minimum_acked", pa.int64(), nullable=False),
-    ]
-)
-"""The cells of the run, written before the first send. ``acks``: ``0``, ``1`` or ``all``.
-``minimum_acked``: fewer acked records than this are too little evidence for a ``pass``."""
+"""One row a partition of the final read: the bounds that ListOffsets gave, where the consumer was
+told that the partition ends, how many records it got, and whether it got from one to the other."""
 
 FAULTS = pa.schema(
     [
@@ -103,15 +87,22 @@ FAULTS = pa.schema(
         pa.field("event", pa.string(), nullable=False),
         pa.field("time", pa.int64(), nullable=False),
         pa.field("target", pa.string(), nullable=False),
-        pa.field("resolved", pa.string()),
+        pa.field("servers", pa.list_(pa.string())),
+        pa.field("partitions", pa.list_(pa.string())),
+        pa.field("destroys", pa.string()),
+        pa.field("facts", pa.string()),
         pa.field("proven", pa.bool_()),
         pa.field("evidence", pa.string()),
     ]
 )
 """What the nemesis did, one row an event: ``inject`` (about to), ``injected``, ``verified`` (with
-``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``failed``. ``target``: the
-expression; ``resolved``: JSON of the servers it stood for and why; ``evidence``: JSON of what was
-observed."""
+``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``failed``.
+
+``target``: the expression. ``servers``: those that it befalls, null where it was not resolved.
+``partitions``: ``topic-partition`` of all that these servers led, followed or coordinated at that
+moment. ``destroys``: what it takes from the disks of these servers, ``unsynced`` (what was not
+synced) or ``all``, at the moment of ``injected``; null for a fault that leaves disks alone.
+``facts``: JSON of what was read to resolve the target; ``evidence``: JSON of what was observed."""
 
 CLUSTER = pa.schema(
     [
@@ -140,12 +131,67 @@ PHASES = pa.schema(
 """The steps of the run, ``start`` and ``end`` or ``failed`` of each: deploy, ready, workload,
 faults, heal, recover, flush, final-read, collect, teardown."""
 
+SERVERS = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("server", pa.string(), nullable=False),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("exit_code", pa.int32()),
+        pa.field("fault_id", pa.int32()),
+    ]
+)
+"""The servers' processes, watched from deploy to the end of the final read: ``started`` and
+``ended``, the latter with its exit code (negative for a signal). ``fault_id``: the fault that was
+on the server and accounts for it; null where a server ended by itself."""
+
+RECOVERY = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("leader", pa.int32(), nullable=False),
+        pa.field("isr", pa.list_(pa.int32()), nullable=False),
+        pa.field("whole", pa.bool_(), nullable=False),
+    ]
+)
+"""What each partition had come to when recovering was over, one row a partition: its leader (-1
+for none), its ISR, and whether it was led with a full ISR. It is over when all are whole, or when
+the time for it is (``recovery_ms`` of the manifest)."""
+
+CLOCKS = pa.schema(
+    [
+        pa.field("node", pa.string(), nullable=False),
+        pa.field("moment", pa.string(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("offset_ns", pa.int64(), nullable=False),
+        pa.field("bound_ns", pa.int64(), nullable=False),
+    ]
+)
+"""The clocks of the nodes that write rows, compared with the harness's at the ``start`` and the
+``end`` of the workload (``moment``): the node's is ahead by ``offset_ns``, give or take
+``bound_ns``."""
+
+CLOSINGS = pa.schema(
+    [
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("writer", pa.string(), nullable=False),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("rows", pa.int64(), nullable=False),
+    ]
+)
+"""What each writer wrote, said when it closed: one row a file, those without a row too (which are
+not there). A writer of the manifest that has none did not close."""
+
 TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,
     "log": LOG,
     "reads": READS,
-    "cells": CELLS,
     "faults": FAULTS,
     "cluster": CLUSTER,
     "phases": PHASES,
+    "servers": SERVERS,
+    "recovery": RECOVERY,
+    "clocks": CLOCKS,
+    "closings": CLOSINGS,
 }

@@ -8,14 +8,15 @@ name beginning with a dot and then renamed. At close the parts of one writer bec
 3. the parts are removed.
 
 A reader that finds the closed file ignores the parts of the same stem (``history.reader``), so
-nothing is counted twice or lost wherever this stops.
+nothing is counted twice or lost wherever this stops. Then the writer says in the table ``closings``
+how many rows it wrote, none included: a file that is missing later is missed.
 
 The caller's loop drives the flushing (:meth:`TableWriter.flush_due`): no thread, no clock in here.
 Files are not fsynced: they survive the death of the process, not a power failure of the machine
 that runs the clients. A writer belongs to one thread.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -32,6 +33,9 @@ ROWS_MAX = 100_000
 SECONDS_MAX = 1.0
 """How long a row may wait in memory."""
 
+Row = tuple[object, ...]
+"""Values in the order of a table's schema, None for null."""
+
 MERGED_ROW_GROUP = 500_000
 """Rows of a row group in a closed file; bounds the memory that merging takes."""
 
@@ -47,6 +51,8 @@ class TableWriter:
         rows_max: Rows in memory that trigger a flush.
         seconds_max: Age of the oldest unflushed row, in seconds, at which :meth:`flush_due`
             flushes.
+        closing: Whether to write its row of ``closings`` when it closes; False where whoever holds
+            it does.
 
     Raises:
         HistoryError: The directory already holds files of this writer.
@@ -61,19 +67,28 @@ class TableWriter:
         partition: tuple[str, int] | None = None,
         rows_max: int = ROWS_MAX,
         seconds_max: float = SECONDS_MAX,
+        closing: bool = True,
     ) -> None:
         self._directory = directory
         self._stem = Stem(table=table, writer=writer, partition=partition)
         self._schema = TABLES[table]
-        self._rows: list[tuple[object, ...]] = []
+        self._rows: list[Row] = []
         self._rows_max = rows_max
         self._seconds_max = seconds_max
         self._flushed_at: float | None = None
         self._parts: list[Path] = []
+        self._written = 0
+        self._closing = closing
         self._closed = False
         self._make_directory()
 
-    def append(self, row: tuple[object, ...]) -> None:
+    @property
+    def closing(self) -> Row:
+        """Its row of ``closings``: what was written until now."""
+        topic, partition = self._stem.partition or (None, None)
+        return (self._stem.table, self._stem.writer, topic, partition, self._written)
+
+    def append(self, row: Row) -> None:
         """Add a row: its values in the schema's order, None for null."""
         self._rows.append(row)
         if len(self._rows) >= self._rows_max:
@@ -104,10 +119,12 @@ class TableWriter:
         path = self._directory / self._stem.part(len(self._parts) + 1)
         _write_aside(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
         self._parts.append(path)
+        self._written += len(self._rows)
         self._rows.clear()
 
     def close(self) -> None:
-        """Flush, and make one file of the parts. Idempotent. A writer without rows leaves no file.
+        """Flush, make one file of the parts, and say how many rows it has. Idempotent. A writer
+        without rows leaves its closing alone.
 
         Raises WriteFailed: the parts flushed until then are what the history consists of."""
         if self._closed:
@@ -117,6 +134,8 @@ class TableWriter:
             _write_aside(self._directory / self._stem.closed, self._merge)
         for part in self._parts:
             part.unlink(missing_ok=True)
+        if self._closing:
+            _write_closings(self._directory, _closings(self._stem), [self.closing])
         self._closed = True
 
     def _merge(self, aside: Path) -> None:
@@ -126,7 +145,7 @@ class TableWriter:
 
     def _make_directory(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        mine = {self._stem.closed, self._stem.part(1)}
+        mine = {self._stem.closed, self._stem.part(1), _closings(self._stem).closed}
         if taken := [name for name in sorted(mine) if (self._directory / name).exists()]:
             raise HistoryError(
                 f"{self._directory} already holds {taken[0]}: a writer's name is used once"
@@ -134,20 +153,33 @@ class TableWriter:
 
 
 class PartitionedWriter:
-    """The :class:`TableWriter` of each partition that turns up, flushed and closed together."""
+    """The :class:`TableWriter` of each partition, flushed and closed together.
 
-    def __init__(self, directory: Path, table: str, writer: str) -> None:
+    Args:
+        partitions: Topic and number of those to open at once: one that never gets a row then has
+            its closing all the same. Others are opened when they turn up.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        table: str,
+        writer: str,
+        partitions: Iterable[tuple[str, int]] = (),
+    ) -> None:
         self._directory = directory
         self._table = table
         self._writer = writer
         self._writers: dict[tuple[str, int], TableWriter] = {}
+        for topic, partition in partitions:
+            self.partition(topic, partition)
 
     def partition(self, topic: str, partition: int) -> TableWriter:
         """The writer of one partition, opened at first asking."""
         key = (topic, partition)
         if key not in self._writers:
             self._writers[key] = TableWriter(
-                self._directory, self._table, self._writer, partition=key
+                self._directory, self._table, self._writer, partition=key, closing=False
             )
         return self._writers[key]
 
@@ -157,19 +189,35 @@ class PartitionedWriter:
             writer.flush_due(now)
 
     def close(self) -> None:
-        """Close all; when some fail the others are closed all the same, then the first failure is
-        raised."""
+        """Close all, and write one file of their closings; when some fail the others are closed
+        all the same, with closings, then the first failure is raised."""
         failures = []
+        closings = []
         for writer in self._writers.values():
             try:
                 writer.close()
+                closings.append(writer.closing)
             except HistoryError as failure:
                 failures.append(failure)
+        stem = Stem(table="closings", writer=f"{self._table}-{self._writer}")
+        _write_closings(self._directory, stem, closings)
         if failures:
             raise failures[0]
 
 
-def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema, stem: Stem) -> pa.Table:
+def _closings(stem: Stem) -> Stem:
+    """Whose closings a writer's are; one file a writer, as any table's."""
+    where = "".join(f"-{field}" for field in stem.partition or ())
+    return Stem(table="closings", writer=f"{stem.table}-{stem.writer}{where}")
+
+
+def _write_closings(directory: Path, stem: Stem, rows: Sequence[Row]) -> None:
+    if rows:
+        table = _table(rows, TABLES["closings"], stem)
+        _write_aside(directory / stem.closed, lambda aside: pq.write_table(table, aside))
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.Table:
     try:
         columns = zip(*rows, strict=True)
         arrays = [_array(column, field) for column, field in zip(columns, schema, strict=True)]

@@ -278,6 +278,9 @@ class System(Timings, Protocol):
     def view(self) -> ClusterView:
         """Read from ZooKeeper now. Raises ViewUnavailable when ZooKeeper does not answer."""
 
+    def zookeeper_leader(self) -> Server | None:
+        """The server that leads the ensemble, or is the only one; None while nobody does."""
+
     def replica_directories(self, broker: Server) -> PurePosixPath:
         """The broker's ``log.dirs``, with one directory per replica."""
 

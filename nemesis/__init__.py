@@ -4,8 +4,9 @@
 """
 
 from nemesis.interface import Fault
-from nemesis.isolate import Isolate
-from nemesis.kill import Kill
-from nemesis.pause import Pause
+from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING
+from nemesis.processes import KILL, PAUSE
 
-FAULTS: dict[str, Fault] = {fault.name: fault for fault in (Kill(), Isolate(), Pause())}
+FAULTS: dict[str, Fault] = {
+    fault.name: fault for fault in (KILL, PAUSE, ISOLATE, CUT, HALVES, MAJORITIES_RING, BRIDGE)
+}

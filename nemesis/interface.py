@@ -1,16 +1,34 @@
 """What a fault is.
 
-A fault is a package: what it needs of the backend, how it breaks, the proof that it bit, how it
-heals. Targets are resolved by role at the moment of injection (``nemesis.targets``) and passed in
-resolved. Whoever injects writes the intent into the ledger first (``nemesis.ledger``): healing is
-driven by the ledger.
+A fault is pure: from what its target was resolved to, it makes a :class:`Plan`, a tuple of effects
+(``nemesis.effects``). One executor (``nemesis.executor``) applies the effects of any plan and
+undoes them again; the fault itself touches nothing. What proves that it bit, or is healed, it names
+as a list of looks (``nemesis.observations``), which are taken until they show it or the time is up
+(``nemesis.proof``).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 from infra.interface import Backend, Capability, Node, Server, System, Timings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """Who there is, by name. What is pure knows no more of a cluster than this."""
+
+    brokers: tuple[str, ...]
+    zookeepers: tuple[str, ...]
+    clients: tuple[str, ...] = ()
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        return (*self.zookeepers, *self.brokers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,54 +42,213 @@ class Cluster:
     system: System
     clients: Sequence[Node]
 
+    @property
+    def members(self) -> Members:
+        return Members(
+            brokers=tuple(server.name for server in self.system.brokers),
+            zookeepers=tuple(server.name for server in self.system.zookeepers),
+            clients=tuple(node.name for node in self.clients),
+        )
+
+    def server(self, name: str) -> Server:
+        """Raises LookupError for a name that is no server's."""
+        servers = (*self.system.zookeepers, *self.system.brokers)
+        for server in servers:
+            if server.name == name:
+                return server
+        raise LookupError(f"no server {name!r}; there are {', '.join(s.name for s in servers)}")
+
+    def node(self, name: str) -> Node:
+        """A server's node, or a client's."""
+        clients = {node.name: node for node in self.clients}
+        return clients[name] if name in clients else self.server(name).node
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """The packets from one node to another, in that direction alone."""
+
+    source: str
+    target: str
+
+    @property
+    def back(self) -> "Link":
+        return Link(self.target, self.source)
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+class Aim(StrEnum):
+    """What a fault can be aimed at."""
+
+    SERVERS = "servers"
+    NODES = "nodes"
+    """Servers, and the nodes where clients run."""
+    LINKS = "links"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The servers a target expression named when it was resolved.
+    """What a target expression named when it was resolved.
 
     Attributes:
         expression: As written in the campaign, e.g. ``leader(acks-1-minisr-1, 0)``.
-        servers: The servers it stood for at that moment.
-        facts: What was read to resolve it (leader, ISR, epoch, session, ...), for the history.
+        nodes: The nodes it stood for, in no particular order of importance; of links, their ends.
+        links: Of an expression with an arrow.
+        servers: The servers that a fault on it befalls: those among ``nodes``.
+        partitions: ``topic-partition`` of all that these servers led, followed or coordinated at
+            that moment; None where ZooKeeper did not answer.
+        facts: What was read to resolve it (leader, ISR, epochs, sessions, ...), for the history.
     """
 
     expression: str
-    servers: Sequence[Server]
-    facts: Mapping[str, object]
+    nodes: tuple[str, ...]
+    links: tuple[Link, ...] = ()
+    servers: tuple[str, ...] = ()
+    partitions: tuple[str, ...] | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What an effect takes hold of, e.g. the process of one server. Effects of several faults on
+    the same resource are counted: the last one to let go undoes them."""
+
+    kind: str
+    at: tuple[str, ...]
+    """The nodes that it belongs to."""
+
+
+class Effect(Protocol):
+    """One thing done to one resource. Pure data; names are looked up when it is applied."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Do it. False when there was nothing to be done, because it was so already."""
+
+    def undo(self, cluster: Cluster) -> None:
+        """Undo it. Idempotent; also when ``apply`` failed half-way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Whether something is proven, and by which observations.
+class Plan:
+    """What a fault will do.
 
-    A fault that was not proven to bite did not happen.
+    Attributes:
+        effects: In the order in which they are applied; undone in the opposite one.
+        spares: Links that stay open: without them it would be another fault.
     """
+
+    effects: tuple[Effect, ...]
+    spares: tuple[Link, ...] = ()
+
+
+class Unplannable(ValueError):
+    """The fault cannot be made of this target; the message says what would be right."""
+
+
+class Parameters(BaseModel):
+    """A fault's own settings, as the campaign file gives them. Every field has a default and a
+    description."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other:
+    """An effect of another fault that is open. ``label``: that fault, e.g. ``kill#2``."""
+
+    label: str
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """A fault that was injected, as its proofs see it.
+
+    Attributes:
+        hold_ms: For how long it is held. A proof asks for nothing that takes longer.
+        done: The effects of its plan that changed something, or may have, so far.
+        others: What other open faults do to the cluster at this moment. Open is what is not
+            proven to be healed: a broker on its way back is still that fault's.
+    """
+
+    cluster: Cluster
+    target: Target
+    plan: Plan
+    hold_ms: int
+    done: Callable[[], Sequence[Effect]]
+    others: Callable[[], Sequence[Other]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was looked at for one claim.
+
+    Attributes:
+        claim: E.g. ``registration expired``.
+        seen: What was seen, by subject (a server, a link).
+        missing: The subjects of which the claim is not true, or not yet.
+        left_out: The subjects that were not looked at, and why.
+    """
+
+    claim: str
+    seen: Mapping[str, object]
+    missing: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+Look = Callable[[], Observation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Whether something is proven, and by which observations. A fault that was not proven to bite
+    did not happen."""
 
     proven: bool
     observations: Mapping[str, object]
 
 
 class Fault(Protocol):
-    """One way of breaking a cluster. Instances carry no state between calls: what ``heal`` needs
-    is in the target."""
+    """One way of breaking a cluster. Instances carry no state."""
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    """One line for the catalogue: what it does."""
-    needs: ClassVar[frozenset[Capability]]
+    @property
+    def name(self) -> str: ...
 
-    def inject(self, cluster: Cluster, target: Target) -> None:
-        """Break it. May fail half-way; ``heal`` must cope with that."""
+    @property
+    def summary(self) -> str:
+        """One line for the catalogue: what it does."""
 
-    def verify(self, cluster: Cluster, target: Target, timeout: float) -> Evidence:
-        """Wait, at most ``timeout`` seconds, until it is proven to have bitten."""
+    @property
+    def aim(self) -> Aim: ...
 
-    def heal(self, cluster: Cluster, target: Target) -> None:
-        """Undo it. Idempotent; also run when ``inject`` failed or never began."""
+    @property
+    def parameters(self) -> type[Parameters]: ...
 
-    def verify_healed(self, cluster: Cluster, target: Target, timeout: float) -> Evidence:
-        """Wait, at most ``timeout`` seconds, until it is proven to be healed."""
+    @property
+    def needs(self) -> frozenset[Capability]: ...
+
+    @property
+    def destroys(self) -> Literal["unsynced", "all"] | None:
+        """What it takes from the disks of the servers that it befalls; None: it leaves disks
+        alone."""
+
+    def plan(
+        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
+    ) -> Plan:
+        """Pure. Raises Unplannable."""
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        """What must be seen for it to have bitten. The first look is what it does itself: at
+        least one of its subjects must have been seen, by this fault's own doing."""
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        """What must be seen for it to be healed."""
 
     def hold_ms_min(self, timings: Timings) -> int:
-        """Shortest time it must be held to have its full effect, derived from the cluster's
-        settings (session timeout, replica lag)."""
+        """The shortest hold with the full effect, derived from the cluster's settings (session
+        timeout, replica lag). A shorter hold is no mistake: it proves less."""

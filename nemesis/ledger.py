@@ -2,16 +2,20 @@
 
 Healing is driven by it, not by the schedule, so that a fault whose injection failed half-way, or
 whose end never came, is healed all the same. One JSON line an entry, synced to disk before the
-injection begins.
+injection begins; then one for each effect, before it is applied.
+
+It is also the one place that knows which faults are on, whoever asks, from whatever thread.
 """
 
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nemesis.interface import Fault, Target
+from nemesis.effects import Kill
+from nemesis.interface import Effect, Fault, Other, Plan, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +25,16 @@ class OpenFault:
     fault_id: int
     fault: Fault
     target: Target
+    plan: Plan
+    hold_ms: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.fault.name}#{self.fault_id}"
 
 
 class Ledger:
-    """Append-only file of intents and ends.
+    """Append-only file of intents and ends. Thread-safe.
 
     Args:
         path: The file; made when absent, its directory must exist.
@@ -32,34 +42,84 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.RLock()
         self._open: dict[int, OpenFault] = {}
+        self._begun: dict[int, list[Effect]] = {}
+        self._done: dict[int, list[Effect]] = {}
 
-    def open(self, fault_id: int, fault: Fault, target: Target) -> None:
+    def open(self, entry: OpenFault) -> None:
         """Write down the intent. On disk when this returns."""
-        if fault_id in self._open:
-            raise ValueError(f"fault {fault_id} is open already")
-        self._write(
-            {
-                "open": fault_id,
-                "fault": fault.name,
-                "target": target.expression,
-                "servers": [server.name for server in target.servers],
-                "facts": dict(target.facts),
-            }
-        )
-        self._open[fault_id] = OpenFault(fault_id=fault_id, fault=fault, target=target)
+        with self._lock:
+            if entry.fault_id in self._begun:
+                raise ValueError(f"fault {entry.fault_id} was opened already")
+            self._write(
+                {
+                    "open": entry.fault_id,
+                    "fault": entry.fault.name,
+                    "target": entry.target.expression,
+                    "servers": list(entry.target.servers),
+                    "effects": [str(effect) for effect in entry.plan.effects],
+                    "facts": dict(entry.target.facts),
+                },
+                synced=True,
+            )
+            self._open[entry.fault_id] = entry
+            self._begun[entry.fault_id] = []
+            self._done[entry.fault_id] = []
+
+    def doing(self, fault_id: int, effect: Effect) -> None:
+        """Write down that an effect is about to be applied: from now on it may have been."""
+        with self._lock:
+            self._write({"doing": fault_id, "effect": str(effect)})
+            self._begun[fault_id].append(effect)
+            self._done[fault_id].append(effect)
+
+    def changed_nothing(self, fault_id: int, effect: Effect) -> None:
+        """Write down that it was so already, before this fault."""
+        with self._lock:
+            self._write({"changed nothing": fault_id, "effect": str(effect)})
+            self._done[fault_id].remove(effect)
 
     def close(self, fault_id: int) -> None:
-        """Write down that the fault was healed, and proven to be."""
-        del self._open[fault_id]
-        self._write({"close": fault_id})
+        """Write down that the fault was healed, and proven to be. Idempotent."""
+        with self._lock:
+            if self._open.pop(fault_id, None) is not None:
+                self._write({"close": fault_id}, synced=True)
 
     def still_open(self) -> tuple[OpenFault, ...]:
         """What is not known to be healed, newest first: the order in which to heal."""
-        return tuple(self._open[fault_id] for fault_id in reversed(self._open))
+        with self._lock:
+            return tuple(reversed(self._open.values()))
 
-    def _write(self, entry: Mapping[str, object]) -> None:
+    def done(self, fault_id: int) -> tuple[Effect, ...]:
+        """The effects of a fault that changed something, or may have."""
+        with self._lock:
+            return tuple(self._done.get(fault_id, ()))
+
+    def others(self, fault_id: int) -> tuple[Other, ...]:
+        """What the other open faults hold, whether or not they were the first to."""
+        with self._lock:
+            return tuple(
+                Other(label=entry.label, effect=effect)
+                for entry in self._open.values()
+                if entry.fault_id != fault_id
+                for effect in self._begun[entry.fault_id]
+            )
+
+    def holding(self, server: str) -> int | None:
+        """The open fault that accounts for the end of this server's process, None where it ended
+        by itself. A pause does not account for an end: what dies of it dies by itself."""
+        with self._lock:
+            ending = (
+                entry.fault_id
+                for entry in self.still_open()
+                if Kill(server) in self._done[entry.fault_id]
+            )
+            return next(ending, None)
+
+    def _write(self, entry: Mapping[str, object], *, synced: bool = False) -> None:
         with self._path.open("a", encoding="utf-8") as ledger:
             ledger.write(json.dumps(entry) + "\n")
             ledger.flush()
-            os.fsync(ledger.fileno())
+            if synced:
+                os.fsync(ledger.fileno())

@@ -1,10 +1,20 @@
-"""Observations that faults share when they prove what they did."""
+"""Proving: looks are taken until they show what is to be shown, or the time is up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from infra.interface import ProcessState, Server, System, Timings, ViewUnavailable
-from infra.waiting import wait_until
-from nemesis.interface import Evidence
+from infra.interface import Timings
+from nemesis.interface import Look, Observation, Proof
+
+_POLL_S = 0.1
+
+
+class Waiting(Protocol):
+    """How one waits."""
+
+    def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:
+        """Wait until ``condition`` holds, at most that many seconds; whether it does. Asked once
+        at least. May raise when waiting is no longer wanted."""
 
 
 def expiry_ms(timings: Timings) -> int:
@@ -17,45 +27,38 @@ def expiry_ms(timings: Timings) -> int:
     return timeout + timeout // 2
 
 
-def registered(system: System, server: Server) -> bool:
-    """Whether the broker holds its registration in ``/brokers/ids``."""
-    return server.id in system.view().brokers
+def shrink_ms(timings: Timings) -> int:
+    """The longest that a leader takes to drop a silent follower from the ISR: it looks every half
+    of ``replica.lag.time.max.ms``."""
+    lag = timings.replica_lag_time_max_ms
+    return lag + lag // 2
 
 
-def serving(server: Server) -> bool:
-    """Whether the server's process runs (neither stopped nor gone)."""
-    return server.process.state() is ProcessState.RUNNING
+def prove(looks: Sequence[Look], waiting: Waiting, timeout: float, *, by_itself: bool) -> Proof:
+    """Look until nothing is missing, at most ``timeout`` seconds; the last looks count.
 
-
-def leads(system: System, server: Server) -> list[str]:
-    """The partitions that ZooKeeper says the broker leads, e.g. ``["orders-0"]``."""
-    return [
-        f"{topic}-{number}"
-        for (topic, number), partition in sorted(system.view().partitions.items())
-        if partition.leader == server.id
-    ]
-
-
-def wait_for(
-    observe: Callable[[], tuple[bool, Mapping[str, object]]], *, timeout: float, why: str
-) -> Evidence:
-    """Observe until it is proven or ``timeout`` seconds have passed; the last observation counts.
-
-    ``observe`` returns whether it is proven and what was seen. A ZooKeeper that does not answer
-    means "not yet".
+    ``by_itself``: of the first look, something must have been seen. Killing a broker that another
+    fault had killed leaves nothing missing, for everything is left out: it has shown nothing.
     """
-    seen: Mapping[str, object] = {}
+    seen: list[Observation] = []
 
-    def look() -> bool:
-        nonlocal seen
-        try:
-            proven, seen = observe()
-        except ViewUnavailable:
-            return False
-        return proven
+    def nothing_missing() -> bool:
+        seen[:] = [look() for look in looks]
+        return not any(one.missing for one in seen)
 
-    try:
-        wait_until(look, timeout, why, interval=0.1)
-    except TimeoutError as late:
-        return Evidence(proven=False, observations={**seen, "missing": str(late)})
-    return Evidence(proven=True, observations=seen)
+    shown = waiting.until(nothing_missing, at_most=timeout, poll=_POLL_S)
+    return Proof(
+        proven=shown and (not by_itself or bool(seen[0].seen)), observations=_in_words(seen)
+    )
+
+
+def _in_words(observations: Sequence[Observation]) -> Mapping[str, object]:
+    """One key a claim, then what is missing and what was not looked at, if anything."""
+    words: dict[str, object] = {one.claim: dict(one.seen) for one in observations if one.seen}
+    missing = {one.claim: list(one.missing) for one in observations if one.missing}
+    left_out = {one.claim: dict(one.left_out) for one in observations if one.left_out}
+    if missing:
+        words["missing"] = missing
+    if left_out:
+        words["not looked at"] = left_out
+    return words

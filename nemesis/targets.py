@@ -1,159 +1,237 @@
-"""Target expressions: who is to suffer, said by role.
+"""Resolving target expressions: whom they stand for at this moment.
 
-An expression is parsed when the campaign is read and resolved at the moment of injection, because
-roles move. Resolution reads the cluster's state from ZooKeeper; what it read goes into the history
-with the servers it led to.
-
-==============================  =================================================================
-``leader(topic, partition)``    the broker that leads the partition
-``follower(topic, partition)``  one in-sync follower of it
-``isr(topic, partition)``       every in-sync replica
-``controller``                  the broker that is the controller
-``one``                         one broker
-``minority``, ``majority``      that many brokers: the largest minority, the smallest majority
-``all``                         every broker
-``zookeeper``                   every ZooKeeper server
-==============================  =================================================================
-
-``partition`` may be ``any``. What the expression leaves open is drawn from the run's generator.
+What an expression leaves open (``any``, ``one``, ...) is drawn from the fault's own seed, by an
+order of all that could be drawn: the first of them that fits. The same seed names the same broker
+then, whether or not another one happens to be out of sync; a draw among those that fit would be
+another draw each time.
 """
 
 import random
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from infra.interface import ClusterView, PartitionView, Server
-from nemesis.interface import Cluster, Target
+from infra.interface import ClusterView, PartitionView, ViewUnavailable
+from nemesis.expressions import Combined, Expression, Role, Set
+from nemesis.grudge import majority
+from nemesis.interface import Cluster, Link, Members, Target
 
-_EXPRESSION = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*([A-Za-z0-9._-]+)\s*,\s*(any|\d+)\s*\))?\s*")
+T = TypeVar("T")
+
+_COUNTS: Mapping[str, Callable[[int], int]] = {
+    "one": lambda count: min(1, count),
+    "minority": lambda count: (count - 1) // 2,
+    "majority": majority,
+}
 
 
 class TargetUnavailable(LookupError):
     """The expression names nobody at this moment (no leader, no controller, ...)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetExpression:
-    """A parsed expression. ``partition`` None: any; both None where the role takes no partition."""
-
-    text: str
-    role: str
-    topic: str | None = None
-    partition: int | None = None
-
-
-def parse(text: str) -> TargetExpression:
-    """Parse a target expression; ValueError says what would be right."""
-    match = _EXPRESSION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a target; known: {', '.join(known())}")
-    role, topic, partition = match.groups()
-    if role in _OF_PARTITION:
-        if topic is None:
-            raise ValueError(f"{role} needs a partition: {role}(topic, partition)")
-        number = None if partition == "any" else int(partition)
-        return TargetExpression(text=text, role=role, topic=topic, partition=number)
-    if role not in _OF_CLUSTER:
-        raise ValueError(f"{role!r} is not a target; known: {', '.join(known())}")
-    if topic is not None:
-        raise ValueError(f"{role} takes no partition")
-    return TargetExpression(text=text, role=role)
-
-
-def resolve(expression: TargetExpression, cluster: Cluster, rng: random.Random) -> Target:
-    """The servers that ``expression`` names now.
+def resolve(expression: Expression, cluster: Cluster, seed: int) -> Target:
+    """Whom ``expression`` stands for now.
 
     Raises:
         TargetUnavailable: It names nobody at this moment.
-        ViewUnavailable: ZooKeeper does not answer.
+        ViewUnavailable: ZooKeeper does not answer, and it takes its answer to resolve it.
     """
-    view = cluster.system.view()
-    if expression.role in _OF_PARTITION:
-        partition = _partition(expression, view, rng)
-        ids = _OF_PARTITION[expression.role](partition, rng)
-        servers = _brokers(cluster, ids)
-        facts: Mapping[str, object] = {
-            "partition": f"{partition.topic}-{partition.partition}",
-            "leader": partition.leader,
-            "leader_epoch": partition.leader_epoch,
-            "isr": list(partition.isr),
-        }
-    else:
-        servers = _OF_CLUSTER[expression.role](cluster, view, rng)
-        facts = {}
-    if not servers:
+    try:
+        view: ClusterView | None = cluster.system.view()
+    except ViewUnavailable:
+        if expression.moving:
+            raise
+        view = None
+    leader = cluster.system.zookeeper_leader() if expression.asks_zookeeper else None
+    moment = _Moment(
+        members=cluster.members,
+        brokers={server.id: server.name for server in cluster.system.brokers},
+        view=view,
+        zookeeper_leader=None if leader is None else leader.name,
+        seed=seed,
+    )
+    return _resolved(expression, moment)
+
+
+def resolve_static(expression: Expression, members: Members, seed: int) -> Target:
+    """As :func:`resolve`, for an expression whose roles do not move. Raises TargetUnavailable when
+    it can never name anybody."""
+    return _resolved(expression, _Moment(members=members, seed=seed))
+
+
+def _resolved(expression: Expression, moment: "_Moment") -> Target:
+    one = moment.nodes(expression.nodes)
+    other = moment.nodes(expression.to) if expression.to is not None else ()
+    links = _links(one, other, both_ways=expression.both_ways)
+    nodes = tuple(dict.fromkeys((*one, *other)))
+    if not nodes or (expression.to is not None and not links):
         raise TargetUnavailable(f"{expression.text} names nobody at this moment")
+    servers = tuple(name for name in nodes if name in moment.members.servers)
+    ends = [{link.source, link.target} for link in links] or [{name} for name in servers]
     return Target(
         expression=expression.text,
-        servers=tuple(servers),
-        facts={
-            **facts,
-            "servers": [server.name for server in servers],
-            "controller": view.controller,
-            "sessions": {str(broker): hex(held) for broker, held in view.brokers.items()},
-        },
+        nodes=nodes,
+        links=links,
+        servers=servers,
+        partitions=None if moment.view is None else moment.befallen(moment.view, ends),
+        facts=_facts(moment, links),
     )
 
 
-def _partition(
-    expression: TargetExpression, view: ClusterView, rng: random.Random
-) -> PartitionView:
-    candidates = [
-        partition
-        for (topic, number), partition in sorted(view.partitions.items())
-        if topic == expression.topic
-        and expression.partition in (None, number)
-        and partition.leader != -1
-    ]
-    if not candidates:
-        raise TargetUnavailable(f"{expression.text}: no such partition has a leader")
-    return rng.choice(candidates)
+def _links(one: Iterable[str], other: Sequence[str], *, both_ways: bool) -> tuple[Link, ...]:
+    there = [Link(a, b) for a in one for b in other if a != b]
+    return tuple(dict.fromkeys([*there, *(link.back for link in there if both_ways)]))
 
 
-def _brokers(cluster: Cluster, ids: Sequence[int]) -> list[Server]:
-    return [server for server in cluster.system.brokers if server.id in ids]
+def _facts(moment: "_Moment", links: Sequence[Link]) -> Mapping[str, object]:
+    facts: dict[str, object] = {"links": list(map(str, links))} if links else {}
+    if moment.zookeeper_leader is not None:
+        facts["zookeeper_leader"] = moment.zookeeper_leader
+    if moment.view is None:
+        return facts
+    return facts | {
+        "partitions": {
+            f"{one.topic}-{one.partition}": {
+                "leader": one.leader,
+                "leader_epoch": one.leader_epoch,
+                "isr": list(one.isr),
+            }
+            for one in moment.asked
+        },
+        "controller": moment.view.controller,
+        "controller_epoch": moment.view.controller_epoch,
+        "sessions": {str(broker): hex(held) for broker, held in moment.view.brokers.items()},
+    }
 
 
-def _follower(partition: PartitionView, rng: random.Random) -> list[int]:
-    followers = sorted(set(partition.isr) - {partition.leader})
-    return [rng.choice(followers)] if followers else []
+@dataclass(slots=True, kw_only=True)
+class _Moment:
+    """The cluster at one moment, and what was drawn of it.
+
+    Attributes:
+        brokers: Names by ``broker.id``.
+        asked: The partitions that the expression is about.
+    """
+
+    members: Members
+    seed: int
+    brokers: Mapping[int, str] = field(default_factory=dict)
+    view: ClusterView | None = None
+    zookeeper_leader: str | None = None
+    asked: list[PartitionView] = field(default_factory=list)
+
+    def nodes(self, part: Set) -> tuple[str, ...]:
+        """In the order of the cluster's members."""
+        found = self._named(part)
+        everybody = (*self.members.servers, *self.members.clients)
+        return tuple(name for name in everybody if name in found)
+
+    def _named(self, part: Set) -> set[str]:
+        if isinstance(part, Combined):
+            left, right = self._named(part.left), self._named(part.right)
+            return left | right if part.sign == "+" else left - right
+        return set(self._role(part))
+
+    def _role(self, role: Role) -> Sequence[str]:
+        if role.name in _OF_PARTITION:
+            return self._brokers(_OF_PARTITION[role.name](self, self._partition(role)))
+        if role.name == "topic":
+            return self._brokers(b for one in self._topic(role) for b in one.replicas)
+        if role.name in _COUNTS:
+            return self._some(role)
+        if role.name in _OF_CLUSTER:
+            return _OF_CLUSTER[role.name](self)
+        return [role.name]
+
+    def _some(self, role: Role) -> Sequence[str]:
+        among = self.members.brokers if role.of is None else self.nodes(role.of)
+        everybody = self.in_order((*self.members.servers, *self.members.clients), role.name)
+        chosen = [name for name in everybody if name in among]
+        return chosen[: _COUNTS[role.name](len(among))]
+
+    def in_order(self, things: Iterable[T], purpose: str) -> list[T]:
+        """``things`` in an order of the seed's, whoever else draws."""
+        listed = list(things)
+        return random.Random(f"{self.seed}/{purpose}").sample(listed, len(listed))
+
+    def _partitions(self, topic: str | None) -> list[PartitionView]:
+        assert self.view is not None
+        return [p for (name, _), p in sorted(self.view.partitions.items()) if name == topic]
+
+    def _topic(self, role: Role) -> list[PartitionView]:
+        found = self._partitions(role.topic)
+        self.asked.extend(p for p in found if p not in self.asked)
+        return found
+
+    def _partition(self, role: Role) -> PartitionView:
+        assert role.topic is not None
+        found = self._any(role) if role.partition is None else self._numbered(role)
+        if found is None or found.leader == -1:
+            number = "any" if role.partition is None else role.partition
+            raise TargetUnavailable(f"{role.name}({role.topic}, {number}): nobody leads it")
+        if found not in self.asked:
+            self.asked.append(found)
+        return found
+
+    def _numbered(self, role: Role) -> PartitionView | None:
+        of_number = (p for p in self._partitions(role.topic) if p.partition == role.partition)
+        return next(of_number, None)
+
+    def _any(self, role: Role) -> PartitionView | None:
+        # By the topic alone, so that all ``any`` of one expression are the same partition: of
+        # isr(t, any) - leader(t, any) there would else be a leader left, now and then.
+        in_order = self.in_order(self._partitions(role.topic), f"any/{role.topic}")
+        return next((one for one in in_order if one.leader != -1), None)
+
+    def _brokers(self, ids: Iterable[int]) -> list[str]:
+        return [self.brokers[number] for number in ids if number in self.brokers]
+
+    def befallen(self, view: ClusterView, ends: Iterable[Collection[str]]) -> tuple[str, ...]:
+        """The partitions that are led, followed or coordinated at any of ``ends``: single servers,
+        or both ends of a link.
+
+        The controller coordinates all, and so does ZooKeeper, but for a link between ZooKeeper and
+        a broker: that is that broker's link.
+        """
+        ids = {broker for broker, name in self.brokers.items() if any(name in end for end in ends)}
+        coordinated = view.controller in ids or any(
+            set(end) & set(self.members.zookeepers) and not set(end) & set(self.members.brokers)
+            for end in ends
+        )
+        return tuple(
+            f"{topic}-{number}"
+            for (topic, number), one in sorted(view.partitions.items())
+            if coordinated or ids & {*one.replicas, *one.isr, one.leader}
+        )
+
+    def controller(self) -> Sequence[str]:
+        assert self.view is not None
+        return [] if self.view.controller is None else self._brokers([self.view.controller])
+
+    def most_leaders(self) -> Sequence[str]:
+        assert self.view is not None
+        leaders = [p.leader for p in self.view.partitions.values() if p.leader != -1]
+        ids = self.in_order(sorted(set(leaders)), "most-leaders")
+        return self._brokers([max(ids, key=leaders.count)] if ids else [])
 
 
-def _some(count: Callable[[int], int]) -> "ClusterRole":
-    def choose(cluster: Cluster, _view: ClusterView, rng: random.Random) -> list[Server]:
-        brokers = list(cluster.system.brokers)
-        return sorted(rng.sample(brokers, count(len(brokers))), key=lambda server: server.id)
-
-    return choose
+def _follower(moment: _Moment, partition: PartitionView) -> list[int]:
+    order = moment.in_order(sorted(partition.replicas), "follower")
+    return [b for b in order if b in partition.isr and b != partition.leader][:1]
 
 
-def _controller(cluster: Cluster, view: ClusterView, _rng: random.Random) -> list[Server]:
-    return [] if view.controller is None else _brokers(cluster, [view.controller])
-
-
-def _zookeeper(cluster: Cluster, _view: ClusterView, _rng: random.Random) -> list[Server]:
-    return list(cluster.system.zookeepers)
-
-
-ClusterRole = Callable[[Cluster, ClusterView, random.Random], list[Server]]
-
-_OF_PARTITION: dict[str, Callable[[PartitionView, random.Random], list[int]]] = {
-    "leader": lambda partition, _rng: [partition.leader],
+_OF_PARTITION: Mapping[str, Callable[[_Moment, PartitionView], Sequence[int]]] = {
+    "leader": lambda _moment, partition: [partition.leader],
     "follower": _follower,
-    "isr": lambda partition, _rng: list(partition.isr),
+    "isr": lambda _moment, partition: partition.isr,
+    "partition": lambda _moment, partition: partition.replicas,
 }
 
-_OF_CLUSTER: dict[str, ClusterRole] = {
-    "controller": _controller,
-    "one": _some(lambda _brokers: 1),
-    "minority": _some(lambda brokers: (brokers - 1) // 2),
-    "majority": _some(lambda brokers: brokers // 2 + 1),
-    "all": _some(lambda brokers: brokers),
-    "zookeeper": _zookeeper,
+_OF_CLUSTER: Mapping[str, Callable[[_Moment], Sequence[str]]] = {
+    "controller": _Moment.controller,
+    "most-leaders": _Moment.most_leaders,
+    "all": lambda moment: moment.members.brokers,
+    "zookeeper": lambda moment: moment.members.zookeepers,
+    "zk-leader": lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
+    "clients": lambda moment: moment.members.clients,
 }
-
-
-def known() -> list[str]:
-    """Every form an expression can take."""
-    return [f"{role}(topic, partition)" for role in _OF_PARTITION] + list(_OF_CLUSTER)

@@ -10,6 +10,7 @@ new leaders all the time would never write to one that was deposed behind a part
 
 from collections.abc import Mapping
 
+from history.cell import Cell, Scope
 from workloads.spec import Config, ProducerSpec, SpecificationError
 
 PRODUCER_DEFAULTS: Mapping[str, str | bool | int] = {
@@ -37,14 +38,25 @@ _ALIASES = {
     "request.required.acks": "acks",
     "delivery.timeout.ms": "message.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
+    "max.in.flight": "max.in.flight.requests.per.connection",
 }
 _POSITIVE = ("message.timeout.ms", "queue.buffering.max.messages")
 _CONNECTION = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "broker.address.family")
 
 
+def canonical(name: str) -> str:
+    """The name of a property that librdkafka knows under several."""
+    return _ALIASES.get(name, name)
+
+
+def producer_config(cell: Cell) -> Config:
+    """What the cell says of its producer, but for acks, which a specification has apart."""
+    return {name: value for name, value in cell.of(Scope.PRODUCER) if name != "acks"}
+
+
 def producer_properties(spec: ProducerSpec) -> Config:
     """The properties of a producer. Raises SpecificationError for what may not be set."""
-    given = {_ALIASES.get(name, name): value for name, value in spec.producer_config.items()}
+    given = {canonical(name): value for name, value in spec.producer_config.items()}
     for name in RESERVED.keys() & given.keys():
         raise SpecificationError(f"producer_config may not set {name}: {RESERVED[name]}")
     properties: Config = {

@@ -22,9 +22,8 @@ from workloads.partition_read import PartitionRead
 from workloads.payload import decode
 from workloads.process import main, note_error
 from workloads.progress import Progress
-from workloads.spec import Config, FinalReadSpec, SpecificationError, load
+from workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
 
-WRITER = "final-read"
 BATCH = 10_000
 WAIT_SECONDS = 0.1
 
@@ -117,8 +116,8 @@ def consumer_properties(spec: FinalReadSpec) -> Config:
     return {
         **spec.client_config,
         "bootstrap.servers": spec.bootstrap_servers,
-        "client.id": WRITER,
-        "group.id": WRITER,
+        "client.id": FINAL_READ,
+        "group.id": FINAL_READ,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -134,8 +133,9 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
     spec = load(FinalReadSpec, specification)
     deadline = time.monotonic() + spec.deadline_s
-    log = PartitionedWriter(spec.history, "log", WRITER)
-    reads = TableWriter(spec.history, "reads", WRITER)
+    partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
+    log = PartitionedWriter(spec.history, "log", FINAL_READ, partitions)
+    reads = TableWriter(spec.history, "reads", FINAL_READ)
     progress = Progress(spec.progress)
     consumer = _consumer(spec)
     try:

@@ -7,31 +7,11 @@ its history and exits with 0.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One combination of topic and client configuration, with a topic of its own.
-
-    Attributes:
-        name: e.g. ``acks-all.minisr-2``; also what the payloads carry.
-        topic: e.g. ``acks-all-minisr-2``.
-        acks: ``0``, ``1`` or ``all``.
-        topic_config: Further topic properties, Kafka's names.
-        producer_config: Further librdkafka producer properties.
-    """
-
-    name: str
-    topic: str
-    partitions: int
-    replication_factor: int
-    acks: str
-    min_insync_replicas: int
-    unclean_leader_election: bool = False
-    topic_config: Mapping[str, str] = field(default_factory=dict)
-    producer_config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+from history.cell import Cell
+from history.manifest import PlannedWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +38,9 @@ class Workload(Protocol):
 
     name: str
     summary: str
+
+    def writers(self, cells: Sequence[Cell], node: str) -> Sequence[PlannedWriter]:
+        """Every file that its clients and the final read will write, all on ``node``."""
 
     def clients(
         self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str

@@ -26,6 +26,7 @@ class PartitionRead:
     partition: int
     log_start_offset: int | None = None
     log_end_offset: int | None = None
+    read_end_offset: int | None = None
     position: int = 0
     records: int = 0
     done: bool = False
@@ -51,7 +52,7 @@ class PartitionRead:
         if offset < self.log_end_offset:
             return
         self._pass_over(offset)
-        self.log_end_offset = offset
+        self.read_end_offset = offset
         self.done = True
 
     def row(self, unfinished: str) -> tuple[object, ...]:
@@ -66,6 +67,7 @@ class PartitionRead:
             self.partition,
             self.log_start_offset,
             self.log_end_offset,
+            self.read_end_offset,
             self.records,
             complete,
             "; ".join(notes) or None,

@@ -2,8 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from workloads.configuration import connection_properties
-from workloads.interface import Cell, Client, Load
+from history.cell import Cell
+from history.manifest import PlannedWriter
+from workloads.configuration import connection_properties, producer_config
+from workloads.interface import Client, Load
+from workloads.spec import FINAL_READ, writer_of
+
+_PRODUCER = 0
+"""The number of a cell's only producer."""
 
 
 class Produce:
@@ -11,6 +17,22 @@ class Produce:
 
     name = "produce"
     summary = "one producer a cell, at a steady rate, its partitions in turn; then reads all back"
+
+    def writers(self, cells: Sequence[Cell], node: str) -> Sequence[PlannedWriter]:
+        """The sends of each cell, a file a partition; the logs of all; the final reads."""
+        sends = [
+            PlannedWriter(
+                table="sends",
+                writer=writer_of(cell.name, _PRODUCER),
+                node=node,
+                cell=cell.name,
+                partitions=cell.topic_partitions,
+            )
+            for cell in cells
+        ]
+        partitions = tuple(partition for cell in cells for partition in cell.topic_partitions)
+        log = PlannedWriter(table="log", writer=FINAL_READ, node=node, partitions=partitions)
+        return (*sends, log, PlannedWriter(table="reads", writer=FINAL_READ, node=node))
 
     def clients(
         self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str
@@ -21,11 +43,11 @@ class Produce:
             "topic": cell.topic,
             "partitions": cell.partitions,
             "acks": cell.acks,
-            "producer": 0,
+            "producer": _PRODUCER,
             "rate": load.rate,
             "record_bytes": load.record_bytes,
             "bootstrap_servers": bootstrap_servers,
-            "producer_config": dict(cell.producer_config),
+            "producer_config": producer_config(cell),
             "history": history,
             "progress": progress,
         }
@@ -55,11 +77,11 @@ class Produce:
             "progress": progress,
             "deadline_s": deadline_s,
         }
-        return Client(name="final-read", module="workloads.final_read", specification=specification)
+        return Client(name=FINAL_READ, module="workloads.final_read", specification=specification)
 
 
 def _connection(cells: Sequence[Cell]) -> Mapping[str, object]:
     merged: dict[str, object] = {}
     for cell in cells:
-        merged |= connection_properties(cell.producer_config)
+        merged |= connection_properties(producer_config(cell))
     return merged

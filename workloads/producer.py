@@ -29,8 +29,8 @@ from workloads.pacer import Pacer
 from workloads.payload import Encoder
 from workloads.process import ClientFailed, main, note_error
 from workloads.progress import Progress
-from workloads.recorder import Recorder
-from workloads.spec import Config, ProducerSpec, SpecificationError, load
+from workloads.recorder import SendRecorder
+from workloads.spec import Config, ProducerSpec, SpecificationError, load, writer_of
 
 POLL_SECONDS_MIN = 0.002
 """Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""
@@ -45,7 +45,7 @@ class CellProducer:
     Raises (constructor) SpecificationError for properties that librdkafka does not take.
     """
 
-    def __init__(self, spec: ProducerSpec, recorder: Recorder) -> None:
+    def __init__(self, spec: ProducerSpec, recorder: SendRecorder) -> None:
         properties = producer_properties(spec)
         self._topic = spec.topic
         self._partitions = spec.partitions
@@ -140,8 +140,8 @@ def _client(properties: Config) -> Producer:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    history = PartitionedWriter(spec.history, "sends", f"{spec.cell}-{spec.producer}")
-    recorder = Recorder(spec, history, time.time_ns)
+    history = PartitionedWriter(spec.history, "sends", writer_of(spec.cell, spec.producer))
+    recorder = SendRecorder(spec, history, time.time_ns)
     progress = Progress(spec.progress)
 
     def keep(now: float) -> None:

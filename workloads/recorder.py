@@ -14,7 +14,7 @@ from workloads.spec import ProducerSpec
 _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
 
 
-class Recorder:
+class SendRecorder:
     """Records the sends of one producer.
 
     Args:

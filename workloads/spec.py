@@ -13,6 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 Config = dict[str, str | bool | int | float]
 """librdkafka properties."""
 
+FINAL_READ = "final-read"
+"""The client that reads back, and the writer of what it read."""
+
+
+def writer_of(cell: str, producer: int) -> str:
+    """The writer of a producer's sends: its name in those of the history's files."""
+    return f"{cell}-{producer}"
+
 
 class SpecificationError(Exception):
     """A specification file cannot be read or does not say what it should."""
@@ -26,7 +34,7 @@ class ProducerSpec(_Specification):
     """One producer of one cell.
 
     Attributes:
-        cell, topic, partitions, acks: As in :class:`workloads.interface.Cell`.
+        cell, topic, partitions, acks: As in :class:`history.cell.Cell`.
         producer: Number of the producer within the cell.
         rate: Records a second.
         record_bytes: Size of a value.

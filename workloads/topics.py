@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from workloads.configuration import connection_properties
-from workloads.interface import Cell
+from history.cell import Cell, Scope, as_text
+from workloads.configuration import connection_properties, producer_config
 
 
 class TopicsRefused(Exception):
@@ -25,13 +25,8 @@ class TopicsRefused(Exception):
 
 
 def topic_properties(cell: Cell) -> dict[str, str]:
-    """The cell's topic configuration, in Kafka's names. What the cell says of itself wins over
-    its ``topic_config``."""
-    return {
-        **cell.topic_config,
-        "min.insync.replicas": str(cell.min_insync_replicas),
-        "unclean.leader.election.enable": str(cell.unclean_leader_election).lower(),
-    }
+    """The cell's topic configuration, in Kafka's names and as Kafka writes values."""
+    return {name: as_text(value) for name, value in cell.of(Scope.TOPIC)}
 
 
 def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: float) -> None:
@@ -40,7 +35,11 @@ def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: flo
     Raises TopicsRefused, naming each topic that was not created and the broker's reason; a topic
     that is there already is one of them, since its configuration may be another.
     """
-    security = {k: v for c in cells for k, v in connection_properties(c.producer_config).items()}
+    security = {
+        name: value
+        for cell in cells
+        for name, value in connection_properties(producer_config(cell)).items()
+    }
     admin = AdminClient({**security, "bootstrap.servers": bootstrap_servers})
     created: Mapping[str, Future[None]] = admin.create_topics(
         [_new_topic(cell) for cell in cells],

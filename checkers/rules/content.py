@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Outcome, PartitionHistory
+from checkers.indexes import NONE, Fate, PartitionHistory
 from checkers.rules.rows import rows
 
 
@@ -18,7 +18,7 @@ def phantom(partition: PartitionHistory) -> pa.Table:
     if not partition.sends_whole:
         return rows(partition, "phantom", offsets=[], details=[])
     alien = partition.log_record == NONE
-    sent = partition.outcome != Outcome.NEVER_SENT
+    sent = partition.fate != Fate.NEVER_SENT
     positions = np.flatnonzero(alien | ~np.append(sent, True)[partition.log_record])
     records = partition.log_record[positions]
     details = (
@@ -33,7 +33,7 @@ def phantom(partition: PartitionHistory) -> pa.Table:
 
 def failed_but_present(partition: PartitionHistory) -> pa.Table:
     """Records that certainly failed, and yet stand in the log: one row a record."""
-    failed = partition.outcome == Outcome.FAILED
+    failed = partition.fate == Fate.FAILED
     present = np.flatnonzero(failed & (partition.first != NONE))
     details = ["failed for certain, and stands in the log"] * len(present)
     offsets = partition.first_offset(present)

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Outcome, PartitionHistory
+from checkers.indexes import NONE, Array, Fate, PartitionHistory
 from checkers.rules.rows import rows
 
 
@@ -13,11 +13,11 @@ def lost(partition: PartitionHistory) -> pa.Table:
     Matched by record, not by offset: after a truncation another record may stand there. Needs the
     whole log, and says nothing where the final read is incomplete.
     """
-    acked = partition.outcome == Outcome.ACKED
+    acked = partition.fate == Fate.ACKED
     gone = np.flatnonzero(acked & (partition.first == NONE) & partition.read.complete)
     offsets = partition.acked_offset[gone]
-    fates = (_fate(partition, int(offset)) for offset in offsets)
-    return rows(partition, "lost", records=gone, offsets=offsets, details=fates)
+    ends = (_ending(partition, int(offset)) for offset in offsets)
+    return rows(partition, "lost", records=gone, offsets=offsets, details=ends)
 
 
 def offset_mismatch(partition: PartitionHistory) -> pa.Table:
@@ -26,7 +26,7 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
     E.g. one acked copy was truncated away and an earlier attempt's copy stayed.
     """
     named = np.flatnonzero(
-        (partition.outcome == Outcome.ACKED)
+        (partition.fate == Fate.ACKED)
         & (partition.acked_offset != NONE)
         & (partition.first != NONE)
     )
@@ -44,14 +44,14 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
 
 
 def _has_copy_at_acked_offset(partition: PartitionHistory) -> Array:
-    found = np.zeros(len(partition.outcome), dtype=bool)
+    found = np.zeros(len(partition.fate), dtype=bool)
     ours = partition.log_record != NONE
     records = partition.log_record[ours]
     found[records[partition.log_offset[ours] == partition.acked_offset[records]]] = True
     return found
 
 
-def _fate(partition: PartitionHistory, offset: int) -> str:
+def _ending(partition: PartitionHistory, offset: int) -> str:
     start, end = partition.read.start, partition.read.end
     if offset == NONE:
         return "acked without an offset"

@@ -3,15 +3,15 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Outcome, PartitionHistory
+from checkers.indexes import NONE, Array, Fate, PartitionHistory
 from checkers.rules.rows import rows
 
 
 def duplicated(partition: PartitionHistory) -> pa.Table:
     """Sent records that stand at two or more offsets: one row a record, at its first offset."""
     ours = partition.log_record[partition.log_record != NONE]
-    copies = np.bincount(ours, minlength=len(partition.outcome))
-    repeated = (copies > 1) & (partition.outcome != Outcome.NEVER_SENT)
+    copies = np.bincount(ours, minlength=len(partition.fate))
+    repeated = (copies > 1) & (partition.fate != Fate.NEVER_SENT)
     positions = np.flatnonzero(np.append(repeated, False)[partition.log_record])
     offsets_by_record: dict[int, list[int]] = {}
     for position in positions:
@@ -43,7 +43,7 @@ def reordered(partition: PartitionHistory) -> pa.Table:
 def out_of_order(partition: PartitionHistory) -> tuple[Array, Array]:
     """Numbers of the reordered records in log order, and for each of the latest-sent one of its
     producer that stands before it."""
-    first = partition.first[(partition.first != NONE) & (partition.outcome != Outcome.NEVER_SENT)]
+    first = partition.first[(partition.first != NONE) & (partition.fate != Fate.NEVER_SENT)]
     records = partition.log_record[np.sort(first)]
     stream = partition.cell_of[records] << 32 | (partition.producer[records] & 0xFFFFFFFF)
     by_stream = np.argsort(stream, kind="stable")

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.indexes import NONE, Array, PartitionHistory
-from checkers.result import ANOMALIES
+from checkers.verdict import ANOMALIES
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
 """Shape of what a rule returns."""
@@ -44,7 +45,7 @@ def rows(
         "producer": _nullable(_of(partition.producer, records, nameless), nameless, pa.int32()),
         "sequence": _nullable(_of(partition.sequence, records, nameless), nameless),
         "time": _nullable(times, times == NONE),
-        "fault": partition.faults.at(times),
+        "fault": pc.if_else(pa.array(times != NONE), partition.faults.at(times), None),
         "detail": pa.array(details, pa.string()),
     }
     return pa.table(columns, schema=ROWS)

@@ -1,28 +1,42 @@
-"""``ackproof faults | workloads | checkers``: what there is, one line each."""
+"""``ackproof faults | workloads | checkers``: what there is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 from rich import box
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 import nemesis
 import workloads as workload_room
 from checkers.catalogue import CATALOGUE
 from harness.console import console
-from nemesis import targets
+from nemesis import expressions
+from nemesis.interface import Fault
 
 
 @click.command()
 def faults() -> None:
-    """List the faults, what each needs of the backend, and the target expressions."""
-    rows = [
-        (name, fault.summary, ", ".join(sorted(fault.needs)))
-        for name, fault in nemesis.FAULTS.items()
-    ]
-    _print(("fault", "what it does", "needs"), rows)
-    click.echo(f"targets: {', '.join(targets.known())}")
-    click.echo("partition: a number, or any (drawn by the seed)")
+    """List the faults, what each needs of the backend, its parameters, and the targets."""
+    console().print(fault_catalogue())
+
+
+def fault_catalogue() -> Group:
+    """Every fault, then every form of a target; wraps at any width."""
+    parts = [_fault(fault) for fault in nemesis.FAULTS.values()]
+    return Group(
+        *parts,
+        Text("Targets", style="bold"),
+        _two_columns(expressions.known().items()),
+        _paragraph(
+            "Sets are joined by + and taken away by - (between spaces), and grouped by ( ): "
+            "isr(orders, any) - leader(orders, any). Links lead from one set to another: "
+            "leader(orders, 0) -> zookeeper; <-> is both ways. partition is a number, or any: "
+            "drawn by the seed, and the same wherever it stands in one target."
+        ),
+    )
 
 
 @click.command()
@@ -38,6 +52,31 @@ def workloads() -> None:
 def checkers() -> None:
     """List the checkers: the anomalies they find in the recorded history."""
     _print(("checker", "what it finds"), CATALOGUE.items())
+
+
+def _fault(fault: Fault) -> Group:
+    needs = ", ".join(sorted(fault.needs))
+    facts = [("aimed at", fault.aim.value), ("needs", needs), *_parameters(fault)]
+    summary = Padding(Text(fault.summary), (0, 0, 0, 2))
+    return Group(Text(fault.name, style="bold"), summary, _two_columns(facts), Text())
+
+
+def _parameters(fault: Fault) -> Iterator[tuple[str, str]]:
+    for name, field in fault.parameters.model_fields.items():
+        yield f"{name}: {field.default}", field.description or ""
+
+
+def _two_columns(rows: Iterable[tuple[str, str]]) -> Padding:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(min_width=16, max_width=34)
+    table.add_column()
+    for left, right in rows:
+        table.add_row(Text(left), Text(right))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _paragraph(text: str) -> Padding:
+    return Padding(Text(text), (1, 0, 0, 2))
 
 
 def _print(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

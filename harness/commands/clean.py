@@ -6,7 +6,7 @@ import click
 
 from harness import standing
 from harness.commands.errors import told
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
 from infra import cleanup
 from infra.docker import cleanup as containers
 from infra.registry import Registry

@@ -9,10 +9,11 @@ import yaml
 from pydantic import ValidationError
 
 from harness import standing
-from harness.campaign import Cluster, PropertyValue
+from harness.campaign.clusters import ClusterSpec
 from harness.commands.errors import fail, told
-from harness.deadline import Deadline, SystemClock
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
+from harness.running.deadline import Deadline, SystemClock
+from history.cell import Value
 
 _UP_WITHIN_S = 120.0
 
@@ -37,7 +38,7 @@ def cluster() -> None:
 def up(brokers: int, zookeepers: int, properties: tuple[str, ...]) -> None:
     """Start one in the background; print bootstrap.servers and zookeeper.connect."""
     try:
-        wanted = Cluster(
+        wanted = ClusterSpec(
             brokers=brokers, zookeepers=zookeepers, properties=dict(map(_property, properties))
         )
     except ValidationError as invalid:
@@ -84,12 +85,12 @@ def daemon(specification: str) -> None:
 def inside(scratch: Path, specification: str) -> None:
     """The standing cluster's process, inside of its namespaces: serves until SIGTERM."""
     ends = (signal.SIGTERM, signal.SIGINT)
-    with told(), standing.deployed(scratch, Cluster.model_validate_json(specification)):
+    with told(), standing.deployed(scratch, ClusterSpec.model_validate_json(specification)):
         signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         signal.sigwait(ends)
 
 
-def _property(text: str) -> tuple[str, PropertyValue]:
+def _property(text: str) -> tuple[str, Value]:
     name, separator, value = text.partition("=")
     if not (name and separator):
         raise click.BadParameter(f"NAME=VALUE, not {text!r}", param_hint="--property")

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from harness.console import console
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
 from infra.docker.engine import unavailable
 from infra.interface import InfraError
 from infra.java import JAVA_VERSION_MIN, find_java

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import click
 
-from harness.outcome import ExitStatus
-from harness.results import NotResults
+from harness.directory import NotResults
+from harness.exit_status import ExitStatus
 from history.errors import HistoryError
 from infra.documents import DocumentRefused
 from infra.interface import InfraError

@@ -1,19 +1,21 @@
 """``ackproof run``: a campaign, from its file to its report."""
 
 import secrets
-import signal
 from pathlib import Path
-from types import FrameType
 
 import click
 
-from harness import execution, results, validation
+from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
-from harness.campaign import Campaign
+from harness.campaign import validation
+from harness.campaign.model import Campaign
+from harness.commands.dry_run import timelines
 from harness.commands.errors import debugging, fail, told
 from harness.console import console
-from harness.deadline import SystemClock
-from harness.outcome import ExitStatus
+from harness.exit_status import ExitStatus
+from harness.running import execution
+from harness.running.deadline import SystemClock
+from harness.running.interruption import Interruption
 from infra.interface import InfraError
 from infra.registry import Kind
 from infra.systems import SYSTEMS
@@ -26,6 +28,7 @@ _SEED_BITS = 32
 Examples:
   ackproof run campaigns/quick.yaml
   ackproof run campaigns/quick.yaml --seed 42         the same schedule once more
+  ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
 """,
@@ -42,11 +45,12 @@ Examples:
 )
 @click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory for the results, empty or absent. Without it: results/<campaign>-<UTC time>, "
-    "and results/latest links to it.",
+    "and results/latest links to it when it is reported.",
 )
 def run(
     campaign_file: Path,
@@ -55,6 +59,7 @@ def run(
     accepted: tuple[str, ...],
     system: str | None,
     seed: int | None,
+    dry_run: bool,
     out: Path | None,
 ) -> None:
     """Run a campaign: deploy, break, heal, read back, check, report.
@@ -64,12 +69,21 @@ def run(
     """
     with told():
         campaign = _load(campaign_file, backend, inventory, system, seed)
+        if dry_run:
+            click.echo(f"{campaign.name}: seed {campaign.seed}")
+            console().print(timelines(campaign))
+            return
         _check_place(campaign, campaign_file, frozenset(accepted))
         clock = SystemClock()
-        directory = results.create(campaign, clock.time_ns(), out)
+        directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         go_inside(
-            [*(["--debug"] if debugging() else []), "carry-out", str(directory)],
+            [
+                *(["--debug"] if debugging() else []),
+                "carry-out",
+                str(directory),
+                *(["--latest"] if out is None else []),
+            ],
             f"{directory.name}-{secrets.token_hex(4)}",
             kind=Kind.RUN,
             scratch=directory / "scratch",
@@ -80,19 +94,25 @@ def run(
 
 @click.command(name="carry-out", hidden=True)
 @click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--latest", is_flag=True, help="Let results/latest link to it once it is reported.")
 @click.pass_context
-def carry_out(context: click.Context, directory: Path) -> None:
+def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
     """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
+    interruption = Interruption()
+    interruption.install()
     with told():
-        campaign = validation.load(directory / results.CAMPAIGN_FILE)
+        campaign = validation.load(directory / places.CAMPAIGN_FILE)
         try:
-            status = execution.carry_out(campaign, directory, console(), SystemClock())
+            status = execution.carry_out(
+                campaign, directory, console(), SystemClock(), interruption
+            )
         except KeyboardInterrupt:
             fail(
                 f"interrupted; `ackproof check {directory}` checks what was recorded",
                 ExitStatus.INCONCLUSIVE,
             )
+        if latest:  # only now: a link to a run without a report would be of no use to anybody
+            places.link_latest(directory)
     context.exit(status)
 
 
@@ -113,9 +133,5 @@ def _check_place(campaign: Campaign, path: Path, accepted: frozenset[str]) -> No
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
-    site = Site(cluster=campaign.cluster, tell=click.echo, accepted_host_keys=accepted)
+    site = Site(cluster=campaign.cluster.largest, tell=click.echo, accepted_host_keys=accepted)
     validation.check_capabilities(campaign, path, place.capabilities(site))
-
-
-def _as_ctrl_c(_signal_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -1,43 +1,104 @@
-"""The report: what the checkers found, for people (HTML), scripts (JSON) and CI servers (JUnit)."""
+"""The report: what the checkers found, for people (HTML), scripts (JSON) and CI servers (JUnit).
 
-import json
-from collections.abc import Mapping
+A report never outlives its verdict. What is written here is removed before anything is checked or
+reported again, so that nothing that says ``pass`` stays beside a history that does not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from checkers.result import CampaignResult
+from checkers.verdict import CampaignResult
 from harness.report import junit, losses, page, timeline, verdict
+from harness.report.losses import LossWindow
+from harness.report.rows import CellRow, rows
+from history import manifest
+from history.errors import DamagedFiles, HistoryError
+from history.manifest import Manifest
+
+PAGE, JUNIT = "report.html", "junit.xml"
 
 
-def write(directory: Path, result: CampaignResult) -> Path:
+def remove(directory: Path) -> None:
+    """Remove what a former check and report left in a result directory."""
+    for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE):
+        (directory / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written. ``windows``: the lost records by cell, partition and fault."""
+
+    page: Path
+    cells: Sequence[CellRow]
+    windows: Sequence[LossWindow]
+
+
+def write(directory: Path, result: CampaignResult) -> Written:
     """Write ``verdict.json``, ``junit.xml`` and ``report.html`` into a result directory.
 
     Reads the campaign, the runs' histories and ``anomalies.parquet`` from the same directory.
-    Returns the path of the page.
+    A run whose history cannot be read is on the page with the reason: a broken guarantee is told,
+    whatever else is broken. Raises DamagedFiles for anomalies that cannot be read.
     """
     campaign = _campaign(directory)
-    verdict.write(directory / "verdict.json", verdict.to_document(campaign, result))
-    junit.write(directory / "junit.xml", campaign, result)
+    planned = _manifest(directory)
+    cells = rows(result, planned)
+    verdict.write(directory, verdict.to_document(campaign, result))
+    junit.write(directory / JUNIT, campaign, result, cells)
     timelines = {
-        int(run.name): timeline.read(run / "history")
+        int(run.name): _timeline(run / "history")
         for run in (directory / "runs").glob("*")
         if run.name.isdigit()
     }
-    html = page.render(campaign, result, timelines, losses.lost(directory))
-    page.write(directory / "report.html", html)
-    return directory / "report.html"
+    lost = losses.lost(directory)
+    windows = losses.windows(lost[: losses.LISTED_MAX])
+    html = page.render(campaign, result, cells, timelines, windows, lost_total=len(lost))
+    page.write(directory / PAGE, html)
+    return Written(page=directory / PAGE, cells=cells, windows=windows)
 
 
 def load(directory: Path) -> CampaignResult | None:
-    """The result that was written into this directory; None when none was."""
-    file = directory / "verdict.json"
-    if not file.exists():
+    """The result that was written into this directory; None when none was.
+
+    Raises DamagedFiles when it, or what a report of it is made of, is not whole. Whatever comes of
+    it, a former page is removed: it would stay where there is nothing to write a new one from.
+    """
+    (directory / PAGE).unlink(missing_ok=True)
+    (directory / JUNIT).unlink(missing_ok=True)
+    result = verdict.read(directory)
+    if result is None:
         return None
-    return verdict.from_document(json.loads(file.read_text(encoding="utf-8")))
+    losses.lost(directory)
+    if result.cells and not (directory / "runs").is_dir():
+        raise DamagedFiles({directory / "runs": "is not there"})
+    return result
+
+
+def _timeline(history: Path) -> timeline.Timeline | str:
+    """The timeline of a run, or why there is none."""
+    try:
+        return timeline.read(history)
+    except (HistoryError, OSError, ValueError, KeyError) as error:
+        return str(error)
+
+
+def _manifest(directory: Path) -> Manifest | None:
+    """The clusters' settings, for show; that there is no manifest is for the checkers to say."""
+    try:
+        return manifest.read(directory)
+    except HistoryError:
+        return None
 
 
 def _campaign(directory: Path) -> Mapping[str, Any]:
-    document = yaml.safe_load((directory / "campaign.yaml").read_text(encoding="utf-8"))
-    return document if isinstance(document, dict) else {}
+    """The resolved campaign, for show."""
+    try:
+        document = yaml.safe_load((directory / "campaign.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        document = None
+    nameless = {"name": directory.name, "seed": None}
+    return {**nameless, **document} if isinstance(document, dict) else nameless

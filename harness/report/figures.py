@@ -4,7 +4,8 @@ Text stays text, so that it can be read aloud, searched and copied, and takes th
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
@@ -12,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from checkers.result import CellResult, Verdict
+from checkers.verdict import Verdict
+from harness.report.rows import COLUMNS, ROWS, UNKNOWN, CellRow, columns, setting, told, total
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 INK = "#1d2733"
@@ -47,70 +49,74 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def matrix(cells: Sequence[CellResult]) -> str:
-    """Loss and duplication by acks (rows) and min.insync.replicas (columns), summed over runs."""
-    rows = sorted({cell.acks for cell in cells}, key=_acks_rank)
-    columns = sorted({cell.min_insync_replicas for cell in cells})
+def matrix(cells: Sequence[CellRow]) -> str:
+    """Loss and duplication by acks (rows) and min.insync.replicas (columns), summed over what else
+    differs and over runs."""
+    lines = sorted({setting(cell, ROWS) for cell in cells}, key=_acks_rank)
+    floors = sorted({setting(cell, COLUMNS) for cell in cells}, key=_numeric)
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "matrix"}):
-        figure = Figure(figsize=(0.8 + 2.3 * len(columns), 0.75 + 1.15 * len(rows)))
+        figure = Figure(figsize=(0.8 + 2.3 * len(floors), 0.75 + 1.15 * len(lines)))
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_xlim(-0.36, len(columns))
-        axes.set_ylim(len(rows), -0.62)
+        axes.set_xlim(-0.36, len(floors))
+        axes.set_ylim(len(lines), -0.62)
         axes.axis("off")
-        axes.text(
-            len(columns) / 2, -0.46, "min.insync.replicas", ha="center", color=FAINT, fontsize=11
-        )
-        for column, isr in enumerate(columns):
-            axes.text(column + 0.5, -0.14, str(isr), ha="center", weight="bold", fontsize=13)
-        for row, acks in enumerate(rows):
-            axes.text(-0.08, row + 0.43, "acks", ha="right", color=FAINT, fontsize=10)
+        axes.text(len(floors) / 2, -0.46, COLUMNS, ha="center", color=FAINT, fontsize=11)
+        for column, floor in enumerate(floors):
+            axes.text(column + 0.5, -0.14, floor, ha="center", weight="bold", fontsize=13)
+        for row, acks in enumerate(lines):
+            axes.text(-0.08, row + 0.43, ROWS, ha="right", color=FAINT, fontsize=10)
             axes.text(-0.08, row + 0.65, acks, ha="right", weight="bold", fontsize=13)
-            for column, isr in enumerate(columns):
-                here = [c for c in cells if (c.acks, c.min_insync_replicas) == (acks, isr)]
+            for column, floor in enumerate(floors):
+                place = acks, floor
+                here = [c for c in cells if (setting(c, ROWS), setting(c, COLUMNS)) == place]
                 if here:
                     _matrix_cell(axes, column, row, here)
         return _svg(figure)
 
 
-def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellResult]) -> None:
-    verdict = _worst(cells)
+def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) -> None:
+    worst = _worst(cells)
+    verdict = worst.verdict
     axes.add_patch(
         Rectangle(
             (column + 0.02, row + 0.03), 0.96, 0.94, facecolor=VERDICT_FILL[verdict], linewidth=0
         )
     )
     ink, middle = VERDICT_INK[verdict], column + 0.5
-    lost, duplicated = (sum(getattr(c, name) for c in cells) for name in ("lost", "duplicated"))
-    axes.text(
-        middle, row + 0.33, f"{lost:,} lost", ha="center", weight="bold", fontsize=14, color=ink
+    lost, duplicated = (told(*total(cells, name)) for name in ("lost", "duplicated"))
+    acked, _ = total(cells, "acked")
+    lines = (
+        (0.33, f"loss {lost}" if lost == UNKNOWN else f"{lost} lost", 14, "bold"),
+        (0.56, f"{duplicated} duplicated of {acked:,} acked", 9, "normal"),
+        (0.82, worst.words, 10, "normal"),
     )
-    axes.text(
-        middle,
-        row + 0.56,
-        f"{duplicated:,} duplicated of {sum(c.acked for c in cells):,} acked",
-        ha="center",
-        fontsize=9,
-        color=ink,
-    )
-    axes.text(middle, row + 0.82, verdict.value, ha="center", fontsize=10, color=ink)
+    if duplicated == UNKNOWN:
+        lines = (lines[0], (0.56, f"of {acked:,} acked", 9, "normal"), lines[2])
+    for down, text, size, weight in lines:
+        axes.text(middle, row + down, text, ha="center", weight=weight, fontsize=size, color=ink)
 
 
-def _worst(cells: Sequence[CellResult]) -> Verdict:
+def _worst(cells: Sequence[CellRow]) -> CellRow:
     order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
-    return min((cell.verdict for cell in cells), key=order.index)
+    return min(cells, key=lambda cell: order.index(cell.verdict))
+
+
+def _numeric(text: str) -> tuple[float, str]:
+    return float(text) if text.isdecimal() else float("inf"), text
 
 
 def _acks_rank(acks: str) -> int:
     return _ACKS_ORDER.index(acks) if acks in _ACKS_ORDER else len(_ACKS_ORDER)
 
 
-def timeline(run: Timeline, cells: Sequence[CellResult]) -> str:
+def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
     """Acks per second of every cell, one panel an acks level; faults as bands over all of them,
     leader changes as marks along the foot."""
     span = run.span
     if span is None:
         return ""
-    levels = sorted({cell.acks for cell in cells}, key=_acks_rank)
+    levels = sorted({setting(cell, ROWS) for cell in cells}, key=_acks_rank)
+    named = [name for name in columns(cells) if name != ROWS]
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "timeline"}):
         figure = Figure(figsize=(10.5, 1.1 + 1.55 * len(levels)), layout="constrained")
         grid = list(
@@ -123,19 +129,28 @@ def timeline(run: Timeline, cells: Sequence[CellResult]) -> str:
             )[:, 0]
         )
         for axes, acks in zip(grid, levels, strict=False):
-            _panel(axes, run, [cell for cell in cells if cell.acks == acks], span)
+            here = [cell for cell in cells if setting(cell, ROWS) == acks]
+            _panel(axes, run, here, named, span)
         _leader_marks(grid[-1], run, span)
-        for index, fault in enumerate(run.faults):
-            _band(grid, fault, span, FAULT_FILLS[index % len(FAULT_FILLS)])
+        for (fault, storey), colour in zip(_storeys(run.faults), cycle(FAULT_FILLS), strict=False):
+            _band(grid, fault, storey, span, colour)
         handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", frameon=False, ncols=len(labels))
+        figure.legend(
+            handles, labels, loc="outside upper right", frameon=False, ncols=min(4, len(labels))
+        )
         grid[-1].set_xlabel("seconds since the first ack")
         return _svg(figure)
 
 
-def _panel(axes: Axes, run: Timeline, cells: Sequence[CellResult], span: tuple[int, int]) -> None:
+def _panel(
+    axes: Axes,
+    run: Timeline,
+    cells: Sequence[CellRow],
+    named: Sequence[str],
+    span: tuple[int, int],
+) -> None:
     first, last = span
-    for cell, colour in zip(cells, SERIES, strict=False):
+    for cell, colour in zip(cells, cycle(SERIES), strict=False):
         series = run.acks.get(cell.cell, {})
         seconds = range(first, last + 1)
         axes.step(
@@ -144,10 +159,10 @@ def _panel(axes: Axes, run: Timeline, cells: Sequence[CellResult], span: tuple[i
             where="post",
             color=colour,
             linewidth=1.4,
-            label=f"min.insync.replicas={cell.min_insync_replicas}",
+            label=", ".join(f"{name}={setting(cell, name)}" for name in named),
         )
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"acks={cells[0].acks}", color=INK, weight="bold")
+    axes.set_ylabel(f"{ROWS}={setting(cells[0], ROWS)}", color=INK, weight="bold")
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
@@ -163,14 +178,26 @@ def _leader_marks(axes: Axes, run: Timeline, span: tuple[int, int]) -> None:
     axes.tick_params(length=0)
 
 
-def _band(grid: Sequence[Axes], fault: FaultSpan, span: tuple[int, int], colour: str) -> None:
+def _storeys(faults: Sequence[FaultSpan]) -> Iterator[tuple[FaultSpan, int]]:
+    """Each fault, and how high its name stands: faults that overlap have their names above each
+    other."""
+    ends: list[float] = []
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        free = next((n for n, end in enumerate(ends) if end <= fault.start), len(ends))
+        ends[free : free + 1] = [fault.end or float("inf")]
+        yield fault, free
+
+
+def _band(
+    grid: Sequence[Axes], fault: FaultSpan, storey: int, span: tuple[int, int], colour: str
+) -> None:
     start = fault.start / NS_PER_S - span[0]
     end = (fault.end / NS_PER_S if fault.end else span[1]) - span[0]
     for axes in grid:
         axes.axvspan(start, end, color=colour, alpha=0.16, linewidth=0)
     grid[0].annotate(
         fault.label,
-        ((start + end) / 2, 1.03),
+        ((start + end) / 2, 1.03 + 0.15 * storey),
         xycoords=("data", "axes fraction"),
         ha="center",
         fontsize=9,

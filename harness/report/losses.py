@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.report.timeline import Timeline
+from checkers.verdict import ANOMALIES, Verdict
+from harness.report.rows import CellRow
+from history.errors import DamagedFiles
 
 ANOMALIES_FILE = "anomalies.parquet"
 
@@ -23,11 +26,7 @@ class LossWindow:
     """Records of one partition, lost to the same fault, in the order of their acks.
 
     Attributes:
-        fault: The faults on when they were acked, ``isolate#2``; for a record acked while none
-            was, the fault nearest in time: what was acked just before a leader was cut off had no
-            time to be replicated, and a deposed leader goes on acknowledging for a moment after
-            the links are healed. None in a run without faults.
-        outside: How many of them were acked while no fault was on.
+        fault: What the checkers hold responsible, ``isolate#2``; None where no fault was on.
         rows: The rows of ``anomalies.parquet``.
     """
 
@@ -36,8 +35,12 @@ class LossWindow:
     topic: str
     partition: int
     fault: str | None
-    outside: int
     rows: Sequence[Row]
+
+    @property
+    def cause(self) -> str:
+        """``lost to isolate#2``."""
+        return f"lost to {self.fault}" if self.fault else "lost while no fault was on"
 
     @property
     def offsets(self) -> tuple[int, int] | None:
@@ -51,12 +54,22 @@ class LossWindow:
         return self.rows[0]["time"], self.rows[-1]["time"]
 
 
+def name_of(row: Row) -> str:
+    """What a record is called: ``producer 0 sequence 17``."""
+    return f"producer {row['producer']} sequence {row['sequence']}"
+
+
 def lost(directory: Path) -> list[dict[str, Any]]:
-    """The rows of anomalies.parquet that are lost records, in the order of their acks."""
+    """The rows of anomalies.parquet that are lost records, in the order of their acks.
+
+    Raises DamagedFiles when it is not there or cannot be read: that nothing is lost would be said
+    otherwise, by a file that is gone.
+    """
     file = directory / ANOMALIES_FILE
-    if not file.exists():
-        return []
-    rows = pq.read_table(file)
+    try:
+        rows = pq.read_table(file, schema=ANOMALIES)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DamagedFiles({file: str(error).splitlines()[0]}) from None
     order = [(key, "ascending") for key in ("run", "cell", "partition", "time", "sequence")]
     records: list[dict[str, Any]] = (
         rows.filter(pc.equal(rows["anomaly"], "lost")).sort_by(order).to_pylist()
@@ -64,33 +77,19 @@ def lost(directory: Path) -> list[dict[str, Any]]:
     return records
 
 
-def windows(records: Iterable[Row], timelines: Mapping[int, Timeline]) -> list[LossWindow]:
-    """The lost records, grouped by partition and fault. ``timelines``: by run number."""
+def windows(records: Iterable[Row]) -> list[LossWindow]:
+    """The lost records, grouped by partition and fault."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in records:
-        fault = row["fault"] or _nearest_fault(row["time"], timelines.get(row["run"]))
-        place = row["run"], row["cell"], row["topic"], row["partition"], fault
+        place = row["run"], row["cell"], row["topic"], row["partition"], row["fault"]
         groups.setdefault(place, []).append(row)
     return [
-        LossWindow(
-            run=run,
-            cell=cell,
-            topic=topic,
-            partition=partition,
-            fault=fault,
-            outside=sum(row["fault"] is None for row in rows),
-            rows=rows,
-        )
+        LossWindow(run=run, cell=cell, topic=topic, partition=partition, fault=fault, rows=rows)
         for (run, cell, topic, partition, fault), rows in groups.items()
     ]
 
 
-def _nearest_fault(time: int, timeline: Timeline | None) -> str | None:
-    faults = timeline.faults if timeline else ()
-    distances = [
-        (abs(boundary - time), fault.label)
-        for fault in faults
-        for boundary in (fault.start, fault.end)
-        if boundary is not None
-    ]
-    return min(distances)[1] if distances else None
+def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[LossWindow]:
+    """Those of cells that failed."""
+    failed = {(cell.run, cell.cell) for cell in cells if cell.verdict is Verdict.FAIL}
+    return [window for window in windows if (window.run, window.cell) in failed]

@@ -1,5 +1,6 @@
 """``report.html``: one self-contained page, nothing loaded from outside, everything escaped."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,9 +11,18 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from checkers.guarantees import NO_LOSS
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, Verdict
 from harness.report import figures, losses
+from harness.report.rows import (
+    COUNTS,
+    CellRow,
+    columns,
+    number,
+    setting,
+    told,
+    total,
+    why,
+)
 from harness.report.timeline import NS_PER_S, Timeline
 
 HEADLINES = {
@@ -23,28 +33,50 @@ HEADLINES = {
 }
 
 
+_SHOWN_NS = 1_000_000
+
+BASELINE = "A baseline, nothing was broken on purpose"
+AS_EXPECTED = "Everything came out as expected"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSection:
-    """One run on the page. ``picture``: its timeline as SVG, empty without acks."""
+    """One run on the page.
+
+    Attributes:
+        settings: What is swept of its cluster.
+        bound_ms: Times of acks are those of the faults within so much; None where that is less
+            than any time that is shown, or not known.
+        timeline: None where its history cannot be read; ``damage`` says why.
+        picture: Its timeline as SVG, empty without acks.
+    """
 
     number: int
-    timeline: Timeline
+    settings: str
+    bound_ms: int | None
+    timeline: Timeline | None
+    damage: str
     picture: Markup
 
 
 def render(
     campaign: Mapping[str, Any],
     result: CampaignResult,
-    timelines: Mapping[int, Timeline],
-    lost: Sequence[Mapping[str, Any]],
+    cells: Sequence[CellRow],
+    timelines: Mapping[int, Timeline | str],
+    windows: Sequence[losses.LossWindow],
+    *,
+    lost_total: int,
 ) -> str:
     """The page.
 
     Args:
         campaign: The resolved campaign.
         result: What the checkers found.
-        timelines: By run number.
-        lost: Every lost record, as ``losses.lost`` returns them.
+        cells: Its cells, to be shown.
+        timelines: By run number; a string says why there is none.
+        windows: The lost records that are named.
+        lost_total: How many there are.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("harness.report"),
@@ -54,59 +86,96 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=_number, clock=_clock, observation=_observation, line=_record_line
+        number=number, clock=_clock, observation=_observation, line=_record_line, several=_several
     )
+    bounds = {run.number: run.clock_bound_ns for run in result.runs}
     return environment.get_template("report.html").render(
         campaign=campaign,
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
         result=result,
-        headline=HEADLINES[result.verdict],
-        summary=_summary(result),
+        headline=_headline(result),
+        summary=_summary(cells),
+        why=why([cell for cell in cells if cell.verdict in _TOLD_AT_ONCE]),
+        cells=cells,
+        columns=columns(cells),
+        counts=COUNTS,
+        setting=setting,
         # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
-        matrix=Markup(figures.matrix(result.cells)) if result.cells else "",
-        runs=[_run(number, line, result) for number, line in sorted(timelines.items())],
-        windows=losses.windows(lost[: losses.LISTED_MAX], timelines),
-        lost_listed=min(len(lost), losses.LISTED_MAX),
-        lost_total=len(lost),
+        matrix=Markup(figures.matrix(cells)) if cells else "",
+        runs=[
+            _run(number, line, cells, bounds.get(number))
+            for number, line in sorted(timelines.items())
+        ],
+        windows=windows,
+        broken=losses.of_failed(windows, cells),
+        untold=[cell.name for cell in cells if cell.counts["lost"] is None],
+        lost_listed=sum(len(window.rows) for window in windows),
+        lost_total=lost_total,
     )
 
 
-def _run(number: int, timeline: Timeline, result: CampaignResult) -> RunSection:
-    cells = [cell for cell in result.cells if cell.run == number]
+_TOLD_AT_ONCE = (Verdict.FAIL, Verdict.INCONCLUSIVE)
+
+
+def _headline(result: CampaignResult) -> str:
+    if result.verdict is Verdict.PASS and result.baseline:
+        return BASELINE
+    if result.verdict is Verdict.PASS and any(cell.expected for cell in result.cells):
+        return AS_EXPECTED
+    return HEADLINES[result.verdict]
+
+
+def _run(
+    number: int, line: Timeline | str, all_cells: Sequence[CellRow], bound_ns: int | None
+) -> RunSection:
+    cells = [cell for cell in all_cells if cell.run == number]
+    timeline = line if isinstance(line, Timeline) else None
+    own = {name: setting(cell, name) for cell in cells[:1] for name in _of_the_run(all_cells)}
     return RunSection(
         number=number,
+        settings=", ".join(f"{name}={value}" for name, value in own.items()),
+        bound_ms=math.ceil(bound_ns / 1e6) if bound_ns and bound_ns >= _SHOWN_NS else None,
         timeline=timeline,
-        picture=Markup(figures.timeline(timeline, cells) if cells else ""),
+        damage=line if isinstance(line, str) else "",
+        picture=Markup(figures.timeline(timeline, cells) if timeline and cells else ""),
     )
 
 
-def _summary(result: CampaignResult) -> str:
-    promised = [cell for cell in result.cells if _promises_no_loss(cell)]
-    others = [cell for cell in result.cells if not _promises_no_loss(cell)]
+def _of_the_run(cells: Sequence[CellRow]) -> list[str]:
+    """The settings that differ between runs and never within one: those of the cluster."""
+    runs: dict[int, list[CellRow]] = {}
+    for cell in cells:
+        runs.setdefault(cell.run, []).append(cell)
+    return [
+        name
+        for name in columns(cells)
+        if all(len({setting(cell, name) for cell in of}) == 1 for of in runs.values())
+        and len({setting(of[0], name) for of in runs.values()}) > 1
+    ]
+
+
+def _summary(cells: Sequence[CellRow]) -> str:
+    kept = [cell for cell in cells if cell.kept]
+    others = [cell for cell in cells if not cell.kept]
     sentences = []
-    if promised:
-        sentences.append(
-            f"Where the configuration promises to lose nothing, {_total(promised, 'lost'):,} of "
-            f"{_total(promised, 'acked'):,} acknowledged records were lost."
-        )
+    if kept:
+        sentences.append(f"Where it is promised that nothing is lost, {_loss(kept)}.")
     if others:
-        sentences.append(
-            f"Where it promises nothing, {_total(others, 'lost'):,} of "
-            f"{_total(others, 'acked'):,} were."
-        )
+        sentences.append(f"Where nothing is promised, {_loss(others)}.")
     return " ".join(sentences)
 
 
-def _promises_no_loss(cell: CellResult) -> bool:
-    return any(guarantee.name == NO_LOSS and guarantee.promised for guarantee in cell.guarantees)
+def _loss(cells: Sequence[CellRow]) -> str:
+    lost, whole = total(cells, "lost")
+    acked = told(*total(cells, "acked"))
+    if not lost and not whole:
+        return f"it is unknown how many of {acked} acknowledged records were lost"
+    return f"{told(lost, whole)} of {acked} acknowledged records were lost"
 
 
-def _total(cells: Sequence[CellResult], name: str) -> int:
-    return sum(getattr(cell, name) for cell in cells)
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+def _several(value: object) -> str:
+    """A value, or those of a list that is swept."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _clock(nanoseconds: int | None) -> str:
@@ -119,8 +188,7 @@ def _clock(nanoseconds: int | None) -> str:
 
 def _record_line(row: Mapping[str, Any]) -> str:
     """A lost record in one line of fixed columns."""
-    producer_and_sequence = f"producer {row['producer']} sequence {row['sequence']}"
-    return f"{_clock(row['time'])}  {producer_and_sequence:<28}  {row['detail'] or ''}"
+    return f"{_clock(row['time'])}  {losses.name_of(row):<28}  {row['detail'] or ''}"
 
 
 def _observation(value: object) -> str:

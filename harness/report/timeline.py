@@ -100,12 +100,12 @@ def _span(fault_id: int, events: Mapping[str, Mapping[str, Any]]) -> FaultSpan:
     begun = events.get("injected") or first
     verified = events.get("verified", {})
     healed = events.get("healed", {})
-    resolved = next((row["resolved"] for row in events.values() if row["resolved"]), "{}")
+    servers = next((row["servers"] for row in events.values() if row["servers"]), ())
     return FaultSpan(
         fault_id=fault_id,
         fault=first["fault"],
         target=first["target"],
-        servers=tuple(_object(resolved).get("servers", ())),
+        servers=tuple(servers),
         start=begun["time"],
         end=healed.get("time") if healed.get("proven") else None,
         proven=verified.get("proven"),

@@ -1,76 +1,71 @@
 """``verdict.json``: the verdict of a campaign for scripts, and the way back from it.
 
-The names are the contract; scripts depend on them. Configuration properties keep Kafka's names.
+The names are the contract; scripts depend on them. A cell's settings stand beside its numbers,
+under Kafka's names.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from checkers.result import CampaignResult, CellResult, Guarantee, Verdict
+from pydantic import TypeAdapter, ValidationError
 
-# attribute of CellResult -> key of verdict.json, in the order in which they are written
-_CELL_KEYS = {
-    "run": "run",
-    "cell": "cell",
-    "acks": "acks",
-    "min_insync_replicas": "min.insync.replicas",
-    "replication_factor": "replication.factor",
-    "unclean_leader_election": "unclean.leader.election.enable",
-    "sent": "sent",
-    "acked": "acked",
-    "failed": "failed",
-    "indeterminate": "indeterminate",
-    "lost": "lost",
-    "duplicated": "duplicated",
-    "reordered": "reordered",
-}
+from checkers.verdict import CampaignResult, CellResult
+from history.errors import DamagedFiles
+
+FILE = "verdict.json"
+
+_RESULT = TypeAdapter(CampaignResult)
+_OF_A_CELL = {field.name for field in fields(CellResult)}
 
 
 def to_document(campaign: Mapping[str, Any], result: CampaignResult) -> dict[str, Any]:
     """The content of ``verdict.json``. ``campaign``: the resolved campaign, for name and seed."""
     return {
         "campaign": campaign.get("name"),
-        "verdict": result.verdict.value,
         "seed": campaign.get("seed"),
-        "cells": [_cell_to_document(cell) for cell in result.cells],
-        "anomalies": dict(result.anomalies),
-        "findings": list(result.findings),
+        **asdict(result),
+        "cells": [_cell(asdict(cell)) for cell in result.cells],
     }
 
 
 def from_document(document: Mapping[str, Any]) -> CampaignResult:
-    """The result that was written. KeyError or ValueError where the document is not one of ours."""
-    return CampaignResult(
-        verdict=Verdict(document["verdict"]),
-        cells=tuple(_cell_from_document(cell) for cell in document["cells"]),
-        anomalies=dict(document["anomalies"]),
-        findings=tuple(document["findings"]),
-    )
+    """The result that was written. ValueError where the document is not one of ours."""
+    try:
+        cells = [_gathered(cell) for cell in document["cells"]]
+        return _RESULT.validate_python({**document, "cells": cells})
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise ValueError(f"no verdict of a campaign: {error}") from None
 
 
-def write(path: Path, document: Mapping[str, Any]) -> None:
+def write(directory: Path, document: Mapping[str, Any]) -> None:
     """Write it, aside and renamed, so that a reader never sees half of it."""
-    aside = path.with_name(f".{path.name}")
+    aside = directory / f".{FILE}"
     aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    aside.replace(path)
+    aside.replace(directory / FILE)
 
 
-def _cell_to_document(cell: CellResult) -> dict[str, Any]:
-    return {
-        **{key: getattr(cell, attribute) for attribute, key in _CELL_KEYS.items()},
-        "guarantees": [asdict(guarantee) for guarantee in cell.guarantees],
-        "verdict": cell.verdict.value,
-        "reasons": list(cell.reasons),
-    }
+def read(directory: Path) -> CampaignResult | None:
+    """The result that was written into this directory; None when none was. Raises DamagedFiles."""
+    file = directory / FILE
+    try:
+        return from_document(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise DamagedFiles({file: str(error)}) from None
 
 
-def _cell_from_document(document: Mapping[str, Any]) -> CellResult:
-    return CellResult(
-        **{attribute: document[key] for attribute, key in _CELL_KEYS.items()},
-        guarantees=tuple(Guarantee(**guarantee) for guarantee in document["guarantees"]),
-        verdict=Verdict(document["verdict"]),
-        reasons=tuple(document["reasons"]),
-    )
+def _cell(result: dict[str, Any]) -> dict[str, Any]:
+    cell = result.pop("settings")
+    named = {"run": result.pop("run"), "cell": cell["name"], "topic": cell["topic"]}
+    return {**named, **cell["settings"], **result}
+
+
+def _gathered(document: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"cell", "topic"}
+    settings = {k: v for k, v in document.items() if k not in _OF_A_CELL | names}
+    cell = {"name": document["cell"], "topic": document["topic"], "settings": settings}
+    return {**{name: document[name] for name in document.keys() & _OF_A_CELL}, "settings": cell}

@@ -5,6 +5,7 @@ holds ``server.properties`` and ``data`` (``log.dirs``).
 """
 
 import io
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -23,7 +24,7 @@ from infra.interface import (
 )
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
-from infra.systems.zookeeper import serves, zookeeper_server
+from infra.systems.zookeeper import mode, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
@@ -31,6 +32,7 @@ BROKER_PORT = 9092
 _DEFAULTS = {"zookeeper.session.timeout.ms": "18000", "replica.lag.time.max.ms": "30000"}
 """Kafka's, for what is derived from them here."""
 _OURS = frozenset({"broker.id", "listeners", "log.dirs", "zookeeper.connect"})
+_LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
 _BROKERS_UP_S = 60.0
@@ -71,6 +73,7 @@ class BundledSystem:
         _check(brokers, zookeepers, properties)
         self._properties = dict(properties)
         self._broker_command = broker_command
+        self._connecting = threading.Lock()
         self._client: KazooClient | None = None
         ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
         session_ms = self.zookeeper_session_timeout_ms
@@ -112,9 +115,16 @@ class BundledSystem:
         _await_all(self._brokers, _listens, _BROKERS_UP_S, "accepts connections")
 
     def view(self) -> ClusterView:
-        if self._client is None:
-            self._client = connect(self.zookeeper_connect)
-        return ViewReader(self._client, _VIEW_TIMEOUT_S).read()
+        # Every fault asks from a thread of its own.
+        with self._connecting:
+            if self._client is None:
+                self._client = connect(self.zookeeper_connect)
+            client = self._client
+        return ViewReader(client, _VIEW_TIMEOUT_S).read()
+
+    def zookeeper_leader(self) -> Server | None:
+        leading = (server for server in self._zookeepers if mode(server) in _LEADING)
+        return next(leading, None)
 
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory / "data"

@@ -1,6 +1,10 @@
-"""Whole campaigns on disk through Spark: finished, broken, and what a killed harness leaves."""
+"""Whole campaigns on disk through Spark: what comes out, where it lies, and what a task that dies
+costs."""
 
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +13,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from checked_in_process import checked
 from made_histories import (
-    CELL_ROW,
-    FINISHED,
+    ACKS_1,
+    AFTER,
+    ALL,
+    BEFORE,
+    DURING,
     Made,
     MadeRun,
+    a_fault,
+    at,
+    cell,
     entry,
-    fault_rows,
+    history_of,
+    kept,
+    losing,
     send,
     write_campaign,
 )
@@ -23,35 +36,25 @@ from pyspark.sql import SparkSession
 from reference_checker import findings
 
 from checkers.catalogue import CHECKERS
-from checkers.evidence import gather
+from checkers.check import check, evidence
 from checkers.items import work_items
 from checkers.reconcile import items_table, reconcile_batches
-from checkers.result import ANOMALIES, CampaignResult, CellResult, Verdict
-from checkers.run import check
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from history.manifest import FILE
 
 pytestmark = pytest.mark.spark
 
-KEPT = Made(
-    sends=[
-        send("invoke", 1, 0, 10),
-        send("ok", 1, 0, 11, 0),
-        send("invoke", 1, 1, 149),
-        send("ok", 1, 1, 150, 1),
-    ],
-    log=[entry(0, 1, 0), entry(1, 1, 1)],
-    end=2,
-)
-LOSING = KEPT.but(log=KEPT.log[:1], end=1)
-ACKS_1 = {**CELL_ROW, "acks": "1", "enable_idempotence": False}
+WELL = kept(BEFORE, DURING, AFTER)
+LEFT = {"campaign.yaml", FILE, "runs", "anomalies.parquet"}
 
 
-def run(made: Made = KEPT, **changes: Any) -> MadeRun:
+def run(made: Made = WELL, **changes: Any) -> MadeRun:
     return MadeRun(**{"partitions": {("t", 0): made}, **changes})
 
 
 def only_cell(result: CampaignResult) -> CellResult:
-    (cell,) = result.cells
-    return cell
+    (found,) = result.cells
+    return found
 
 
 def anomalies(directory: Path) -> list[dict[str, Any]]:
@@ -67,167 +70,75 @@ def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     assert result.verdict is Verdict.PASS
     assert result.findings == ()
     assert result.anomalies == dict.fromkeys(CHECKERS, 0)
-    cell = only_cell(result)
-    assert (cell.sent, cell.acked, cell.failed, cell.indeterminate) == (2, 2, 0, 0)
+    found = only_cell(result)
+    assert (found.sent, found.acked, found.failed, found.indeterminate) == (3, 3, 0, 0)
+    assert (found.lost, found.duplicated, found.reordered) == (0, 0, 0)
     assert anomalies(tmp_path) == []
     assert told == ["checking 1 partitions of 1 runs", "judging"]
+    assert result == checked(tmp_path)
 
 
 def test_a_lost_record_fails_and_is_told_in_full(tmp_path: Path, spark: SparkSession) -> None:
-    result = check(write_campaign(tmp_path, run(), run(LOSING)), spark=spark)
+    torn = WELL.but(log=WELL.log[:1], end=1)
+    result = check(write_campaign(tmp_path, run(), run(torn)), spark=spark)
     assert result.verdict is Verdict.FAIL
-    assert [cell.verdict for cell in result.cells] == [Verdict.PASS, Verdict.FAIL]
-    assert [cell.lost for cell in result.cells] == [0, 1]
-    assert result.anomalies["lost"] == 1
-    assert anomalies(tmp_path) == [
-        {
-            "run": 2,
-            "cell": "c",
-            "anomaly": "lost",
-            "topic": "t",
-            "partition": 0,
-            "offset": 1,
-            "producer": 1,
-            "sequence": 1,
-            "time": 150,
-            "fault": "kill#1",
-            "detail": "acked at offset 1; truncated: the log ends at 1",
-        }
-    ]
-
-
-def test_the_same_loss_with_acks_1_is_measured_not_failed(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    result = check(write_campaign(tmp_path, run(LOSING, cells=[ACKS_1])), spark=spark)
-    assert result.verdict is Verdict.NOT_GUARANTEED
-    assert only_cell(result).lost == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"cells": [{**CELL_ROW, "minimum_acked": 3}]}, "2 acked records, at least 3 are needed"),
-        ({"cells": [{**CELL_ROW, "partitions": 2}]}, "partition 1: no final read"),
-        ({"faults": fault_rows(("injected", 1, None), ("healed", 2, True))}, "proven to have"),
-        ({"phases": FINISHED[:-1]}, "the step final-read did not end"),
-        ({"reads": False}, "partition 0: no final read"),
-        ({"closed": False}, "is a part, its writer did not close"),
-        ({"without": frozenset({"sends"})}, "records, but no send was recorded"),
-        ({"without": frozenset({"log"})}, "the final read got 2 records, its files hold 0"),
-    ],
-)
-def test_too_little_evidence_is_inconclusive_with_the_reason(
-    tmp_path: Path, spark: SparkSession, changes: dict[str, Any], reason: str
-) -> None:
-    result = check(write_campaign(tmp_path, run(**changes)), spark=spark)
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert any(reason in given for given in only_cell(result).reasons)
-    assert anomalies(tmp_path) == []
-
-
-def test_nothing_acked_is_never_a_pass(tmp_path: Path, spark: SparkSession) -> None:
-    silent = Made(sends=[send("invoke", 1, 0, 1), send("info", 1, 0, 2)], log=[], end=0)
-    cells = [{**CELL_ROW, "minimum_acked": 0}]
-    result = check(write_campaign(tmp_path, run(silent, cells=cells)), spark=spark)
-    assert result.verdict is Verdict.INCONCLUSIVE
-
-
-def test_a_loss_in_a_complete_partition_counts_whatever_else_lacks(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    partitions = {("t", 0): LOSING, ("t", 1): KEPT.but(complete=False, log=[])}
-    cells = [{**CELL_ROW, "partitions": 2}]
-    made = run(partitions=partitions, cells=cells, phases=FINISHED[:-1])
-    result = check(write_campaign(tmp_path, made), spark=spark)
-    assert result.verdict is Verdict.FAIL
-    assert only_cell(result).lost == 1
-
-
-def test_a_harness_killed_while_sending(tmp_path: Path, spark: SparkSession) -> None:
-    """Parts only, an unfinished dot-file, no log, no reads, a fault still open."""
-    made = run(
-        closed=False,
-        reads=False,
-        without=frozenset({"log"}),
-        phases=FINISHED[:5],
-        faults=fault_rows(("inject", 90, None), ("injected", 100, None), ("verified", 1, True)),
-    )
-    directory = write_campaign(tmp_path, made)
-    history = directory / "runs" / "1" / "history"
-    (history / ".sends.t.0.w.part-000009.parquet").write_bytes(b"PAR1 and then nothing")
-    result = check(directory, spark=spark)
-    cell = only_cell(result)
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert (cell.sent, cell.acked, cell.lost) == (2, 2, 0)
-    assert {"the step flush did not end", "kill#1 on leader(t, 0) is not proven healed"} <= {
-        *cell.reasons
+    assert [found.verdict for found in result.cells] == [Verdict.PASS, Verdict.FAIL]
+    assert [found.lost for found in result.cells] == [0, 2]
+    assert result.anomalies["lost"] == 2
+    first, second = anomalies(tmp_path)
+    assert first == {
+        "run": 2,
+        "cell": "c",
+        "anomaly": "lost",
+        "topic": "t",
+        "partition": 0,
+        "offset": 1,
+        "producer": 1,
+        "sequence": 1,
+        "time": at(DURING),
+        "fault": "kill#1",
+        "detail": "acked at offset 1; truncated: the log ends at 1",
     }
+    assert (second["time"], second["fault"]) == (at(AFTER), None)
 
 
-def test_a_damaged_file_leaves_other_partitions_their_verdict(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    cells = [CELL_ROW, {**CELL_ROW, "cell": "d", "topic": "u"}]
-    made = run(partitions={("t", 0): KEPT, ("u", 0): KEPT}, cells=cells)
-    directory = write_campaign(tmp_path, made)
-    next(directory.glob("runs/1/history/sends.t.*")).write_bytes(b"no parquet")
+def test_a_run_that_nobody_planned_is_a_finding(tmp_path: Path, spark: SparkSession) -> None:
+    directory = write_campaign(tmp_path, run())
+    (directory / "runs" / "7").mkdir()
     result = check(directory, spark=spark)
-    assert [cell.verdict for cell in result.cells] == [Verdict.INCONCLUSIVE, Verdict.PASS]
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert anomalies(directory) == []
-    assert any("t-0: damaged history" in finding for finding in result.findings)
+    assert result.verdict is Verdict.PASS
+    assert result.findings == (f"{directory / 'runs' / '7'}: the manifest plans no such run",)
 
 
-def test_a_file_of_unknown_name_makes_its_run_inconclusive(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    directory = write_campaign(tmp_path, run(), run())
-    (directory / "runs" / "1" / "history" / "log.whose.parquet").write_bytes(b"")
-    result = check(directory, spark=spark)
-    assert [cell.verdict for cell in result.cells] == [Verdict.INCONCLUSIVE, Verdict.PASS]
-
-
-def test_contradictory_events_are_no_evidence(tmp_path: Path, spark: SparkSession) -> None:
-    twice = KEPT.but(sends=[*KEPT.sends, send("invoke", 1, 1, 160)])
-    result = check(write_campaign(tmp_path, run(twice)), spark=spark)
-    assert result.verdict is Verdict.INCONCLUSIVE
-
-
-def test_runs_that_are_missing_make_the_campaign_inconclusive(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    result = check(write_campaign(tmp_path, run(), planned=3), spark=spark)
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert only_cell(result).verdict is Verdict.PASS
-    assert result.findings == ("1 of 3 runs are there",)
-
-
-@pytest.mark.parametrize("text", [None, "[", "a string"])
-def test_a_campaign_file_that_cannot_be_read_is_told(
+@pytest.mark.parametrize("text", [None, "[", "runs: many"])
+def test_the_campaign_file_is_nothing_to_the_checkers(
     tmp_path: Path, spark: SparkSession, text: str | None
 ) -> None:
     directory = write_campaign(tmp_path, run())
     (directory / "campaign.yaml").unlink()
     if text is not None:
         (directory / "campaign.yaml").write_text(text, encoding="utf-8")
+    assert check(directory, spark=spark).verdict is Verdict.PASS
+
+
+def test_a_check_without_a_manifest_takes_the_old_anomalies_away(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    directory = write_campaign(tmp_path, run(losing(WELL, 1)))
+    assert check(directory, spark=spark).verdict is Verdict.FAIL
+    assert len(anomalies(directory)) == 1
+    (directory / FILE).unlink()
     result = check(directory, spark=spark)
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "campaign.yaml" in result.findings[0]
+    assert result.infrastructure_failed
+    assert anomalies(directory) == []
 
 
 def test_no_runs_are_inconclusive(tmp_path: Path) -> None:
     result = check(write_campaign(tmp_path))
     assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.infrastructure_failed
     assert anomalies(tmp_path) == []
-
-
-def test_a_run_that_never_wrote_its_cells(tmp_path: Path, spark: SparkSession) -> None:
-    directory = write_campaign(tmp_path, run(), run())
-    next(directory.glob("runs/2/history/cells.*")).unlink()
-    result = check(directory, spark=spark)
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert only_cell(result).run == 1
 
 
 def test_no_such_directory(tmp_path: Path) -> None:
@@ -235,30 +146,103 @@ def test_no_such_directory(tmp_path: Path) -> None:
         check(tmp_path / "nowhere")
 
 
-def test_spark_giving_up_is_a_verdict_not_a_crash(tmp_path: Path, spark: SparkSession) -> None:
-    directory = write_campaign(tmp_path, run())
-    (directory / ".checking").write_text("in the way", encoding="utf-8")
+def test_a_damaged_file_leaves_other_partitions_their_verdict(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    cells = [cell(), cell(name="d", topic="u")]
+    faults = a_fault(partitions=("t-0", "u-0"))
+    made = run(partitions={("t", 0): WELL, ("u", 0): WELL}, cells=cells, faults=faults)
+    directory = write_campaign(tmp_path, made)
+    (path,) = history_of(directory).glob("sends.t.*")
+    # The footer is whole, and says how many rows there are; what it points to is not.
+    content = bytearray(path.read_bytes())
+    content[8:200] = bytes(192)
+    path.write_bytes(content)
     result = check(directory, spark=spark)
+    assert [found.verdict for found in result.cells] == [Verdict.INCONCLUSIVE, Verdict.PASS]
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert result.findings[0].startswith("the checkers failed: ")
+    assert anomalies(directory) == []
+    assert any("damaged history" in finding and "t-0" in finding for finding in result.findings)
 
 
-def test_nothing_temporary_stays(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("in_the_way", ["a file", "a directory"])
+def test_nothing_temporary_stays(tmp_path: Path, spark: SparkSession, in_the_way: str) -> None:
     directory = write_campaign(tmp_path, run())
-    (directory / ".checking").mkdir()
-    (directory / ".checking" / "rows").mkdir()
-    check(directory, spark=spark)
-    assert {path.name for path in directory.iterdir()} == {
-        "campaign.yaml",
-        "runs",
-        "anomalies.parquet",
-    }
+    if in_the_way == "a file":
+        (directory / ".checking").write_text("left behind", encoding="utf-8")
+    else:
+        (directory / ".checking" / "rows" / "0-1").mkdir(parents=True)
+    assert check(directory, spark=spark).verdict is Verdict.PASS
+    assert {path.name for path in directory.iterdir()} == LEFT
 
 
 def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> None:
-    directory = write_campaign(tmp_path, run(LOSING))
+    directory = write_campaign(tmp_path, run(losing(WELL, 1)))
     first = check(directory, spark=spark), anomalies(directory)
     assert (check(directory, spark=spark), anomalies(directory)) == first
+
+
+# Imported by every Python of the test below, Spark's workers among them: whoever is about to read
+# the sends to u-0 is killed, as by a kernel that is out of memory.
+KILLER = """
+import os, signal
+from history import reader
+read_files = reader.read_files
+
+def killed_at(table, paths, columns=None):
+    paths = list(paths)
+    if any(path.name.startswith("sends.u.") for path in paths):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read_files(table, paths, columns)
+
+reader.read_files = killed_at
+"""
+CHECK = """
+import pathlib, pickle, sys
+from checkers.check import check
+result = check(pathlib.Path(sys.argv[1]))
+pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps(result))
+"""
+
+
+def test_a_task_that_dies_takes_down_its_own_partition_alone(tmp_path: Path) -> None:
+    """Of three cells the middle one's worker dies, each time; the last has lost a record."""
+    topics = {"t": WELL, "u": WELL, "v": losing(WELL, 2)}
+    made = run(
+        partitions={(topic, 0): of for topic, of in topics.items()},
+        cells=[cell(name=topic, topic=topic) for topic in topics],
+        faults=a_fault(partitions=[f"{topic}-0" for topic in topics]),
+    )
+    directory = write_campaign(tmp_path / "results", made)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(KILLER, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)])
+    ended = subprocess.run(
+        [sys.executable, "-c", CHECK, directory, tmp_path / "result"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    result = unpickled(tmp_path / "result")
+    assert {found.cell: found.verdict for found in result.cells} == {
+        "t": Verdict.PASS,
+        "u": Verdict.INCONCLUSIVE,
+        "v": Verdict.FAIL,
+    }
+    assert result.verdict is Verdict.FAIL
+    assert [found.lost for found in result.cells] == [0, None, 1]
+    assert any("u-0: could not be reconciled" in reason for reason in result.cells[1].reasons)
+    assert [row["cell"] for row in anomalies(directory)] == ["v"]
+    assert {path.name for path in directory.iterdir()} == LEFT
+
+
+def unpickled(path: Path) -> CampaignResult:
+    import pickle
+
+    result: CampaignResult = pickle.loads(path.read_bytes())
+    return result
 
 
 def arbitrary(rng: random.Random) -> Made:
@@ -285,20 +269,12 @@ def test_spark_agrees_with_the_plain_implementation(
     tmp_path: Path, spark: SparkSession, seed: int
 ) -> None:
     rng = random.Random(seed)
-    cells = [
-        {**CELL_ROW, "partitions": 3},
-        {**ACKS_1, "cell": "d", "topic": "u.v", "partitions": 2},
-    ]
-    runs = [
-        run(
-            partitions={
-                (c["topic"], p): arbitrary(rng) for c in cells for p in range(c["partitions"])
-            },
-            cells=cells,
-        )
-        for _ in range(2)
-    ]
-    result = check(write_campaign(tmp_path, *runs), spark=spark)
+    cells = [cell(ALL, partitions=3), cell(ACKS_1, name="d", topic="u.v", partitions=2)]
+    keys = [key for planned in cells for key in planned.cell.topic_partitions]
+    runs = [run(partitions={key: arbitrary(rng) for key in keys}, cells=cells) for _ in range(2)]
+    directory = write_campaign(tmp_path, *runs)
+    result = check(directory, spark=spark)
+    assert result == checked(directory)
     expected = {
         (number, topic, partition, *finding)
         for number, made_run in enumerate(runs, start=1)
@@ -312,22 +288,17 @@ def test_spark_agrees_with_the_plain_implementation(
     assert rows == sorted(rows, key=lambda row: row[:3])
     counted = Counter(row[3] for row in rows)
     assert result.anomalies == {name: counted[name] for name in CHECKERS}
-    for cell in result.cells:
-        topic = "t" if cell.cell == "c" else "u.v"
-        mine = Counter(row[3] for row in rows if row[:2] == (cell.run, topic))
-        assert (cell.lost, cell.duplicated, cell.reordered) == (
-            mine["lost"],
-            mine["duplicated"],
-            mine["reordered"],
-        )
+    for found in result.cells:
+        mine = Counter(row[3] for row in rows if row[:2] == (found.run, found.settings.topic))
+        assert found.lost in (mine["lost"], None if not mine["lost"] else -1)
+        assert found.duplicated in (mine["duplicated"], None if not mine["duplicated"] else -1)
 
 
 def test_one_item_a_task(tmp_path: Path, spark: SparkSession) -> None:
     """Memory grows with one partition: no task may be given two, whatever their number."""
-
-    cells = [{**CELL_ROW, "partitions": 17}]
-    write_campaign(tmp_path, run(cells=cells))
-    items = work_items(gather(tmp_path / "runs" / "1" / "history", 1))
+    directory = write_campaign(tmp_path, run(cells=[cell(partitions=17)]))
+    (evident,), _ = evidence(directory)
+    items = work_items(evident)
     work = spark.createDataFrame(items_table(items))
     spread = work.repartitionByRange(len(items), "run", "topic", "partition")
     assert [len(rows) for rows in spread.rdd.glom().collect()] == [1] * 17
@@ -335,12 +306,14 @@ def test_one_item_a_task(tmp_path: Path, spark: SparkSession) -> None:
 
 def test_a_rule_that_throws_leaves_the_others_alone(tmp_path: Path) -> None:
     """Labelling what is lost fails; counts and the other rules do not."""
-    write_campaign(tmp_path, run(LOSING))
-    (item,) = work_items(gather(tmp_path / "runs" / "1" / "history", 1))
+    (evident,), _ = evidence(write_campaign(tmp_path, run(WELL.but(log=WELL.log[:1], end=1))))
+    (item,) = work_items(evident)
     unlabelled = items_table([replace(item, fault_labels=[])])
     rows = pa.Table.from_batches(reconcile_batches(unlabelled.to_batches())).to_pylist()
     assert [row["anomaly"] for row in rows] == [None]
-    (problem,) = rows[0]["problems"]
-    assert problem["checker"] == "lost"
-    assert problem["message"].startswith("t-0: the checker lost failed: ")
-    assert rows[0]["acked"] == 2
+    (doubt,) = rows[0]["doubts"]
+    assert doubt["checker"] == "lost"
+    assert doubt["message"].startswith("t-0: the checker lost failed: ")
+    counts = {count["name"]: count["count"] for count in rows[0]["counts"]}
+    assert counts["acked"] == 3
+    assert "lost" not in counts

@@ -6,7 +6,7 @@ import pytest
 from made_histories import Entry, Made, Send, entry, indexed, send
 
 from checkers.catalogue import CATALOGUE, CHECKERS
-from checkers.faults import FaultWindows
+from checkers.reach import FaultWindows
 from checkers.rules.rows import ROWS
 
 SENT_TWO_ACKED = [

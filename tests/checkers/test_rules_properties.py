@@ -4,12 +4,15 @@ whatever comes is judged like the plain second implementation judges it."""
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from made_histories import Entry, Made, Send, entry, indexed, send
 from reference_checker import Finding, findings
 
 from checkers.catalogue import CHECKERS
+
+ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""However slow it is."""
 
 COMPLETIONS = ("ok", "ok without offset", "info", "fail", "none")
 
@@ -134,12 +137,14 @@ PLANTS = (
 )
 
 
+@ANY_MACHINE
 @given(consistent())
 def test_a_consistent_history_is_clean(made: Made) -> None:
     assert found(made) == set()
 
 
 @pytest.mark.parametrize("plant", PLANTS)
+@ANY_MACHINE
 @given(made=consistent(), data=st.data())
 def test_a_planted_anomaly_is_found_and_nothing_else(
     plant: Callable[[Made, Callable[[int], int]], tuple[Made, Finding]],
@@ -150,6 +155,7 @@ def test_a_planted_anomaly_is_found_and_nothing_else(
     assert found(planted) == {expected}
 
 
+@ANY_MACHINE
 @given(made=consistent())
 def test_every_checker_has_its_plant(made: Made) -> None:
     assume(acked_entries(made) and acked_entries(made)[-1][1] is made.log[-1])
@@ -173,6 +179,7 @@ def arbitrary(draw: st.DrawFn) -> Made:
     return Made(sends=sends, log=log, end=16, complete=draw(st.booleans()))
 
 
+@ANY_MACHINE
 @given(arbitrary())
 def test_any_history_is_judged_as_by_the_plain_implementation(made: Made) -> None:
     assert found(made) == findings(made)

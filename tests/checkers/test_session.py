@@ -6,21 +6,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_histories import CELL_ROW, Made, MadeRun, entry, send, write_campaign
+from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 
 ALONE = """
 import pathlib, sys, psutil
-from checkers.run import check
+from checkers.check import check
 print(check(pathlib.Path(sys.argv[1])).verdict.value)
 print([child.name() for child in psutil.Process().children(recursive=True)])
 """
-KEPT = Made(sends=[send("invoke", 1, 0, 10), send("ok", 1, 0, 11, 0)], log=[entry(0, 1, 0)], end=1)
 
 
 @pytest.mark.spark
 def test_a_check_on_its_own_ends_its_jvm_and_leaves_nothing(tmp_path: Path) -> None:
     directory = write_campaign(
-        tmp_path / "results", MadeRun(partitions={("t", 0): KEPT}, cells=[CELL_ROW])
+        tmp_path / "results", MadeRun(partitions={("t", 0): kept(BEFORE, DURING, AFTER)})
     )
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -38,6 +37,7 @@ def test_a_check_on_its_own_ends_its_jvm_and_leaves_nothing(tmp_path: Path) -> N
     assert {path.name for path in tmp_path.iterdir()} == {"results", "tmp"}
     assert {path.name for path in directory.iterdir()} == {
         "campaign.yaml",
+        "manifest.json",
         "runs",
         "anomalies.parquet",
     }

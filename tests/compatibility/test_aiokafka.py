@@ -113,6 +113,7 @@ def test_administers(cluster: Cluster, topic: str) -> None:
         async with admin(cluster) as client:
             await client.create_topics([NewTopic(topic, 2, 3)])
             await client.create_partitions({topic: NewPartitions(3)})
+            until("all have heard of it", lambda: len(cluster.topic(topic).partitions) == 3)
             (described,) = await client.describe_topics([topic])
             assert [len(p["replicas"]) for p in described["partitions"]] == [3, 3, 3]
             assert len((await client.describe_cluster())["brokers"]) == 3
@@ -125,6 +126,7 @@ def test_administers(cluster: Cluster, topic: str) -> None:
             deleted = await client.delete_records({tp: RecordsToDelete(before_offset=40)})
             assert deleted == {tp: 40}
             await client.delete_topics([topic])
+            until("all have heard of it", lambda: cluster.topic(topic) is None)
             assert topic not in await client.list_topics()
 
     run(story())

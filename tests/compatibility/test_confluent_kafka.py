@@ -25,16 +25,14 @@ def test_administers_topics(cluster: Cluster, topic: str) -> None:
     admin.create_topics([shape], operation_timeout=30)[topic].result(TIMEOUT_S)
     growth = admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=30)
     growth[topic].result(TIMEOUT_S)
-    collection = TopicCollection([topic])
-    until(
-        f"{topic} has its third partition",
-        lambda: len(admin.describe_topics(collection)[topic].result(TIMEOUT_S).partitions) == 3,
-    )
+    until("all have heard of it", lambda: len(cluster.topic(topic).partitions) == 3)
+    described = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
+    assert len(described.partitions) == 3
     assert configs(cluster, TOPIC, topic)["segment.bytes"][0] == "12345"
     assert set_configs(cluster, TOPIC, topic, {"segment.bytes": None}) is None
     assert configs(cluster, TOPIC, topic)["segment.bytes"][0] != "12345"
     assert delete_topic(cluster, topic) is None
-    until(f"{topic} is gone", lambda: topic not in admin.list_topics(timeout=TIMEOUT_S).topics)
+    assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
 
 
 def test_sees_the_cluster(cluster: Cluster) -> None:

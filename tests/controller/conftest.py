@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from kazoo.client import KazooClient
+from processes import TIMEOUT_S
 from zookeeper import ZooKeeper
 
 
@@ -24,7 +25,7 @@ def zookeeper(tmp_path):
 def admin(zookeeper):
     """A ZooKeeper client of an administrator."""
     client = KazooClient(zookeeper.connect, timeout=20)
-    client.start()
+    client.start(TIMEOUT_S)
     yield client
     client.stop()
     client.close()

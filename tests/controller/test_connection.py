@@ -11,6 +11,7 @@ from broker.wire.codec import read_request, write_response
 from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
 
 ASK = ControlledShutdownRequest(broker_id=1)
+DEADLINE_S = 60
 ANSWER = ControlledShutdownResponse(error_code=ErrorCode.none, remaining_partitions=())
 
 
@@ -37,7 +38,7 @@ class Peer:
             self.asked.put_nowait((header.correlation_id, writer))
         writer.close()
 
-    def call(self, timeout_s=10):
+    def call(self, timeout_s=DEADLINE_S):
         return asyncio.create_task(self.connection.call(ASK, timeout_s))
 
     async def answer(self):
@@ -46,7 +47,7 @@ class Peer:
 
 
 def run(main):
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), DEADLINE_S))
 
 
 def test_calls_are_pipelined_over_one_connection():
@@ -65,13 +66,14 @@ def test_calls_are_pipelined_over_one_connection():
 def test_timeout_fails_every_waiting_call_and_the_next_one_reconnects():
     async def main():
         async with Peer() as peer:
-            slow, hasty = peer.call(), peer.call(timeout_s=0.2)
+            slow = peer.call()
+            await peer.asked.get()  # connected: from here on, time only passes at the peer
+            hasty = peer.call(timeout_s=0.2)
+            await peer.asked.get()
             with pytest.raises(Disconnected, match=r"no answer from .* within 0\.2 s"):
                 await hasty
             with pytest.raises(Disconnected):
                 await slow
-            for _ in range(2):
-                await peer.asked.get()
             again = peer.call()
             await peer.answer()
             assert await again == ANSWER
@@ -133,6 +135,6 @@ def test_cancelled_call_does_not_disturb_the_others():
 def test_nobody_there():
     async def main():
         with pytest.raises(Disconnected, match="cannot reach 127"):
-            await BrokerConnection("127.0.0.1", 1, "test").call(ASK, 5)
+            await BrokerConnection("127.0.0.1", 1, "test").call(ASK, DEADLINE_S)
 
     run(main)

@@ -164,4 +164,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestController = ControllerMachine.TestCase
-TestController.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestController.settings = settings(max_examples=60, stateful_step_count=30)

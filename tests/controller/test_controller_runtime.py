@@ -5,8 +5,9 @@ import json
 import logging
 
 import pytest
-from controller_cluster import cluster, run, until
+from controller_cluster import SHORT_SESSION_MS, cluster, run, until
 from kio.schema.errors import ErrorCode
+from processes import free_port
 
 from broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from broker.controller.events import StateWrite
@@ -43,6 +44,15 @@ def test_election_and_reelection(zookeeper, admin):
 def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
     caplog.set_level(logging.INFO, logger="state.change.logger")
 
+    def life():
+        """What the controller says of partition 0, as far as it concerns broker 1."""
+        lines = [json.loads(r.message) for r in caplog.records if r.name == "state.change.logger"]
+        return [
+            (line["event"], line.get("leader"), line.get("leader_epoch"))
+            for line in lines
+            if line.get("partition") == "orders-0" and line.get("to") in (None, 1)
+        ]
+
     async def main():
         async with cluster(zookeeper, 1, 2, 3) as made:
             await made.brokers[1].zk.create_topic("orders", {0: [2, 3, 1]}, {})
@@ -64,15 +74,10 @@ def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
             await until(lambda: made.brokers[1].roles[TP].leader == 3)
             first = next(r for r in made.brokers[1].requests if isinstance(r, LeaderAndIsrRequest))
             assert first.broker_epoch == made.brokers[1].epoch
+            await until(lambda: ("acknowledged", 3, 1) in life())
 
     run(main())
-    lines = [json.loads(r.message) for r in caplog.records if r.name == "state.change.logger"]
-    life = [
-        (line["event"], line.get("leader"), line.get("leader_epoch"))
-        for line in lines
-        if line.get("partition") == "orders-0" and line.get("to") in (None, 1)
-    ]
-    assert life == [
+    assert life() == [
         ("written", 2, 0),
         ("sent", 2, 0),
         ("acknowledged", 2, 0),
@@ -99,7 +104,7 @@ def test_returning_broker_gets_its_partition_back(zookeeper):
 def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way):
     async def main():
         async with cluster(zookeeper) as made:
-            await made.add(1, way.connect)
+            await made.add(1, way.connect, SHORT_SESSION_MS)
             await until(lambda: made.active() == [1])
             await made.add(2)
             await made.brokers[2].zk.create_topic("orders", {0: [2, 1]}, {})
@@ -221,13 +226,11 @@ def test_unreachable_broker_gets_its_requests_later(zookeeper):
     async def main():
         async with cluster(zookeeper, 1, 2) as made:
             broker = made.brokers[2]
-            broker._server.close()
-            for writer in tuple(broker._writers):
-                writer.close()
+            broker.hang_up()
             await made.brokers[1].zk.create_topic("orders", {0: [1, 2]}, {})
             await until(lambda: TP in made.brokers[1].roles)
             assert TP not in broker.roles
-            broker._server = await asyncio.start_server(broker._serve, "127.0.0.1", broker.port)
+            await broker.listen()
             await until(lambda: TP in broker.roles)
 
     run(main())
@@ -235,11 +238,9 @@ def test_unreachable_broker_gets_its_requests_later(zookeeper):
 
 async def bounced(broker):
     """The broker's registration goes and another comes, at another port, between two looks."""
-    broker._server.close()
-    for writer in tuple(broker._writers):
-        writer.close()
-    broker._server = await asyncio.start_server(broker._serve, "127.0.0.1", 0)
-    broker.port = broker._server.sockets[0].getsockname()[1]
+    broker.hang_up()
+    broker.port = free_port()
+    await broker.listen()
     path = zk_nodes.broker_id(broker.id)
     endpoint = Endpoint(host="127.0.0.1", port=broker.port)
     info = BrokerInfo(broker_id=broker.id, endpoints=(endpoint,))
@@ -259,15 +260,18 @@ def test_a_bounced_broker_counts_as_failed_and_is_found_at_its_new_address(zooke
         async with cluster(zookeeper, 1, 2) as made:
             stays, moves = made.brokers[1], made.brokers[2]
             await stays.zk.create_topic("orders", {0: [2, 1]}, {})
-            await until(lambda: TP in stays.roles and TP in moves.roles)
+            await until(lambda: stays.told_of(TP) and moves.told_of(TP))
             moves.requests.clear()
             epoch = await bounced(moves)
             state = await made.state(TP, lambda s: s.leader == 1)
             assert (state.isr, state.leader_epoch) == ((1,), 1)
             await until(lambda: moves.roles[TP].leader == 1)
             assert {request.broker_epoch for request in moves.requests} == {epoch}
-            told = [r.live_brokers for r in stays.requests if hasattr(r, "live_brokers")]
-            ports = {b.id: b.endpoints[0].port for b in told[-1]}
-            assert ports == {1: stays.port, 2: moves.port}
+
+            def ports():
+                told = [r.live_brokers for r in stays.requests if hasattr(r, "live_brokers")]
+                return {b.id: b.endpoints[0].port for b in told[-1]}
+
+            await until(lambda: ports() == {1: stays.port, 2: moves.port})
 
     run(main())

@@ -1,14 +1,18 @@
 """Whole campaigns through the command line, each with a registry of its own."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.waiting import wait_until
+
+PROJECT = Path(__file__).parent.parent.parent
 
 SMALL = """
 name: small
@@ -29,6 +33,7 @@ faults:
 """
 
 COMMAND = (sys.executable, "-m", "harness")
+NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "results", "tests", "docs")
 
 
 class Ackproof:
@@ -38,8 +43,16 @@ class Ackproof:
         self.directory = directory
         self.state = directory / "state"
         self.environ = {**os.environ, "ACKPROOF_STATE_DIRECTORY": str(self.state)}
-        self.campaign = directory / "small.yaml"
-        self.campaign.write_text(SMALL, encoding="utf-8")
+        self.vary({})
+
+    def vary(self, changes: Mapping[str, object]) -> None:
+        """Make the small campaign another one, in some of its sections."""
+        document = {**yaml.safe_load(SMALL), **changes}
+        (self.directory / "small.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+
+    def with_sources(self, sources: Path) -> None:
+        """Run these instead of the project's own: ours and those of the nodes."""
+        self.environ["PYTHONPATH"] = str(sources)
 
     def __call__(self, *arguments: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -52,11 +65,15 @@ class Ackproof:
             check=False,
         )
 
-    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start a command; its output goes to the file ``output``."""
+    def start(self, *arguments: str, module: str = "harness") -> "subprocess.Popen[bytes]":
+        """Start a command; its output goes to the file ``output``. SIGINT is ignored to begin
+        with, as in a script's ``ackproof ... &``; it is in a process group of its own, as a shell
+        would have it."""
+        command = ["env", "--ignore-signal=INT", sys.executable, "-m", module, *arguments]
         with self.output.open("wb") as output:
             return subprocess.Popen(
-                [*COMMAND, *arguments],
+                command,
+                process_group=0,
                 cwd=self.directory,
                 env=self.environ,
                 stdin=subprocess.DEVNULL,
@@ -77,3 +94,18 @@ def ackproof(tmp_path: Path) -> Iterator[Ackproof]:
     command = Ackproof(tmp_path)
     yield command
     command("clean", "--all")
+
+
+@pytest.fixture
+def patched(tmp_path: Path) -> Callable[[str, str, str], Path]:
+    """A copy of the sources with one line of one file changed."""
+
+    def patch(file: str, line: str, instead: str) -> Path:
+        copy = tmp_path / "patched"
+        shutil.copytree(PROJECT, copy, ignore=NOT_SOURCES)
+        text = (copy / file).read_text(encoding="utf-8")
+        assert text.count(line) == 1, f"{file} has another way of saying this by now"
+        (copy / file).write_text(text.replace(line, instead), encoding="utf-8")
+        return copy
+
+    return patch

@@ -1,6 +1,7 @@
 """A small campaign from its file to its report; and what is left when it is ended in the middle."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 def verdict_of(directory: Path) -> dict[str, object]:
     document: dict[str, object] = json.loads((directory / "verdict.json").read_text())
     return document
+
+
+def page_of(directory: Path) -> str:
+    return (directory / "report.html").read_text()
 
 
 def family(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
@@ -43,7 +48,13 @@ def test_from_file_to_report(ackproof) -> None:
     assert cells["1"]["verdict"] == "not-guaranteed"
     assert cells["all"]["lost"] == 0
     assert cells["all"]["verdict"] == "pass"
-    for name in ("junit.xml", "campaign.yaml", "runs/1/ledger.jsonl", "runs/1/logs/harness.log"):
+    for name in (
+        "junit.xml",
+        "campaign.yaml",
+        "manifest.json",
+        "runs/1/ledger.jsonl",
+        "runs/1/logs/harness.log",
+    ):
         assert (directory / name).stat().st_size > 0
     for broker in (1, 2, 3):
         assert list((directory / "runs/1/replicas" / f"broker-{broker}").glob("**/*.log"))
@@ -84,7 +95,7 @@ def test_killed_in_the_middle(ackproof) -> None:
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
-    """Ctrl-C: healed, flushed, torn down, checked."""
+    """Healed, flushed, torn down, checked; by SIGINT, too, which was ignored when we started."""
     harness = ackproof.start("run", "small.yaml", "--out", "results")
     ackproof.wait_for_output("isolate#1 verified", timeout=90)
     processes = family(harness)
@@ -95,8 +106,61 @@ def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
     assert "isolate#1 healed" in output
     assert "interrupted" in output
     assert "Traceback" not in output
-    assert all(cell["acked"] > 0 for cell in verdict_of(ackproof.directory / "results")["cells"])
+    document = verdict_of(ackproof.directory / "results")
+    assert all(cell["acked"] > 0 for cell in document["cells"])
+    assert {cell["lost"] for cell in document["cells"]} == {None}, "nobody has read what is there"
+    assert "No acknowledged record is missing" not in page_of(ackproof.directory / "results")
     assert ackproof("clean").stdout == "nothing to remove\n"
+
+
+def test_ctrl_c_in_a_night(ackproof) -> None:
+    """The campaign under way is healed, checked and cleaned up after; no other one begins."""
+    seeds = ("--seed", "1", "--seed", "2")
+    night = ackproof.start("small.yaml", *seeds, module="harness.nightly")
+    ackproof.wait_for_output("isolate#1 verified", timeout=90)
+    os.killpg(night.pid, signal.SIGINT)
+    assert night.wait(120) == 3
+    output = ackproof.output.read_text()
+    assert "isolate#1 healed" in output
+    assert "not started" in output
+    assert "seed 2," not in output
+    (results,) = (ackproof.directory / "results").glob("small-*")
+    assert (ackproof.directory / "results" / "latest").resolve() == results
+    assert (results / "report.html").exists()
+    assert not (results / "scratch").exists()
+    assert ackproof("clean").stdout == "nothing to remove\n"
+
+
+def test_a_baseline_passes_as_what_it_is(ackproof) -> None:
+    ackproof.vary({"faults": []})
+    result = ackproof("run", "small.yaml", "--out", "results")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof.directory / "results")
+    assert document["baseline"]
+    assert all(cell["lost"] == 0 for cell in document["cells"])
+    assert "a baseline: nothing was broken on purpose" in result.stdout
+    assert "A baseline" in page_of(ackproof.directory / "results")
+
+
+def test_a_broker_that_dies_after_the_last_fault_is_healed(ackproof) -> None:
+    """Not the nemesis killed it: that a server stays up is a guarantee of its own."""
+    ackproof.vary({"limits": {"recover": "8s"}})
+    harness = ackproof.start("run", "small.yaml", "--out", "results")
+    ackproof.wait_for_output("  recover", timeout=120)
+    brokers = [one for one in family(harness) if one.cmdline()[2:4] == ["-m", "broker"]]
+    assert len(brokers) == 3
+    brokers[0].kill()
+    assert harness.wait(120) == 1
+    output = ackproof.output.read_text()
+    assert "ended by itself, status -9" in output
+    broken = {
+        guarantee["name"]
+        for cell in verdict_of(ackproof.directory / "results")["cells"]
+        for guarantee in cell["guarantees"]
+        if guarantee["held"] is False
+    }
+    assert "servers-stay-up" in broken
+    assert "servers-stay-up" in output
 
 
 def test_standing_cluster(ackproof) -> None:

@@ -216,7 +216,5 @@ class Members(RuleBasedStateMachine):
             assert set(from_log.groups.snapshot()) == set(self.world.groups.snapshot())
 
 
-Members.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, print_blob=True
-)
+Members.TestCase.settings = settings(max_examples=150, stateful_step_count=30, print_blob=True)
 TestGroup = Members.TestCase

@@ -9,14 +9,11 @@ import pytest
 import yaml
 from memory_cluster import Memory, memory_cluster
 
-from harness.campaign import Campaign
-from harness.cells import expand
-from harness.recorder import Recorder
-from harness.schedule import plan
-from harness.steps.run import Run
-from harness.timings import CampaignTimings
-from harness.validation import load
-from nemesis import FAULTS
+from harness.campaign.model import Campaign
+from harness.campaign.runs import runs_of
+from harness.campaign.validation import load
+from harness.running.context import Run
+from harness.running.recorder import RunRecorder
 from nemesis.ledger import Ledger
 from workloads import WORKLOADS
 
@@ -120,11 +117,10 @@ def memory() -> Memory:
 @pytest.fixture
 def run(campaign: Campaign, memory: Memory, tmp_path: Path) -> Run:
     """A run over the cluster in memory, whose clock steps."""
-    cells = expand(campaign.cells)
+    (planned,) = runs_of(campaign.resolved(seed=7))
+    cells = [one.cell for one in planned.cells]
     memory.system.topics = {cell.topic: cell.partitions for cell in cells}
     clock = SteppingClock()
-    timings = CampaignTimings(campaign.cluster)
-    holds = {name: fault.hold_ms_min(timings) for name, fault in FAULTS.items()}
     return Run(
         campaign=campaign,
         number=1,
@@ -135,8 +131,8 @@ def run(campaign: Campaign, memory: Memory, tmp_path: Path) -> Run:
         workload=WORKLOADS["produce"],
         client_node=memory.cluster.clients[0],
         cells=cells,
-        plan=plan(campaign, 7, holds),
-        recorder=Recorder(tmp_path / "history", clock),
+        plan=planned.faults,
+        recorder=RunRecorder(tmp_path / "history", clock),
         progress=Told(),
         clock=clock,
         ledger=Ledger(tmp_path / "ledger.jsonl"),

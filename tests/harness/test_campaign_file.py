@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign import Campaign
+from harness.campaign.model import Campaign
+from harness.campaign.validation import CampaignRefused, check, check_capabilities, load
 from harness.cli import cli
-from harness.validation import CampaignRefused, check, check_capabilities, load
 from infra.interface import Capability
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,10 +31,55 @@ REFUSALS = [
     ({"cells.acks": [2]}, "cells.acks", "0, 1 or all"),
     ({"cells.acks": True}, "cells.acks", "0, 1 or all"),
     ({"cells.acks": []}, "cells.acks", "at least 1 item"),
-    ({"cells.topic": {"min.insync.replicas": 1}}, "cells.topic.min.insync.replicas", "belongs to"),
+    ({"cells.partitions": "many"}, "cells.partitions", "a whole number from 1, not 'many'"),
+    ({"cells.replication~factor": [3, 0]}, "cells.replication.factor", "from 1, not 0"),
+    (
+        {"cells.unclean~leader~election~enable": "no"},
+        "cells.unclean.leader.election.enable",
+        "true or false, not 'no'",
+    ),
+    ({"cells.enable~idempotence": []}, "cells.enable.idempotence", "at least 1 item"),
+    ({"cells.ack": 1}, "cells.ack", "unknown key"),
+    ({"cells": {"partitions": 1}}, "cells.acks", "Field required"),
+    (
+        {"cells.topic": {"min.insync.replicas": 1}},
+        "cells.topic.min.insync.replicas",
+        "belongs to cells.min.insync.replicas",
+    ),
+    (
+        {"cells.producer": {"max.in.flight": 1}},
+        "cells.producer.max.in.flight",
+        "belongs to cells.max.in.flight.requests.per.connection",
+    ),
+    ({"cells.topic": {"acks": 1}}, "cells.topic.acks", "belongs to cells.acks"),
+    ({"cells.partitions": list(range(1, 50))}, "cells", "294 combinations"),
+    (
+        {"cells.topic": {"compression.type": ["a.b", "a_b"]}},
+        "cells",
+        "2 cells would share the topic",
+    ),
+    (
+        {"cells.producer": {"client.rack": ["x" * 200, "y"]}},
+        "cells",
+        "has more than 200 characters",
+    ),
+    ({"cluster.brokers": [3, 0]}, "cluster.brokers[1]", "greater than or equal to 1"),
+    ({"cluster.brokers": [3, 2]}, "cells.replication.factor", "there are 2"),
+    ({"cluster.brokers": [3, 4, 5], "runs": 200}, "runs", "3 clusters, 200 times each"),
+    (
+        {"cluster.properties": {"replica.lag.time.max.ms": [2000, "x"]}},
+        "cluster.properties",
+        "number of milliseconds, not 'x'",
+    ),
     ({"cells.producer": {"linger.mss": 1}}, "cells", "linger.mss"),
-    ({"cells.producer": {"acks": 1}}, "cells", "may not set acks"),
-    ({"cells.producer": {"enable.idempotence": True}}, "cells", "acks-0.minisr-1"),
+    ({"cells.producer": {"acks": 1}}, "cells.producer.acks", "belongs to cells.acks"),
+    (
+        {"cells.producer": {"request.required.acks": 1}},
+        "cells.producer.request.required.acks",
+        "belongs to cells.acks",
+    ),
+    ({"cells.producer": {"bootstrap.servers": "x"}}, "cells", "may not set bootstrap.servers"),
+    ({"cells.enable~idempotence": True}, "cells", "acks-0.minisr-1"),
     ({"workload.kind": "consume"}, "workload.kind", "unknown workload 'consume'; known: produce"),
     ({"workload.rate": 0}, "workload.rate", "greater than 0"),
     ({"workload.record~bytes": 10}, "cells", "record_bytes is 10"),
@@ -55,11 +100,65 @@ REFUSALS = [
         "faults[0].target",
         "has the partitions 0 to 2",
     ),
-    ({"faults.0.hold": "2s"}, "faults[0].hold", "2s is shorter than the 3s that kill needs"),
+    (
+        {"faults.0.target": "one(all + zookeper)"},
+        "faults[0].target",
+        "'zookeper' is not a target; known: leader(topic, partition)",
+    ),
+    ({"faults.0.target": "broker-4"}, "faults[0].target", "there is no broker-4; there are"),
+    ({"faults.0.target": "clients"}, "faults[0].target", "aimed at servers, and clients is none"),
+    ({"faults.0.target": "all -> zookeeper"}, "faults[0].target", "aimed at servers, not at links"),
+    (
+        {"faults.0": {"fault": "cut", "target": "all"}},
+        "faults[0].target",
+        "is aimed at links, like",
+    ),
+    (
+        {"faults.0": {"fault": "bridge", "target": "broker-1 + broker-2"}},
+        "faults[0].target",
+        "bridge needs 3 nodes or more; the target names broker-1, broker-2",
+    ),
+    (
+        {"faults.0.target": "all - (broker-1 + broker-2 + broker-3)"},
+        "faults[0].target",
+        "can never name anybody",
+    ),
+    ({"faults.0.parameters": {"speed": 3}}, "faults[0].parameters.speed", "unknown key"),
+    (
+        {"faults.0": {"fault": "isolate", "target": "all", "parameters": {"direction": "up"}}},
+        "faults[0].parameters.direction",
+        "'both', 'in' or 'out', not 'up'",
+    ),
+    ({"faults.0.at": 5}, "faults[0].at", "needs a number and a unit"),
     ({"faults.0.hold": 5}, "faults[0].hold", "needs a number and a unit"),
     ({"faults.0.hold": ["5s", "4s"]}, "faults[0].hold", "the shortest time comes first"),
     ({"schedule": {"order": "random"}}, "schedule.order", "'shuffled' or 'listed'"),
     ({"schedule": {"gap": ["1s", "2s", "3s"]}}, "schedule.gap", "[shortest, longest]"),
+    ({"expect": "win"}, "expect[0].verdict", "'not-guaranteed' or 'inconclusive', not 'win'"),
+    (
+        {"expect": [{"where": {"acks": 2}, "verdict": "fail"}]},
+        "expect[0].where",
+        "no cell has {'acks': 2}",
+    ),
+    ({"cells.topic": {"cleanup.policy": "compact,delete"}}, "cells.topic.cleanup.policy", "loss"),
+    ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "taken for loss"),
+    ({"cells.topic": {"retention.bytes": [-1, 1]}}, "cells.topic.retention.bytes", "loss"),
+    ({"cells.topic": {"delete.retention.ms": 1}}, "cells.topic.delete.retention.ms", "loss"),
+    (
+        {"cluster.properties": {"log.cleanup.policy": "compact"}},
+        "cluster.properties.log.cleanup.policy",
+        "taken for loss",
+    ),
+    (
+        {"cluster.properties": {"log.retention.hours": 1}},
+        "cluster.properties.log.retention.hours",
+        "taken for loss",
+    ),
+    (
+        {"cluster.properties": {"log.cleaner.enable": True}},
+        "cluster.properties.log.cleaner.enable",
+        "taken for loss",
+    ),
     ({"evidence": {"acked.min": -1}}, "evidence.acked.min", "greater than or equal to 1"),
 ]
 
@@ -95,6 +194,7 @@ def test_all_problems_are_told_at_once(campaign_file, tmp_path: Path) -> None:
         ("- 1\n", "file:"),
         ("", "file:"),
         ("name: a\n", "cells: Field required"),
+        ("name: a\n", "faults: Field required; a campaign that breaks nothing, a baseline, says"),
     ],
 )
 def test_what_is_no_campaign_at_all(tmp_path: Path, content: str, reason: str) -> None:
@@ -132,9 +232,27 @@ def test_the_campaigns_that_ship_are_right(path: Path) -> None:
     check(load(path), path)
 
 
-def test_the_resolved_file_reads_back(campaign: Campaign, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cells.topic": {"cleanup.policy": "delete", "retention.ms": -1}},
+        {"cluster.properties.log~retention~check~interval~ms": 1000},
+        {"cluster.properties.log~retention~ms": -1},
+        {"faults": [], "expect": "inconclusive"},
+        {"expect": [{"where": {"acks": -1, "min.insync.replicas": 2}, "verdict": "pass"}]},
+    ],
+)
+def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
+    file = campaign_file(changes)
+    check(load(file), file)
+
+
+def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
+    swept = {"cluster.brokers": [3, 4], "expect": "fail", "cells.topic": {"segment.bytes": [1, 2]}}
+    campaign = load(campaign_file(swept))
     resolved = campaign.resolved(seed=42, backend=None, system=None)
     file = tmp_path / "resolved.yaml"
     file.write_text(resolved.to_yaml())
     assert load(file) == resolved
     assert load(file).seed == 42
+    assert "zookeepers: 1\n" in file.read_text()

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Mapping
 
-from harness.campaign import Cells
-from harness.cells import expand
-from harness.durations import format_ms, parse_ms
+from harness.campaign.cells import Cells, Sweep, expand
+from harness.campaign.durations import format_ms, parse_ms
+from history.cell import Scope
 
 
-def cells(written: Mapping[str, object]) -> Cells:
+def cells(written: Mapping[str, object]) -> Sweep:
     """Cells as a campaign file has them."""
     return Cells.model_validate_json(json.dumps(written))
 
@@ -33,7 +33,8 @@ def test_whatever_is_swept_shows_in_the_name() -> None:
                 "acks": "all",
                 "replication.factor": [2, 3],
                 "unclean.leader.election.enable": [True, False],
-                "producer": {"linger.ms": 5, "enable.idempotence": [True, False]},
+                "enable.idempotence": [True, False],
+                "producer": {"linger.ms": 5},
             }
         )
     )
@@ -42,14 +43,32 @@ def test_whatever_is_swept_shows_in_the_name() -> None:
     assert first.name == (
         "acks-all.minisr-1.rf-2.unclean-leader-election-enable-true.enable-idempotence-true"
     )
-    assert first.producer_config == {"linger.ms": 5, "enable.idempotence": True}
     assert first.unclean_leader_election
     assert not found[-1].unclean_leader_election
+    assert first.settings["producer.linger.ms"] == 5
+    assert (first.max_in_flight, found[1].max_in_flight) == (5, 1_000_000)
 
 
-def test_topic_properties_are_written_as_kafka_writes_them() -> None:
-    (cell,) = expand(cells({"acks": 1, "topic": {"preallocate": True, "segment.bytes": 1048576}}))
-    assert cell.topic_config == {"preallocate": "true", "segment.bytes": "1048576"}
+def test_what_the_file_leaves_out_is_filled_in() -> None:
+    (cell,) = expand(cells({"acks": -1, "topic": {"preallocate": True}}))
+    assert cell.settings == {
+        "acks": "all",
+        "min.insync.replicas": 1,
+        "replication.factor": 3,
+        "partitions": 1,
+        "unclean.leader.election.enable": False,
+        "enable.idempotence": False,
+        "max.in.flight.requests.per.connection": 1_000_000,
+        "topic.preallocate": True,
+    }
+
+
+def test_one_property_of_topic_and_producer_is_two() -> None:
+    both = {"compression.type": ["lz4", "zstd"]}
+    found = expand(cells({"acks": 1, "topic": both, "producer": both}))
+    assert len({cell.topic for cell in found}) == 4
+    assert dict(found[1].of(Scope.TOPIC))["compression.type"] == "lz4"
+    assert dict(found[1].of(Scope.PRODUCER))["compression.type"] == "zstd"
 
 
 def test_times_read_back_as_written() -> None:

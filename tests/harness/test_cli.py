@@ -6,11 +6,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from harness.campaign import Campaign
+from harness.campaign.model import Campaign
 from harness.cli import cli
-from harness.progress import HEARTBEAT_S, PlainProgress, progress
-from harness.results import create, existing, infrastructure_failed
-from history.writer import TableWriter
+from harness.directory import create, existing, link_latest
+from harness.running.progress import HEARTBEAT_S, PlainProgress, progress
 
 COMMANDS = ("doctor", "run", "check", "report", "cluster", "clean", "faults", "workloads")
 
@@ -86,21 +85,12 @@ def test_results_are_named_after_campaign_and_time(
     monkeypatch.chdir(tmp_path)
     first = create(campaign, 1_900_000_000 * 10**9, None)
     second = create(campaign, 1_900_000_000 * 10**9, None)
+    assert not (tmp_path / "results" / "latest").exists(), "it is nothing to look at yet"
+    link_latest(first)
+    link_latest(second)
     assert first.name == "small-20300317T174640Z"
     assert second.name == "small-20300317T174640Z-2"
     assert existing(tmp_path / "results" / "latest") == second
-
-
-def test_a_run_without_its_end_is_a_failure_of_the_infrastructure(tmp_path: Path) -> None:
-    assert infrastructure_failed(tmp_path)
-    writer = TableWriter(tmp_path / "runs" / "1" / "history", "phases", "harness")
-    writer.write(phase="deploy", event="start", time=1)
-    assert infrastructure_failed(tmp_path)
-    writer.write(phase="recover", event="failed", time=2, detail="did not recover")
-    writer.write(phase="teardown", event="end", time=2)
-    assert not infrastructure_failed(tmp_path)
-    writer.write(phase="collect", event="failed", time=3)
-    assert infrastructure_failed(tmp_path)
 
 
 def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture[str]) -> None:

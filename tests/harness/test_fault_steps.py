@@ -1,28 +1,111 @@
 """Faults are written down before they strike, proven, healed by the ledger, and recorded."""
 
+import dataclasses
 import json
 import random
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from memory_cluster import Memory
+from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 
-from harness.deadline import Deadline, StepTimeout
-from harness.steps import nemesis as steps
-from harness.steps.run import Run
+from harness.campaign.timeline import PlannedFault
+from harness.running.context import Run
+from harness.running.deadline import Cancelled, Deadline, SystemClock
+from harness.running.recorder import RunRecorder
+from harness.running.steps import nemesis as steps
 from history import reader
-from infra.interface import ProcessState
+from infra.interface import Node, ProcessState
+from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.targets import parse, resolve
+from nemesis.effects import Kill
+from nemesis.executor import GateClosed
+from nemesis.expressions import parse
+from nemesis.ledger import OpenFault
+from nemesis.targets import resolve
+
+PATIENCE_S = 10.0
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:
     return Deadline.after(run.clock, seconds)
 
 
+def rows(run: Run) -> list[dict[str, Any]]:
+    return reader.read(run.history, "faults").to_pylist()
+
+
 def events(run: Run, fault: str) -> list[tuple[str, bool | None]]:
-    table = reader.read(run.history, "faults").to_pylist()
-    return [(row["event"], row["proven"]) for row in table if row["fault"] == fault]
+    return [(row["event"], row["proven"]) for row in rows(run) if row["fault"] == fault]
+
+
+def opened(run: Run, name: str, expression: str) -> OpenFault:
+    """A fault in the ledger, of which nothing was done yet."""
+    target = resolve(parse(expression), run.cluster, 1)
+    fault, members = FAULTS[name], run.cluster.members
+    plan = fault.plan(members, target, fault.parameters(), random.Random(1))
+    return OpenFault(fault_id=9, fault=fault, target=target, plan=plan, hold_ms=3_000)
+
+
+def at(
+    fault_id: int, fault: str, target: str, start_s: float, hold_s: float, **own: object
+) -> PlannedFault:
+    return PlannedFault(
+        fault_id=fault_id,
+        fault=fault,
+        target=target,
+        parameters=FAULTS[fault].parameters.model_validate(own),
+        start_ms=int(start_s * 1000),
+        gap_ms=None,
+        hold_ms=int(hold_s * 1000),
+        seed=fault_id,
+    )
+
+
+class JumpingClock(SystemClock):
+    """Time stands still while any fault's thread is at work, and jumps to the next moment that one
+    of them waits for when all are waiting."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._moved = threading.Condition()
+        self._ends: list[float] = []
+
+    def time_ns(self) -> int:
+        return int(self._now * 1e9)
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        with self._moved:
+            end = self._now + seconds
+            self._ends.append(end)
+            while self._now < end and not event.is_set():
+                if len(self._ends) == sum(
+                    t.name.startswith("faults-") for t in threading.enumerate()
+                ):
+                    self._now = min(self._ends)
+                    self._moved.notify_all()
+                if self._now < end:
+                    self._moved.wait(0.01)
+            self._ends.remove(end)
+        return event.is_set()
+
+
+@pytest.fixture
+def overlapping(run: Run, tmp_path: Path) -> Callable[..., Run]:
+    """The run with other faults, all of which have a time, and a clock that several threads can
+    wait on."""
+
+    def made(*plan: PlannedFault) -> Run:
+        clock = JumpingClock()
+        recorder = RunRecorder(tmp_path / "history", clock)
+        return dataclasses.replace(run, plan=plan, clock=clock, recorder=recorder)
+
+    return made
 
 
 def test_every_fault_strikes_is_proven_and_healed(run: Run, memory: Memory) -> None:
@@ -38,46 +121,191 @@ def test_every_fault_strikes_is_proven_and_healed(run: Run, memory: Memory) -> N
         ]
     assert sum(server.starts for server in memory.system.brokers) == 1
     assert run.ledger.still_open() == ()
-    planned_s = (run.plan[-1].start_ms + run.plan[-1].hold_ms) / 1000
-    assert run.clock.monotonic() - began >= planned_s - 1
+    assert run.clock.monotonic() - began >= run.plan[-1].end_ms / 1000 - 1
 
 
 def test_what_is_recorded_of_a_fault(run: Run) -> None:
     steps.faults(run, deadline(run))
-    rows = reader.read(run.history, "faults").to_pylist()
-    verified = next(r for r in rows if r["fault"] == "kill" and r["event"] == "verified")
+    verified = next(r for r in rows(run) if r["fault"] == "kill" and r["event"] == "verified")
     assert verified["target"] == "leader(acks-1-minisr-1, any)"
-    assert json.loads(verified["resolved"])["servers"][0].startswith("broker-")
-    assert -9 in json.loads(verified["evidence"])["exit_codes"].values()
+    assert verified["servers"][0].startswith("broker-")
+    assert len(verified["partitions"]) == 18
+    assert verified["destroys"] is None
+    facts = json.loads(verified["facts"])
+    (partition,) = facts["partitions"]
+    assert partition.startswith("acks-1-minisr-1-")
+    assert -9 in json.loads(verified["evidence"])["ended by signal 9"].values()
 
 
 def test_the_ledger_has_the_intent_before_the_injection(run: Run, tmp_path: Path) -> None:
     steps.faults(run, deadline(run))
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [next(iter(line)) for line in lines] == ["open", "close", "open", "close"]
+    assert [next(iter(line)) for line in lines] == ["open", "doing", "close"] * 2
 
 
-def test_an_injection_that_fails_is_recorded_and_healed(run: Run, memory: Memory) -> None:
-    leader = memory.system.brokers[0]
-    for server in memory.system.brokers:
-        server.process.current, server.process.code = ProcessState.EXITED, 1
-    leader.process.current = ProcessState.RUNNING
-    target = resolve(parse("all"), run.cluster, random.Random(1))
-    run.ledger.open(9, FAULTS["kill"], target)
+def test_a_hold_shorter_than_the_session_is_kept_to(run: Run, memory: Memory) -> None:
+    memory.system.lingering = {1, 2, 3}
+    plan = [dataclasses.replace(f, hold_ms=100, fault="pause", target="one") for f in run.plan]
+    short = dataclasses.replace(run, plan=plan[:1])
+    steps.faults(short, deadline(short))
+    assert events(short, "pause")[2:] == [("verified", True), ("heal", None), ("healed", True)]
+    assert run.clock.monotonic() == pytest.approx(plan[0].start_ms / 1000 + 0.1)
+
+
+class TestOverlapping:
+    def test_each_strikes_and_heals_at_its_time(self, overlapping, memory: Memory) -> None:
+        run = overlapping(
+            at(1, "isolate", "broker-1", 5, 20),
+            at(2, "kill", "broker-2", 8, 7),
+            at(3, "pause", "zookeeper", 30, 1),
+        )
+        steps.faults(run, deadline(run))
+        seen = {(r["fault"], r["event"]): (r["time"] / 1e9, r["proven"]) for r in rows(run)}
+        assert len(seen) == 15
+        for fault, start, end in (("isolate", 5, 25), ("kill", 8, 15), ("pause", 30, 31)):
+            assert seen[fault, "inject"] == (start, None)
+            assert seen[fault, "verified"][1] is True
+            assert seen[fault, "heal"] == (end, None)
+            assert seen[fault, "healed"][1] is True
+        assert not memory.backend.links_cut
+        assert [broker.starts for broker in memory.system.brokers] == [0, 1, 0]
+
+    def test_they_share_links_and_processes(self, overlapping, memory: Memory) -> None:
+        run = overlapping(
+            at(1, "isolate", "broker-1", 1, 9),
+            at(2, "cut", "broker-1 <-> zookeeper", 3, 20),
+            at(3, "kill", "broker-3", 4, 10),
+            at(4, "pause", "broker-3", 5, 20),
+        )
+        healed: dict[str, int] = {}
+        memory.backend.servers["broker-3"].__class__ = Counting
+        memory.backend.servers["broker-3"].__dict__.update(clock=run.clock, starts_at=healed)
+        steps.faults(run, deadline(run))
+        assert healed == {"broker-3": 25}
+        links = [call[1:] for call in memory.backend.calls]
+        assert len(links) == len(set(links)) * 2
+        assert not memory.backend.links_cut
+        assert run.ledger.still_open() == ()
+
+    def test_what_one_raises_does_not_end_the_others(self, overlapping, memory: Memory) -> None:
+        run = overlapping(
+            at(1, "cut", "broker-1 -> broker-2", 1, 5), at(2, "kill", "broker-3", 2, 5)
+        )
+        memory.backend.__class__ = Raising
+        memory.backend.__dict__.update(verb="cut", number=0)
+        steps.faults(run, deadline(run))
+        assert [event for event, _ in events(run, "cut")] == ["inject", "failed", "heal", "healed"]
+        assert events(run, "kill")[-1] == ("healed", True)
+
+
+class Counting(MemoryServer):
+    """Says when it was started."""
+
+    def start(self) -> MemoryProcess:
+        self.starts_at[self.name] = self.clock.monotonic()  # type: ignore[attr-defined]
+        return MemoryServer.start(self)
+
+
+class Raising(MemoryBackend):
+    """Raises what nobody expects, at the so manieth call of one of its verbs."""
+
+    def cut(self, source: Node, target: Node) -> None:
+        self._perhaps("cut")
+        MemoryBackend.cut(self, source, target)
+
+    def heal(self, source: Node, target: Node) -> None:
+        self._perhaps("heal")
+        MemoryBackend.heal(self, source, target)
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        if self.links_cut:
+            self._perhaps("reaches")
+        return MemoryBackend.reaches(self, source, target, port, timeout)
+
+    def _perhaps(self, verb: str) -> None:
+        if verb == self.verb:  # type: ignore[attr-defined]
+            self.number -= 1  # type: ignore[attr-defined]
+            if self.number == -1:  # type: ignore[attr-defined]
+                raise KeyError("nobody expected this")
+
+
+class TestRaising:
+    """Whatever an injection, a proof or a heal raises half-way: healed, closed, recorded."""
+
+    def broken(self, run: Run, memory: Memory, verb: str, number: int) -> Run:
+        planned = dataclasses.replace(
+            run.plan[0],
+            fault="isolate",
+            target="broker-1",
+            parameters=FAULTS["isolate"].parameters(),
+        )
+        memory.backend.__class__ = Raising
+        memory.backend.__dict__.update(verb=verb, number=number)
+        return dataclasses.replace(run, plan=(planned,))
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_each_effect_in_turn(self, run: Run, memory: Memory, number: int) -> None:
+        run = self.broken(run, memory, "cut", number)
+        steps.faults(run, deadline(run))
+        assert events(run, "isolate") == [
+            ("inject", None),
+            ("failed", None),
+            ("heal", None),
+            ("healed", True),
+        ]
+        failed = next(row for row in rows(run) if row["event"] == "failed")
+        assert json.loads(failed["evidence"]) == {"error": "KeyError: 'nobody expected this'"}
+        assert not memory.backend.links_cut
+        assert run.ledger.still_open() == ()
+
+    def test_the_proof(self, run: Run, memory: Memory) -> None:
+        run = self.broken(run, memory, "reaches", 0)
+        steps.faults(run, deadline(run))
+        assert [event for event, _ in events(run, "isolate")] == [
+            "inject",
+            "injected",
+            "failed",
+            "heal",
+            "healed",
+        ]
+        assert run.ledger.still_open() == ()
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_each_heal_in_turn(self, run: Run, memory: Memory, number: int) -> None:
+        run = self.broken(run, memory, "heal", number)
+        steps.faults(run, deadline(run))
+        assert events(run, "isolate")[-2:] == [("heal", None), ("failed", None)]
+        assert len(run.ledger.still_open()) == 1
+        steps.heal(run, deadline(run))
+        assert events(run, "isolate")[-2:] == [("heal", None), ("healed", True)]
+        assert run.ledger.still_open() == ()
+        assert not memory.backend.links_cut
+        assert not run.findings
+
+
+def test_what_was_never_done_is_healed(run: Run) -> None:
+    run.ledger.open(opened(run, "kill", "all"))
     steps.heal(run, deadline(run))
     assert events(run, "kill") == [("heal", None), ("healed", True)]
     assert run.ledger.still_open() == ()
     assert not run.findings
 
 
+def test_several_are_healed_newest_first(run: Run) -> None:
+    for number, name in enumerate(("pause", "kill"), start=1):
+        entry = dataclasses.replace(opened(run, name, f"broker-{number}"), fault_id=number)
+        run.executor.inject(entry)
+    steps.heal(run, deadline(run))
+    assert [row["fault"] for row in rows(run) if row["event"] == "healed"] == ["kill", "pause"]
+    assert not run.findings
+
+
 def test_a_heal_that_is_not_proven_is_a_finding(run: Run, memory: Memory) -> None:
-    target = resolve(parse("zookeeper"), run.cluster, random.Random(1))
-    FAULTS["pause"].inject(run.cluster, target)
+    run.executor.inject(opened(run, "pause", "zookeeper"))
     memory.system.zookeepers[0].process.deaf = True
-    run.ledger.open(1, FAULTS["pause"], target)
     steps.heal(run, deadline(run, seconds=0.0))
     assert events(run, "pause") == [("heal", None), ("healed", False)]
-    assert run.findings == ["run 1, heal: pause#1 is not proven to be healed"]
+    assert run.findings == ["run 1, heal: pause#9 is not proven to be healed"]
 
 
 def test_a_server_that_died_by_itself_is_a_finding(run: Run, memory: Memory) -> None:
@@ -91,15 +319,81 @@ def test_a_target_that_names_nobody_is_recorded_as_failed(run: Run, memory: Memo
     memory.system.topics = {}
     steps.faults(run, deadline(run))
     assert events(run, "kill") == [("failed", None)]
+    failed = next(row for row in rows(run) if row["fault"] == "kill")
+    assert "nobody leads it" in failed["evidence"]
+    assert failed["servers"] is None
     assert run.ledger.still_open() == ()
 
 
-def test_no_recovery_in_time_says_what_is_missing(run: Run, memory: Memory) -> None:
-    memory.system.brokers[2].process.current = ProcessState.EXITED
-    with pytest.raises(StepTimeout, match=r"acks-0-minisr-1-0 has the ISR \[1, 2\]"):
-        steps.recover(run, deadline(run, seconds=20.0))
+class Blocking(MemoryProcess):
+    """Hangs in SIGKILL until it is released, and dies then."""
+
+    def signal(self, signal_number: int) -> None:
+        if signal_number == 9:
+            self.reached.set()  # type: ignore[attr-defined]
+            assert self.released.wait(PATIENCE_S)  # type: ignore[attr-defined]
+        MemoryProcess.signal(self, signal_number)
 
 
-def test_recovered_the_tail_passes(run: Run) -> None:
-    steps.recover(run, deadline(run, seconds=20.0))
-    assert run.clock.monotonic() == pytest.approx(5.0)
+@pytest.fixture(params=["all", "broker-1"])
+def hanging(
+    run: Run, memory: Memory, request: pytest.FixtureRequest
+) -> Iterator[tuple[Run, threading.Event, threading.Event]]:
+    """A run whose first fault kills all brokers, or the first alone, and hangs at the first; set
+    when it hangs, to be set when it shall not."""
+    reached, released = threading.Event(), threading.Event()
+    first = memory.system.brokers[0]
+    first.process = Blocking(first.name)
+    first.process.__dict__.update(reached=reached, released=released)
+    planned = at(1, "kill", request.param, 0, 3)
+    other = at(2, "pause", "zookeeper", 500, 3)
+    run = dataclasses.replace(run, plan=(planned, other), clock=SystemClock())
+    yield run, reached, released
+    released.set()
+
+
+def test_an_injection_that_is_left_behind_breaks_nothing_after_the_heal(
+    hanging, memory: Memory
+) -> None:
+    run, reached, released = hanging
+    limit = deadline(run)
+    ends: list[BaseException] = []
+
+    def strike() -> None:
+        try:
+            steps.faults(run, limit)
+        except Cancelled as cancelled:
+            ends.append(cancelled)
+
+    step = threading.Thread(target=strike)
+    step.start()
+    assert reached.wait(PATIENCE_S)
+    limit.cancelled.set()
+    step.join(PATIENCE_S)
+    assert ends, "the step does not end while a fault of it hangs"
+
+    healing = threading.Thread(target=steps.heal, args=(run, deadline(run)))
+    healing.start()
+    wait_until(lambda: ("heal", None) in events(run, "kill"), PATIENCE_S, "the heal to begin")
+    released.set()
+    healing.join(3 * PATIENCE_S)
+    left = [t for t in threading.enumerate() if t.name.startswith("faults-")]
+    for thread in left:
+        thread.join(PATIENCE_S)
+    # The first was killed by the effect that hung, and started again; no other was touched.
+    states = [server.process.state() for server in memory.system.brokers]
+    assert states == [ProcessState.RUNNING] * 3
+    assert [server.starts for server in memory.system.brokers] == [1, 0, 0]
+    assert run.ledger.done(1) == (Kill("broker-1"),)
+    assert events(run, "kill") == [("inject", None), ("heal", None), ("healed", True)]
+    assert not events(run, "pause")
+    assert run.ledger.still_open() == ()
+
+
+def test_nothing_strikes_after_the_heal(run: Run, memory: Memory) -> None:
+    steps.heal(run, deadline(run))
+    with pytest.raises(GateClosed):
+        steps.faults(run, deadline(run))
+    assert {row["event"] for row in rows(run)} == {"inject"}
+    assert all(s.process.state() is ProcessState.RUNNING for s in memory.backend.servers.values())
+    assert run.ledger.still_open() == ()

@@ -2,58 +2,30 @@
 
 import pytest
 
-from checkers.result import CampaignResult, CellResult, Verdict
+from checkers.verdict import CampaignResult, RunResult, Verdict
+from harness.exit_status import ExitStatus, exit_status, worst
 from harness.nightly import seeds_of
-from harness.outcome import ExitStatus, exit_status, worst
 
 
-def result(*verdicts: Verdict, overall: Verdict) -> CampaignResult:
-    cells = tuple(
-        CellResult(
-            run=1,
-            cell=f"cell-{n}",
-            acks="all",
-            min_insync_replicas=2,
-            replication_factor=3,
-            unclean_leader_election=False,
-            sent=1,
-            acked=1,
-            failed=0,
-            indeterminate=0,
-            lost=0,
-            duplicated=0,
-            reordered=0,
-            guarantees=(),
-            verdict=verdict,
-            reasons=(),
-        )
-        for n, verdict in enumerate(verdicts)
-    )
-    return CampaignResult(verdict=overall, cells=cells, anomalies={}, findings=())
-
-
-PASS, FAIL = Verdict.PASS, Verdict.FAIL
-NOT_GUARANTEED, INCONCLUSIVE = Verdict.NOT_GUARANTEED, Verdict.INCONCLUSIVE
+def result(verdict: Verdict, *, failed: bool = False) -> CampaignResult:
+    run = RunResult(number=1, clock_bound_ns=None, infrastructure_failed=failed)
+    return CampaignResult(verdict=verdict, cells=(), anomalies={}, findings=(), runs=(run,))
 
 
 @pytest.mark.parametrize(
-    ("found", "infrastructure_failed", "expected"),
+    ("verdict", "infrastructure_failed", "expected"),
     [
-        (result(PASS, overall=PASS), False, ExitStatus.HELD),
-        (result(PASS, NOT_GUARANTEED, overall=PASS), False, ExitStatus.HELD),
-        (result(NOT_GUARANTEED, overall=NOT_GUARANTEED), False, ExitStatus.HELD),
-        (result(PASS, INCONCLUSIVE, overall=INCONCLUSIVE), False, ExitStatus.INCONCLUSIVE),
-        (result(PASS, overall=PASS), True, ExitStatus.INCONCLUSIVE),
-        (result(overall=PASS), False, ExitStatus.INCONCLUSIVE),
-        (None, False, ExitStatus.INCONCLUSIVE),
-        (result(FAIL, INCONCLUSIVE, overall=INCONCLUSIVE), True, ExitStatus.BROKEN),
-        (result(PASS, overall=FAIL), True, ExitStatus.BROKEN),
+        (Verdict.PASS, False, ExitStatus.HELD),
+        (Verdict.NOT_GUARANTEED, False, ExitStatus.HELD),
+        (Verdict.INCONCLUSIVE, False, ExitStatus.INCONCLUSIVE),
+        (Verdict.PASS, True, ExitStatus.INCONCLUSIVE),
+        (Verdict.NOT_GUARANTEED, True, ExitStatus.INCONCLUSIVE),
+        (Verdict.FAIL, False, ExitStatus.BROKEN),
+        (Verdict.FAIL, True, ExitStatus.BROKEN),
     ],
 )
-def test_exit_status(
-    found: CampaignResult | None, infrastructure_failed: bool, expected: ExitStatus
-) -> None:
-    assert exit_status(found, infrastructure_failed=infrastructure_failed) is expected
+def test_exit_status(verdict: Verdict, infrastructure_failed: bool, expected: ExitStatus) -> None:
+    assert exit_status(result(verdict, failed=infrastructure_failed)) is expected
 
 
 def test_the_worst_of_several() -> None:

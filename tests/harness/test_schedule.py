@@ -1,19 +1,39 @@
 """The plan is a pure function of campaign and seed, and keeps to the campaign's bounds."""
 
+import io
 import itertools
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
-from harness.campaign import Campaign, FaultEntry
-from harness.schedule import duration_ms, plan, run_seed
+from harness.campaign.model import Campaign, Limits
+from harness.campaign.schedule import FaultEntry
+from harness.campaign.timeline import duration_ms, plan, run_seed
+from harness.campaign.timings import CampaignTimings, fault_limit_ms
+from harness.commands.catalogues import fault_catalogue
+from harness.commands.dry_run import timelines
+from nemesis import FAULTS
 
-HOLDS = {"kill": 3_000, "pause": 3_000, "isolate": 3_000}
+HOLDS = dict.fromkeys(FAULTS, 3_000)
+TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))
 
 
 def varied(campaign: Campaign, **schedule: object) -> Campaign:
     updated = campaign.schedule.model_copy(update=schedule)
     return campaign.model_copy(update={"schedule": updated})
+
+
+def timed(campaign: Campaign, *times: tuple[int, int]) -> Campaign:
+    """The campaign with one more fault at each of ``times``."""
+    more = [
+        FaultEntry.model_construct(
+            fault="isolate", target="one", parameters={"direction": "in"}, hold=None, at=at
+        )
+        for at in times
+    ]
+    return campaign.model_copy(update={"faults": (*campaign.faults, *more)})
 
 
 def test_the_same_seed_gives_the_same_plan(campaign: Campaign) -> None:
@@ -38,13 +58,43 @@ def test_bounds(campaign: Campaign, seed: int, rounds: int, gap: tuple[int, int]
     assert [fault.fault_id for fault in found] == list(range(1, 2 * rounds + 1))
     assert found[0].start_ms == campaign.schedule.warmup
     for before, after in itertools.pairwise(found):
+        assert after.gap_ms is not None
         assert gap[0] <= after.gap_ms <= gap[1]
-        assert after.start_ms == before.start_ms + before.hold_ms + after.gap_ms
+        assert after.start_ms == before.end_ms + after.gap_ms
     for fault in found:
         least, most = (3_000, 3_000) if fault.fault == "kill" else (3_000, 5_000)
         assert least <= fault.hold_ms <= most
     for one_round in zip(found[::2], found[1::2], strict=True):
         assert {fault.fault for fault in one_round} == {"kill", "pause"}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**53), times=st.lists(TIMES, max_size=4))
+def test_faults_with_a_time_strike_then_and_leave_the_others_as_they_are(
+    campaign: Campaign, seed: int, times: list[tuple[int, int]]
+) -> None:
+    found = plan(timed(campaign, *times), seed, HOLDS)
+    assert [fault.fault_id for fault in found] == list(range(1, len(times) + 3))
+    assert [fault.start_ms for fault in found] == sorted(fault.start_ms for fault in found)
+    ours = [fault for fault in found if fault.gap_ms is None]
+    assert len(ours) == len(times)
+    for low, high in times:
+        assert any(low <= fault.start_ms <= high for fault in ours)
+    alone = [(f.fault, f.start_ms, f.hold_ms, f.seed) for f in plan(campaign, seed, HOLDS)]
+    rest = [(f.fault, f.start_ms, f.hold_ms, f.seed) for f in found if f.gap_ms is not None]
+    assert rest == alone
+
+
+def test_a_time_counts_once_whatever_the_rounds(campaign: Campaign) -> None:
+    found = plan(varied(timed(campaign, (1_000, 1_000)), rounds=3), 1, HOLDS)
+    assert [fault.fault for fault in found].count("isolate") == 1
+    assert len(found) == 7
+
+
+def test_parameters_are_checked_and_filled_in(campaign: Campaign) -> None:
+    found = plan(timed(campaign, (0, 0)), 1, HOLDS)
+    own = {fault.fault: fault.parameters.model_dump() for fault in found}
+    assert own == {"isolate": {"direction": "in"}, "kill": {}, "pause": {}}
 
 
 def test_listed_order_and_the_least_hold(campaign: Campaign) -> None:
@@ -58,5 +108,37 @@ def test_listed_order_and_the_least_hold(campaign: Campaign) -> None:
 
 def test_duration(campaign: Campaign) -> None:
     found = plan(campaign, 1, HOLDS)
-    assert duration_ms(campaign, found) == found[-1].start_ms + found[-1].hold_ms + 5_000
+    assert duration_ms(campaign, found) == found[-1].end_ms + 5_000
     assert duration_ms(campaign, ()) == 10_000
+    longest = plan(timed(campaign, (60_000, 60_000), (1_000, 1_000)), 1, HOLDS)
+    assert duration_ms(campaign, longest) >= 60_000 + 3_000 + 5_000
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "given_ms", "expected_ms"),
+    [(2_000, None, 30_000), (60_000, None, 105_000), (60_000, 20_000, 20_000)],
+)
+def test_the_limit_of_a_proof_follows_from_the_session(
+    campaign: Campaign, session_ms: int, given_ms: int | None, expected_ms: int
+) -> None:
+    properties = {"zookeeper.session.timeout.ms": session_ms}
+    cluster = campaign.cluster.model_copy(update={"properties": properties})
+    limits = Limits.model_construct(fault=given_ms)
+    assert fault_limit_ms(limits, CampaignTimings(cluster)) == expected_ms
+
+
+@pytest.mark.parametrize("width", [80, 130])
+def test_what_is_printed_fits(campaign: Campaign, width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    resolved = timed(campaign, (12_000, 12_000)).model_copy(update={"seed": 4, "runs": 2})
+    console.print(timelines(resolved))
+    told = console.export_text()
+    assert "small 2/2" in told
+    assert "12.0 s" in told
+    assert "direction: in" in told
+    console.print(fault_catalogue())
+    told += console.export_text()
+    for word in ("direction: both", "cut-links", "majorities-ring", "zk-leader"):
+        assert word in told
+    assert "…" not in told
+    assert max(map(len, told.splitlines())) <= width

@@ -17,7 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history.errors import DamagedFiles, HistoryError, WriteFailed
-from history.reader import decoded_schema, files, partitions, read, read_files
+from history.reader import (
+    count_rows,
+    decoded_schema,
+    files,
+    listed,
+    partitions,
+    read,
+    read_files,
+)
 from history.schema import TABLES
 from history.writer import MERGED_ROW_GROUP, PartitionedWriter, TableWriter
 
@@ -110,11 +118,16 @@ def test_a_writers_name_is_used_once(tmp_path: Path) -> None:
         TableWriter(tmp_path, "phases", "orchestrator")
 
 
+def closings(directory: Path) -> list[tuple]:
+    return [tuple(row.values()) for row in read(directory, "closings").to_pylist()]
+
+
 def test_closing_twice_is_closing_once_and_no_rows_make_no_file(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path, "phases", "orchestrator")
     writer.close()
     writer.close()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["closings.phases-orchestrator.parquet"]
+    assert closings(tmp_path) == [("phases", "orchestrator", None, None, 0)]
     with pytest.raises(HistoryError, match="closed"):
         writer.write(phase="deploy", event="start", time=1)
 
@@ -189,8 +202,9 @@ def test_a_kill_between_any_two_steps_leaves_a_prefix(
     assert all(found == list(range(len(found))) for found in seen)
     assert {len(found) for found in seen} <= set(flushed)
     parts = [f"sends.a~b.3.w~1.part-{n + 1:06d}.parquet" for n in range(sum(map(bool, batches)))]
-    closed = ["sends.a~b.3.w~1.parquet"] if close and parts else []
-    assert renamed == parts + closed, "a file got its name otherwise than by being renamed"
+    merged = ["sends.a~b.3.w~1.parquet"] if close and parts else []
+    closed = ["closings.sends-w~1-a~b-3.parquet"] if close else []
+    assert renamed == [*parts, *merged, *closed], "a file got its name without being renamed"
     assert sequences(directory) == list(range(sum(batches)))
 
 
@@ -319,3 +333,64 @@ def test_one_partition_that_cannot_close_does_not_keep_the_others_open(tmp_path:
     with pytest.raises(HistoryError):
         writer.close()
     assert sequences(tmp_path) == [1]
+
+
+def test_a_writer_says_how_many_rows_it_wrote(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "harness", rows_max=2)
+    for number in range(5):
+        writer.append(("deploy", "start", number, None))
+    assert closings(tmp_path) == []
+    writer.close()
+    assert closings(tmp_path) == [("phases", "harness", None, None, 5)]
+
+
+def test_every_partition_that_was_opened_has_a_closing(tmp_path: Path) -> None:
+    """Opened at once, opened when it turned up; with rows and without."""
+    writer = PartitionedWriter(tmp_path, "sends", "w", [("t", 0), ("t", 1)])
+    writer.partition("t", 1).append(send(1, partition=1))
+    writer.partition("u", 0)
+    writer.close()
+    assert closings(tmp_path) == [
+        ("sends", "w", "t", 0, 0),
+        ("sends", "w", "t", 1, 1),
+        ("sends", "w", "u", 0, 0),
+    ]
+    assert {path.name for path in files(tmp_path, "closings")} == {"closings.sends-w.parquet"}
+
+
+def test_what_could_not_be_closed_has_no_closing(tmp_path: Path) -> None:
+    writer = PartitionedWriter(tmp_path, "sends", "w")
+    writer.partition("t", 0).append(("too", "short"))
+    writer.partition("t", 1).append(send(1, partition=1))
+    with pytest.raises(HistoryError):
+        writer.close()
+    assert closings(tmp_path) == [("sends", "w", "t", 1, 1)]
+
+
+def test_the_name_of_a_writer_that_wrote_nothing_is_used_up_too(tmp_path: Path) -> None:
+    TableWriter(tmp_path, "phases", "harness").close()
+    with pytest.raises(HistoryError, match="already holds"):
+        TableWriter(tmp_path, "phases", "harness")
+
+
+def test_footers_tell_how_many_rows_files_hold(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "phases", "a")
+    for number in range(3):
+        writer.write(phase="deploy", event="start", time=number)
+    assert count_rows(files(tmp_path, "phases")) == 3
+    writer.close()
+    (path,) = files(tmp_path, "phases")
+    assert count_rows([path]) == 3
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(DamagedFiles, match=r"phases\.a"):
+        count_rows([path])
+
+
+def test_misnamed_files_are_told_beside_the_others(tmp_path: Path) -> None:
+    (tmp_path / "sends.t.w.parquet").touch()
+    TableWriter(tmp_path, "sends", "w", partition=("t", 0)).write(
+        **dict(zip(TABLES["sends"].names, send(0), strict=True))
+    )
+    found, misnamed = listed(tmp_path, "sends")
+    assert [str(stem) for stem in found] == ["sends.t.0.w"]
+    assert [path.name for path in misnamed] == ["sends.t.w.parquet"]

@@ -62,6 +62,19 @@ def an_ensemble_survives_one_server(scratch: Path) -> None:
             ]
 
 
+def who_leads_the_ensemble(scratch: Path) -> None:
+    with _system(scratch, brokers=0, zookeepers=3) as system:
+        assert system.zookeeper_leader() is None
+        system.deploy()
+        first = system.zookeeper_leader()
+        assert first in system.zookeepers
+        first.process.signal(signal.SIGKILL)
+        wait_until(lambda: system.zookeeper_leader() not in (None, first), 30, "another leader")
+    with _system(scratch / "alone", brokers=0) as system:
+        system.deploy()
+        assert system.zookeeper_leader() is system.zookeepers[0]
+
+
 def brokers_register_and_stop(scratch: Path) -> None:
     with _system(scratch, brokers=3, broker_command=_stand_in) as system:
         system.deploy()

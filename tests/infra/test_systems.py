@@ -12,6 +12,7 @@ CASES = "cases_systems.py"
     [
         "zookeeper_serves_and_keeps_its_data",
         "an_ensemble_survives_one_server",
+        "who_leads_the_ensemble",
         "brokers_register_and_stop",
         "a_broker_that_dies_is_told",
         "views",

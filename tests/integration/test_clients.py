@@ -47,7 +47,9 @@ def test_offsets_are_found_by_timestamp(shared_cluster: Cluster) -> None:
     consumer = Consumer({"bootstrap.servers": shared_cluster.bootstrap, "group.id": "nobody"})
     try:
         (first,) = consumer.offsets_for_times([TopicPartition("timed", 0, 1)], timeout=TIMEOUT_S)
-        (after,) = consumer.offsets_for_times([TopicPartition("timed", 0, 2**50)], timeout=10)
+        (after,) = consumer.offsets_for_times(
+            [TopicPartition("timed", 0, 2**50)], timeout=TIMEOUT_S
+        )
     finally:
         consumer.close()
     assert first.offset == 0

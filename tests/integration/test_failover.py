@@ -2,12 +2,21 @@
 
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import SESSION_TIMEOUT_MS, Broker, Cluster, running_cluster, until
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from kafka_admin import create_assigned
+from kafka_clients import create_topic, produce, read_all, refused
+from kafka_cluster import (
+    PATIENT,
+    SESSION_TIMEOUT_MS,
+    TIMEOUT_S,
+    Cluster,
+    running_cluster,
+    until,
+)
 
 SEGMENT = "00000000000000000000.log"
 
@@ -42,21 +51,21 @@ def test_a_killed_leader_is_replaced_and_comes_back_as_follower(cluster: Cluster
 
 
 def test_what_only_the_dead_leader_had_is_truncated(tmp_path: Path) -> None:
-    overrides = {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "20000"}
-    with running_cluster(tmp_path, overrides=overrides) as cluster:
-        create_topic(cluster, "t")
+    leads_first = {1: {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}}
+    with running_cluster(tmp_path, overrides=PATIENT, own=leads_first) as cluster:
+        create_assigned(cluster, "t", [1, 2, 3])
         before = acked(produce(cluster, "t", values("before")))
-        leader = cluster.brokers[cluster.leader("t")]
-        followers = [broker for broker in cluster.brokers.values() if broker is not leader]
+        leader, *followers = cluster.brokers.values()
+        assert cluster.leader("t") == leader.id
         for follower in followers:
-            follower.signal(signal.SIGSTOP)
+            follower.pause()
         # The first records answer fetches that wait at the leader: they are in the followers'
         # sockets, and will be replicated after the leader's death.
         sent = acked(produce(cluster, "t", [b"into the sockets"], acks="1"))
         alone = acked(produce(cluster, "t", values("alone", 20), acks="1"))
         leader.kill()
         for follower in followers:
-            follower.signal(signal.SIGCONT)
+            follower.resume()
         until("another broker leads", lambda: cluster.leader("t") not in (-1, leader.id))
         after = acked(produce(cluster, "t", values("after")))
 
@@ -73,21 +82,25 @@ def test_a_broker_that_cannot_write_halts_and_recovers(tmp_path: Path) -> None:
         create_topic(cluster, "t", replication_factor=1)
         (broker,) = cluster.brokers.values()
         broker.limit_file_size(200_000)
-        outcomes = produce(
-            cluster,
-            "t",
-            [bytes([n]) * 1000 for n in range(250)],
-            linger_ms=0,
-            batch_num_messages=1,
-            message_timeout_ms=5000,
-        )
+        kept: list[bytes] = []
+        config = {"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 1, "log_level": 0}
+        producer = Producer(config)
+        for n in range(250):
+            producer.produce("t", bytes([n]) * 1000, on_delivery=partial(note_if_acked, kept))
+        until("it has halted", lambda: producer.poll(0) >= 0 and not broker.running)
         assert broker.wait() == 1
-        kept = acked(outcomes)
+        producer.purge()
+        assert producer.flush(TIMEOUT_S) == 0
         assert 150 < len(kept) < 200
 
         broker.start()
         until("it leads again", lambda: cluster.leader("t") == broker.id)
-        assert kept <= set(read_all(cluster, "t"))
+        assert set(kept) <= set(read_all(cluster, "t"))
+
+
+def note_if_acked(kept: list[bytes], error: KafkaError | None, message: Message) -> None:
+    if error is None:
+        kept.append(message.value())
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all(cluster: Cluster) -> None:
@@ -97,8 +110,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all(cluster: Cluster) -> None:
         cluster.brokers[follower].kill()
     until("the leader is alone in the ISR", lambda: len(cluster.isr("t")) == 1)
 
-    refused = produce(cluster, "t", [b"all"], acks="all", message_timeout_ms=3000)
-    assert not acked(refused)
+    assert refused(cluster, "t", b"all")
     assert acked(produce(cluster, "t", [b"one"], acks="1")) == {b"one"}
 
     for follower in followers:
@@ -127,7 +139,7 @@ def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> No
     create_topic(cluster, "t")
     leader = cluster.leader("t")
     paused = cluster.brokers[min({1, 2, 3} - {leader})]
-    paused.signal(signal.SIGSTOP)
+    paused.pause()
     try:
         before = acked(produce(cluster, "t", values("while paused"), acks="1"))
         until(
@@ -135,7 +147,7 @@ def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> No
             lambda: cluster.isr("t") == {1, 2, 3} - {paused.id},
         )
     finally:
-        paused.signal(signal.SIGCONT)
+        paused.resume()
     until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
     assert before == set(read_all(cluster, "t"))
 
@@ -144,24 +156,15 @@ def test_a_paused_leader_loses_its_lead_and_follows_when_it_wakes(cluster: Clust
     create_topic(cluster, "t", config={"min.insync.replicas": "2"})
     paused = cluster.brokers[cluster.leader("t")]
     before = acked(produce(cluster, "t", values("before")))
-    others = [broker for broker in cluster.brokers.values() if broker is not paused]
-    paused.signal(signal.SIGSTOP)
+    paused.pause()
     try:
-        until(
-            "another broker leads",
-            lambda: all(_leader(cluster, other) not in (-1, paused.id) for other in others),
-        )
+        until("another broker leads", lambda: cluster.leader("t") not in (-1, paused.id))
         after = acked(produce(cluster, "t", values("after")))
     finally:
-        paused.signal(signal.SIGCONT)
+        paused.resume()
     until("it is back in the ISR", lambda: cluster.isr("t") == {1, 2, 3})
     assert len(after) == 300
     assert before | after <= set(read_all(cluster, "t"))
-
-
-def _leader(cluster: Cluster, broker: Broker) -> int:
-    """Who leads in the eyes of ``broker``."""
-    return int(cluster.metadata(broker).topics["t"].partitions[0].leader)
 
 
 def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> None:
@@ -171,30 +174,35 @@ def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster) -> 
     assert stopped.wait() == 0
     assert "Controlled shutdown: none, still led: []" in stopped.log.read_text()
     for partition in range(3):
-        assert cluster.leader("t", partition) != stopped.id
+        until(
+            f"somebody else leads {partition}",
+            lambda partition=partition: cluster.leader("t", partition) not in (-1, stopped.id),
+        )
     assert len(acked(produce(cluster, "t", values("after")))) == 300
 
     stopped.start()
     until("it is back", lambda: all(len(cluster.isr("t", p)) == 3 for p in range(3)))
 
 
-def test_the_cluster_serves_through_and_after_a_zookeeper_outage(cluster: Cluster) -> None:
-    create_topic(cluster, "t")
-    cluster.zookeeper.pause()
-    try:
-        noticed = time.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
-        during = acked(produce(cluster, "t", values("during"), acks="all"))
-        until("the sessions' time is over", lambda: time.monotonic() > noticed)
-        during |= acked(produce(cluster, "t", values("later"), acks="all"))
-        assert len(during) == 600  # nobody needs ZooKeeper as long as the ISR stands
-    finally:
-        cluster.zookeeper.resume()
-    until("a topic can be created again", lambda: _creates(cluster, "afterwards"))
-    until("it is in sync", lambda: cluster.isr("afterwards") == {1, 2, 3})
-    until("the old topic is in sync", lambda: cluster.isr("t") == {1, 2, 3})
-    after = acked(produce(cluster, "t", values("after")))
-    assert len(after) == 300
-    assert during | after == set(read_all(cluster, "t"))
+def test_the_cluster_serves_through_and_after_a_zookeeper_outage(tmp_path: Path) -> None:
+    slow_to_give_up = {"replica.lag.time.max.ms": PATIENT["replica.lag.time.max.ms"]}
+    with running_cluster(tmp_path, overrides=slow_to_give_up) as cluster:
+        create_topic(cluster, "t")
+        cluster.zookeeper.pause()
+        try:
+            noticed = time.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
+            during = acked(produce(cluster, "t", values("during"), acks="all"))
+            until("the sessions' time is over", lambda: time.monotonic() > noticed)
+            during |= acked(produce(cluster, "t", values("later"), acks="all"))
+            assert len(during) == 600  # nobody needs ZooKeeper as long as the ISR stands
+        finally:
+            cluster.zookeeper.resume()
+        until("a topic can be created again", lambda: _creates(cluster, "afterwards"))
+        until("it is in sync", lambda: cluster.isr("afterwards") == {1, 2, 3})
+        until("the old topic is in sync", lambda: cluster.isr("t") == {1, 2, 3})
+        after = acked(produce(cluster, "t", values("after")))
+        assert len(after) == 300
+        assert during | after == set(read_all(cluster, "t"))
 
 
 def _creates(cluster: Cluster, topic: str) -> bool:

@@ -1,7 +1,6 @@
 """Idempotent producers: each record once and in order, whatever happens to its leader."""
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +12,7 @@ import pytest
 from batches import encoded
 from confluent_kafka import KafkaError, Producer
 from kafka_admin import zookeeper
-from kafka_clients import create_topic, read_all
+from kafka_clients import create_topic, read_all, wait_until_led
 from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
@@ -25,7 +24,7 @@ from broker.server.zk_nodes import PRODUCER_IDS
 
 pytestmark = pytest.mark.integration
 
-A_MINUTE = i32Timedelta.parse(timedelta(seconds=TIMEOUT_S))
+PATIENCE = i32Timedelta.parse(timedelta(seconds=TIMEOUT_S))
 
 
 def call(cluster: Cluster, broker: int, *requests: Any) -> list[Any]:
@@ -43,7 +42,7 @@ def call(cluster: Cluster, broker: int, *requests: Any) -> list[Any]:
 
 
 def init() -> InitProducerIdRequest:
-    return InitProducerIdRequest(transactional_id=None, transaction_timeout=A_MINUTE)
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout=PATIENCE)
 
 
 def produce(
@@ -53,7 +52,7 @@ def produce(
     return ProduceRequest(
         transactional_id=None,
         acks=acks,
-        timeout=A_MINUTE,
+        timeout=PATIENCE,
         topic_data=(
             TopicProduceData(
                 name="t", partition_data=(PartitionProduceData(index=0, records=records),)
@@ -105,6 +104,7 @@ def test_a_repetition_has_its_first_answer_from_every_leader(cluster: Cluster) -
     send_again(leader)
     cluster.brokers[leader].kill()
     until("another broker leads", lambda: cluster.leader("t") not in (-1, leader))
+    wait_until_led(cluster, "t")
     leader = cluster.leader("t")
     send_again(leader)
 
@@ -122,20 +122,10 @@ def test_what_is_remembered_outlives_kill_9(cluster: Cluster) -> None:
     first = [outcome(a) for a in call(cluster, leader, *sent)]
     cluster.brokers[leader].kill()
     cluster.brokers[leader].start()
-    until("it leads again", lambda: _leads(cluster, leader, sent[0]))
+    wait_until_led(cluster, "t")
     again = [outcome(a) for a in call(cluster, leader, *sent)]
     assert again == [ErrorCode.out_of_order_sequence_number, *first[1:]]
     assert read_all(cluster, "t") == [b"%d" % n for n in range(6)]
-
-
-def _leads(cluster: Cluster, broker: int, request: ProduceRequest) -> bool:
-    """Whether the broker itself knows: metadata may name it before it has been told."""
-    try:
-        (answer,) = call(cluster, broker, request)
-    except OSError:  # not there yet
-        return False
-    not_told = (ErrorCode.not_leader_or_follower, ErrorCode.unknown_topic_or_partition)
-    return outcome(answer) not in not_told
 
 
 class Sender:
@@ -200,13 +190,13 @@ def test_no_duplicates_when_acknowledgements_come_too_late(cluster: Cluster) -> 
     sender.until("sending has begun", lambda: sender.acked)
     for _ in range(3):
         for follower in followers:
-            follower.signal(signal.SIGSTOP)
+            follower.pause()
         try:
             late = time.monotonic() + 1.5
             until("requests timed out", lambda: sender.send(1) and time.monotonic() > late)  # noqa: B023
         finally:
             for follower in followers:
-                follower.signal(signal.SIGCONT)
+                follower.resume()
         sender.until("all are in sync", lambda: cluster.isr("t") == {1, 2, 3})
     check(cluster, sender)
 

@@ -5,7 +5,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
-from kafka_clients import create_topic, produce, read_all
+from kafka_clients import create_topic, produce, read_all, refused
 from kafka_cluster import TIMEOUT_S, Broker, Cluster, running_cluster, until
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -42,8 +42,7 @@ def scrape(broker: Broker) -> Callable[..., float]:
 
 
 def over_all(cluster: Cluster, name: str, **labels: str) -> float:
-    running = [broker for broker in cluster.brokers.values() if broker.running]
-    return sum(scrape(broker)(name, **labels) for broker in running)
+    return sum(scrape(broker)(name, **labels) for broker in cluster.awake)
 
 
 REPLICA_MANAGER = "kafka_server_replicamanager_"
@@ -96,9 +95,8 @@ def test_a_dead_broker_shows(cluster: Cluster) -> None:
     create_topic(cluster, "watched", partitions=3)
     for _ in range(2):
         assert over_all(cluster, REPLICA_MANAGER + "underreplicatedpartitions") == 0
-    controller = next(
-        b for b in cluster.brokers.values() if scrape(b)(CONTROLLER + "activecontrollercount")
-    )
+    controller = cluster.controller()
+    assert scrape(controller)(CONTROLLER + "activecontrollercount") == 1
     first, second = (b for b in cluster.brokers.values() if b is not controller)
     elections = "kafka_controller_controllerstats_leaderelectionrateandtimems_count"
     before = scrape(controller)(elections)
@@ -119,7 +117,7 @@ def test_a_dead_broker_shows(cluster: Cluster) -> None:
         lambda: over_all(cluster, REPLICA_MANAGER + "underminisrpartitioncount") == 3,
     )
     assert over_all(cluster, "kafka_cluster_partition_underminisr", topic="watched") == 3
-    produce(cluster, "watched", [b"x"], 0, acks="all", message_timeout_ms=1000)
+    assert refused(cluster, "watched", b"x")
     assert over_all(cluster, TOPIC + "failedproducerequests_total", topic="watched") > 0
     for broker in (first, second):
         broker.start()

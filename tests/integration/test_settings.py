@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 from kafka_admin import BROKER, TOPIC, configs, error_of, read, set_configs, set_defaults
-from kafka_clients import create_topic, produce, read_all, watermarks
-from kafka_cluster import Cluster, running_cluster, until
+from kafka_clients import create_topic, produce, read_all, refused, watermarks
+from kafka_cluster import PATIENT, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 
@@ -16,14 +16,14 @@ DYNAMIC_DEFAULT = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Three brokers that look for old segments each 100 ms."""
-    overrides = {"log.retention.check.interval.ms": "100", "log.roll.hours": "5"}
+    overrides = PATIENT | {"log.retention.check.interval.ms": "100", "log.roll.hours": "5"}
     directory = tmp_path_factory.mktemp("settings")
     with running_cluster(directory, overrides=overrides) as cluster:
         yield cluster
 
 
 def refusal(cluster: Cluster, topic: str, value: bytes = b"x", **config: object) -> int | None:
-    (error,) = produce(cluster, topic, [value], message_timeout_ms=3000, **config).values()
+    (error,) = produce(cluster, topic, [value], **config).values()
     return None if error is None else int(error.code())
 
 
@@ -45,9 +45,9 @@ def test_min_insync_replicas(cluster: Cluster) -> None:
     create_topic(cluster, "demanding", replication_factor=2)
     assert refusal(cluster, "demanding") is None
     assert set_configs(cluster, TOPIC, "demanding", {"min.insync.replicas": "3"}) is None
-    until("two are too few", lambda: refusal(cluster, "demanding", retries=0) is not None)
+    until("two are too few", lambda: refused(cluster, "demanding", b"x"))
     assert set_configs(cluster, TOPIC, "demanding", {"min.insync.replicas": "2"}) is None
-    until("two are enough", lambda: refusal(cluster, "demanding") is None)
+    until("two are enough", lambda: refusal(cluster, "demanding", retries=0) is None)
 
 
 def test_retention(cluster: Cluster) -> None:
@@ -69,7 +69,7 @@ def test_all_brokers_defaults_change_at_run_time(cluster: Cluster) -> None:
     create_topic(cluster, "own", replication_factor=2, config={"min.insync.replicas": "1"})
     set_defaults(cluster, {"min.insync.replicas": "3"})
     try:
-        until("two are too few", lambda: refusal(cluster, "plain", retries=0) is not None)
+        until("two are too few", lambda: refused(cluster, "plain", b"x"))
         assert refusal(cluster, "own") is None, "a topic's own setting wins"
         until(
             "each broker says so",
@@ -81,7 +81,7 @@ def test_all_brokers_defaults_change_at_run_time(cluster: Cluster) -> None:
         assert configs(cluster, TOPIC, "plain")["min.insync.replicas"] == ("3", DYNAMIC_DEFAULT)
     finally:
         set_defaults(cluster, {"min.insync.replicas": None})
-    until("two are enough again", lambda: refusal(cluster, "plain") is None)
+    until("two are enough again", lambda: refusal(cluster, "plain", retries=0) is None)
 
 
 def test_a_brokers_own_setting_is_its_own(cluster: Cluster) -> None:

@@ -39,7 +39,8 @@ def send(cluster: Cluster, topic: str, values: list[bytes]) -> None:
 
 def rejected(broker: Broker, partition: str) -> list[str]:
     """Why the broker refused roles for the partition, as its state-change log says."""
-    lines = [line for line in broker.log.read_text().splitlines() if '"rejected"' in line]
+    whole, _, _ = broker.log.read_text().rpartition("\n")  # it is being written
+    lines = [line for line in whole.splitlines() if '"rejected"' in line]
     found = [json.loads(line[line.index("{") : line.rindex("}") + 1]) for line in lines]
     return [line["error"] for line in found if line["partition"] == partition]
 
@@ -59,7 +60,7 @@ def content(broker: Broker, partition: str) -> dict[str, bytes]:
 def change_controller(cluster: Cluster) -> None:
     """Kills the broker that is the controller; returns when another is and it is back."""
     dead = [broker.id for broker in cluster.brokers.values() if not broker.running]
-    controller = cluster.brokers[read(cluster, "/controller")["brokerid"]]
+    controller = cluster.controller()
     controller.kill()
     until(
         "another is controller",

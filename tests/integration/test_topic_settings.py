@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from kafka_clients import create_topic, produce, read_all, watermarks
-from kafka_cluster import TIMEOUT_S, Cluster, running_cluster, until
+from kafka_cluster import PATIENT, TIMEOUT_S, Cluster, running_cluster, until
 
 pytestmark = pytest.mark.integration
 
@@ -20,7 +20,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 @pytest.fixture(scope="module")
 def tidy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Looks at retention and flushes often."""
-    overrides = {
+    overrides = PATIENT | {
         "log.retention.check.interval.ms": "300",
         "log.flush.scheduler.interval.ms": "200",
         "log.flush.interval.ms": str(2**60),
@@ -186,6 +186,7 @@ def test_a_topics_flush_ms_moves_the_recovery_point(tidy_cluster: Cluster) -> No
         produce(tidy_cluster, topic, [b"v"] * 10)
     for broker in tidy_cluster.brokers.values():
         until("it is fsynced", lambda b=broker: recovery_point(b.logs, "flushed") == 10)
+        until("the other is noted", lambda b=broker: recovery_point(b.logs, "unflushed") >= 0)
         assert recovery_point(broker.logs, "unflushed") == 0
 
 

@@ -14,8 +14,8 @@ from kafka_admin import (
     reassignments,
     zookeeper,
 )
-from kafka_clients import create_topic, produce, read_all
-from kafka_cluster import Cluster, running_cluster, until
+from kafka_clients import create_topic, produce, read_all, wait_until_led
+from kafka_cluster import PATIENT, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 
 pytestmark = pytest.mark.integration
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 def cluster(tmp_path_factory):
     """Three brokers in racks ``a``, ``a`` and ``b``."""
     racks = {1: {"broker.rack": "a"}, 2: {"broker.rack": "a"}, 3: {"broker.rack": "b"}}
-    with running_cluster(tmp_path_factory.mktemp("topics"), own=racks) as cluster:
+    with running_cluster(tmp_path_factory.mktemp("topics"), 3, PATIENT, racks) as cluster:
         yield cluster
 
 
@@ -71,6 +71,7 @@ def test_a_topic_gets_more_partitions(cluster: Cluster) -> None:
     assert add_partitions(cluster, "grows", 3) is None
     assert add_partitions(cluster, "grows", 4, [[3, 1, 2]]) is None
     until("all are led", lambda: all(cluster.leader("grows", p) > 0 for p in range(4)))
+    wait_until_led(cluster, "grows", 4)
     assert replicas(cluster, "grows", 3) == [3, 1, 2]
     assert len({replicas(cluster, "grows", p)[0] for p in range(3)}) == 3
     assert produce(cluster, "grows", [b"new"], partition=2)[b"new"] is None

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.log.checkpoints import CorruptCheckpoint
@@ -11,7 +11,6 @@ RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max
 """Leader epochs in order: how much greater than the one before, how many records it appended."""
 
 
-@settings(deadline=None)  # fsyncs take what they take
 @given(runs=RUNS, start=st.integers(0, 40), end=st.integers(0, 40))
 def test_against_the_epoch_of_every_record(
     tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int]], start: int, end: int

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
@@ -9,7 +9,6 @@ from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9000)), max_size=40)
 
 
-@settings(deadline=None)
 @given(steps=STEPS, key=st.integers(-5, 2200), kept=st.integers(0, 2200))
 def test_look_up_is_a_linear_scan(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], key: int, kept: int

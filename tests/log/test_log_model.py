@@ -182,4 +182,4 @@ class LogAndList(RuleBasedStateMachine):
 
 
 TestLogAndList = LogAndList.TestCase
-TestLogAndList.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestLogAndList.settings = settings(max_examples=60, stateful_step_count=25)

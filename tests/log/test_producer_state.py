@@ -165,7 +165,7 @@ class LogAndNaiveModel(RuleBasedStateMachine):
 
 
 TestLogAndNaiveModel = LogAndNaiveModel.TestCase
-TestLogAndNaiveModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestLogAndNaiveModel.settings = settings(max_examples=60, stateful_step_count=25)
 
 
 def state_of(*batches: RecordBatch) -> ProducerState:

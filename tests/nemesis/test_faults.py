@@ -1,100 +1,313 @@
 """Every fault is proven when it bit and when it healed, and not proven when it did not."""
 
 import random
+from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, MemoryServer
+from memory_cluster import Memory, MemoryServer, memory_cluster
+from struck import Nemesis
 
 from infra.interface import ProcessState
 from nemesis import FAULTS
-from nemesis.interface import Fault, Target
-from nemesis.targets import parse, resolve
+from nemesis.effects import Cut, Kill
+from nemesis.expressions import parse
+from nemesis.interface import Fault, Link, Members, Parameters, Target, Unplannable
+from nemesis.proof import expiry_ms
+from nemesis.targets import resolve
 
 CASES = [
     ("kill", "leader(orders, 0)"),
     ("kill", "majority"),
+    ("kill", "zookeeper"),
     ("pause", "controller"),
     ("pause", "zookeeper"),
     ("isolate", "leader(orders, 1)"),
     ("isolate", "minority"),
+    ("isolate", "all"),
+    ("isolate", "zookeeper"),
+    ("cut", "leader(orders, 0) -> zookeeper"),
+    ("cut", "leader(orders, 0) <-> clients"),
+    ("halves", "all + zookeeper"),
+    ("majorities-ring", "all"),
+    ("bridge", "all + zookeeper + clients"),
 ]
 
 
-def target_of(memory: Memory, expression: str) -> Target:
-    return resolve(parse(expression), memory.cluster, random.Random(1))
+def servers(memory: Memory) -> list[MemoryServer]:
+    return [*memory.system.brokers, *memory.system.zookeepers]
+
+
+def deaf(memory: Memory) -> None:
+    """Nothing that is done to the cluster has any effect."""
+    memory.backend.leaky = True
+    for server in servers(memory):
+        server.process.deaf = True
 
 
 @pytest.mark.parametrize(("name", "expression"), CASES)
-def test_it_bites_and_heals(memory: Memory, name: str, expression: str) -> None:
-    fault, cluster = FAULTS[name], memory.cluster
-    target = target_of(memory, expression)
-    fault.inject(cluster, target)
-    assert fault.verify(cluster, target, timeout=0.0).proven
-    assert not fault.verify_healed(cluster, target, timeout=0.0).proven
-    fault.heal(cluster, target)
-    assert fault.verify_healed(cluster, target, timeout=0.0).proven
-    assert not fault.verify(cluster, target, timeout=0.0).proven
+@pytest.mark.parametrize("hold_ms", [None, 0])
+def test_it_bites_and_heals(
+    nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
+) -> None:
+    entry = nemesis.strike(name, expression, hold_ms=hold_ms)
+    assert nemesis.bitten(entry).proven
+    assert not nemesis.healed(entry).proven
+    nemesis.executor.heal(entry)
+    assert nemesis.healed(entry).proven
+    assert not nemesis.bitten(entry).proven
+    assert not nemesis.memory.backend.links_cut
 
 
 @pytest.mark.parametrize(("name", "expression"), CASES)
 def test_healing_is_idempotent_and_needs_no_injection(
-    memory: Memory, name: str, expression: str
+    nemesis: Nemesis, name: str, expression: str
 ) -> None:
-    fault, cluster = FAULTS[name], memory.cluster
-    target = target_of(memory, expression)
+    entry = nemesis.aim(name, expression)
     for _ in range(2):
-        fault.heal(cluster, target)
-        assert fault.verify_healed(cluster, target, timeout=0.0).proven
-    assert all(isinstance(s, MemoryServer) and s.starts == 0 for s in target.servers)
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+    assert all(server.starts == 0 for server in servers(nemesis.memory))
 
 
 @pytest.mark.parametrize(("name", "expression"), CASES)
-def test_what_did_not_bite_is_not_proven(memory: Memory, name: str, expression: str) -> None:
-    memory.backend.leaky = True
-    for server in (*memory.system.brokers, *memory.system.zookeepers):
-        server.process.deaf = True
-    fault, cluster = FAULTS[name], memory.cluster
-    target = target_of(memory, expression)
-    fault.inject(cluster, target)
-    evidence = fault.verify(cluster, target, timeout=0.0)
-    assert not evidence.proven
-    assert "missing" in evidence.observations
+@pytest.mark.parametrize("hold_ms", [None, 0])
+def test_what_did_not_bite_is_not_proven(
+    nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
+) -> None:
+    deaf(nemesis.memory)
+    proof = nemesis.bitten(nemesis.strike(name, expression, hold_ms=hold_ms))
+    assert not proof.proven
+    assert "missing" in proof.observations
 
 
-def test_isolation_is_not_proven_when_clients_are_cut_off_too(memory: Memory) -> None:
-    target = target_of(memory, "leader(orders, 0)")
-    FAULTS["isolate"].inject(memory.cluster, target)
-    memory.backend.cut(memory.cluster.clients[0], target.servers[0].node)
-    assert not FAULTS["isolate"].verify(memory.cluster, target, timeout=0.0).proven
+def test_a_proof_says_what_it_rests_on(nemesis: Nemesis) -> None:
+    killed = nemesis.bitten(nemesis.strike("kill", "broker-2"))
+    assert killed.observations == {
+        "ended by signal 9": {"broker-2": -9},
+        "registration expired": {"broker-2": True},
+    }
 
 
-def test_isolation_is_not_proven_when_the_process_died(memory: Memory) -> None:
-    target = target_of(memory, "leader(orders, 0)")
-    FAULTS["isolate"].inject(memory.cluster, target)
-    target.servers[0].process.signal(9)
-    assert not FAULTS["isolate"].verify(memory.cluster, target, timeout=0.0).proven
+class TestShorterThanTheSession:
+    """What takes longer than the hold is not asked for."""
+
+    def test_kill_proves_the_kill(self, nemesis: Nemesis) -> None:
+        nemesis.memory.system.lingering = {2}
+        assert not nemesis.bitten(nemesis.strike("kill", "broker-2")).proven
+        entry = nemesis.strike("kill", "broker-3", hold_ms=500)
+        nemesis.memory.system.lingering = {3}
+        proof = nemesis.bitten(entry)
+        assert proof.proven
+        assert proof.observations == {"ended by signal 9": {"broker-3": -9}}
+
+    def test_isolate_proves_the_cut(self, nemesis: Nemesis) -> None:
+        nemesis.memory.system.lingering = {2}
+        proof = nemesis.bitten(nemesis.strike("isolate", "broker-2", hold_ms=500))
+        assert proof.proven
+        assert set(proof.observations) == {"links closed", "still connected"}
+
+    def test_a_registration_of_the_dead_is_no_return(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("kill", "broker-2", hold_ms=500)
+        nemesis.memory.system.lingering = {2}
+        nemesis.executor.heal(entry)
+        proof = nemesis.healed(entry)
+        assert not proof.proven
+        assert proof.observations["registered"] == {"broker-2": "by the session that died"}
+        nemesis.memory.system.lingering = set()
+        assert nemesis.healed(entry).proven
 
 
-def test_pause_tells_whose_session_was_lost(memory: Memory) -> None:
-    target = target_of(memory, "zookeeper")
-    FAULTS["pause"].inject(memory.cluster, target)
-    memory.system.sessions[2] = 0xBEEF
-    FAULTS["pause"].heal(memory.cluster, target)
-    evidence = FAULTS["pause"].verify_healed(memory.cluster, target, timeout=0.0)
-    assert evidence.observations["sessions_lost"] == ["broker-2"]
+class TestIsolation:
+    def test_not_proven_when_clients_are_cut_off_too(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("isolate", "leader(orders, 0)")
+        broker = nemesis.memory.cluster.node("broker-1")
+        nemesis.memory.backend.cut(nemesis.memory.cluster.clients[0], broker)
+        assert nemesis.bitten(entry).observations["missing"] == {
+            "still connected": ["client-1->broker-1"]
+        }
+
+    def test_not_proven_when_the_process_died(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("isolate", "leader(orders, 0)")
+        nemesis.memory.system.brokers[0].process.signal(9)
+        assert not nemesis.bitten(entry).proven
+
+    @pytest.mark.parametrize(
+        ("direction", "expected"),
+        [("in", "broker-1->broker-2"), ("out", "broker-2->broker-1")],
+    )
+    def test_one_way(self, nemesis: Nemesis, direction: str, expected: str) -> None:
+        entry = nemesis.strike("isolate", "broker-2", direction=direction)
+        cut = [str(e.link) for e in entry.plan.effects if isinstance(e, Cut)]
+        assert len(cut) == 3
+        assert expected in cut
+        assert nemesis.bitten(entry).proven
+
+    def test_of_one_of_three_zookeepers_expires_nobody(self, tmp_path: Path) -> None:
+        nemesis = Nemesis(memory_cluster(zookeepers=3), tmp_path / "ledger.jsonl")
+        proof = nemesis.bitten(nemesis.strike("isolate", "zookeeper-2"))
+        assert proof.proven
+        assert "registration expired" not in proof.observations
+
+    def test_of_all_zookeepers_silences_them(self, tmp_path: Path) -> None:
+        nemesis = Nemesis(memory_cluster(zookeepers=3), tmp_path / "ledger.jsonl")
+        entry = nemesis.strike("isolate", "zookeeper")
+        assert "no answer" in str(nemesis.bitten(entry).observations["ZooKeeper"])
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
 
 
-def test_kill_starts_only_what_died(memory: Memory) -> None:
-    target = target_of(memory, "leader(orders, 0)")
-    FAULTS["kill"].inject(memory.cluster, target)
-    FAULTS["kill"].heal(memory.cluster, target)
-    assert [broker.starts for broker in memory.system.brokers] == [1, 0, 0]
-    assert memory.system.brokers[0].process.state() is ProcessState.RUNNING
+def test_pause_tells_whose_session_was_lost(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("pause", "zookeeper")
+    nemesis.memory.system.sessions[2] = 0xBEEF
+    nemesis.executor.heal(entry)
+    assert nemesis.healed(entry).observations["sessions lost"] == {"broker-2": True}
+
+
+def test_kill_starts_only_what_it_killed(nemesis: Nemesis) -> None:
+    brokers = nemesis.memory.system.brokers
+    brokers[2].process.current, brokers[2].process.code = ProcessState.EXITED, 70
+    entry = nemesis.strike("kill", "broker-1 + broker-3")
+    assert nemesis.bitten(entry).observations["not looked at"] == {
+        "ended by signal 9": {"broker-3": "was down already"}
+    }
+    nemesis.executor.heal(entry)
+    assert [broker.starts for broker in brokers] == [1, 0, 0]
+    assert not nemesis.healed(entry).proven
+
+
+def test_what_a_pause_dies_of_is_not_started_again(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("pause", "broker-1")
+    nemesis.memory.system.brokers[0].process.signal(9)
+    assert nemesis.ledger.holding("broker-1") is None
+    nemesis.executor.heal(entry)
+    assert nemesis.memory.system.brokers[0].starts == 0
+    assert not nemesis.healed(entry).proven
+
+
+class TestOverlapping:
+    """A proof is not upset by another fault that is on, and says what it did not look at."""
+
+    def test_a_kill_while_another_broker_is_down(self, nemesis: Nemesis) -> None:
+        first = nemesis.strike("kill", "broker-1")
+        second = nemesis.strike("kill", "broker-2")
+        assert nemesis.bitten(first).proven
+        assert nemesis.bitten(second).proven
+        nemesis.executor.heal(first)
+        assert nemesis.healed(first).proven
+
+    def test_an_isolation_while_clients_are_cut_off(self, nemesis: Nemesis) -> None:
+        isolated = nemesis.strike("isolate", "broker-1")
+        cut = nemesis.strike("cut", "clients -> broker-1")
+        proof = nemesis.bitten(isolated)
+        assert proof.proven
+        assert proof.observations["not looked at"] == {
+            "still connected": {"client-1->broker-1": "cut#2 is on"},
+        }
+        nemesis.executor.heal(isolated)
+        assert nemesis.healed(isolated).proven
+        assert nemesis.bitten(cut).proven
+
+    def test_links_to_a_broker_that_is_down_prove_nothing(self, nemesis: Nemesis) -> None:
+        nemesis.strike("kill", "broker-2")
+        nemesis.memory.backend.leaky = True
+        entry = nemesis.strike("cut", "broker-1 <-> broker-2")
+        proof = nemesis.bitten(entry)
+        assert not proof.proven
+        assert "links closed" in proof.observations["not looked at"]  # type: ignore[operator]
+
+    def test_links_to_a_broker_that_died_by_itself_prove_nothing(self, nemesis: Nemesis) -> None:
+        nemesis.memory.system.brokers[1].process.signal(9)
+        nemesis.memory.backend.leaky = True
+        proof = nemesis.bitten(nemesis.strike("cut", "broker-1 -> broker-2"))
+        assert not proof.proven
+        assert "broker-2 is down" in str(proof.observations)
+
+    def test_a_broker_on_its_way_back_is_still_the_kill_s(self, nemesis: Nemesis) -> None:
+        killed = nemesis.strike("kill", "broker-2")
+        bridge = nemesis.strike("bridge", "all")
+        nemesis.executor.heal(killed)
+        nemesis.memory.system.brokers[1].process.signal(9)  # not listening yet
+        proof = nemesis.bitten(bridge)
+        assert "kill#1 is on" in str(proof.observations["not looked at"])
+        assert "missing" not in proof.observations
+
+    def test_a_second_kill_of_the_same_broker_shows_nothing(self, nemesis: Nemesis) -> None:
+        nemesis.strike("kill", "broker-1")
+        assert not nemesis.bitten(nemesis.strike("kill", "broker-1")).proven
+
+    def test_a_kill_while_zookeeper_is_stopped(self, nemesis: Nemesis) -> None:
+        nemesis.strike("pause", "zookeeper")
+        nemesis.memory.system.lingering = {1}
+        killed = nemesis.strike("kill", "broker-1")
+        proof = nemesis.bitten(killed)
+        assert proof.proven
+        assert proof.observations["not looked at"] == {
+            "registration expired": {"broker-1": "pause#1 is on"}
+        }
+
+    def test_zookeeper_is_back_though_a_broker_is_down(self, nemesis: Nemesis) -> None:
+        paused = nemesis.strike("pause", "zookeeper")
+        nemesis.strike("kill", "broker-1")
+        nemesis.executor.heal(paused)
+        proof = nemesis.healed(paused)
+        assert proof.proven
+        assert proof.observations["registered"] == {"broker-2": True, "broker-3": True}
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS.keys() - {"cut"}))
+def test_plans_are_pure(memory: Memory, name: str) -> None:
+    fault, members = FAULTS[name], memory.cluster.members
+    target = resolve(parse("all + zookeeper"), memory.cluster, 3)
+
+    def planned(seed: int) -> str:
+        return repr(fault.plan(members, target, fault.parameters(), random.Random(seed)))
+
+    assert planned(1) == planned(1)
+    shapes = len({planned(seed) for seed in range(50)})
+    assert shapes == {"bridge": 12, "halves": 4, "majorities-ring": 3}.get(name, 1)
+    assert not memory.backend.calls
+
+
+def test_effects_are_in_the_same_order_each_time(memory: Memory) -> None:
+    """A set of links has none: with hashes of another seed, another order."""
+    plan = FAULTS["isolate"].plan(
+        memory.cluster.members,
+        resolve(parse("broker-1"), memory.cluster, 0),
+        FAULTS["isolate"].parameters(),
+        random.Random(0),
+    )
+    links = [effect.link for effect in plan.effects if isinstance(effect, Cut)]
+    assert links == sorted(links)
+
+
+def test_a_shape_needs_nodes_enough() -> None:
+    members = Members(brokers=("b1", "b2"), zookeepers=("z1",))
+    target = Target(expression="all", nodes=("b1", "b2"), servers=("b1", "b2"))
+    for name in ("halves", "majorities-ring", "bridge"):
+        with pytest.raises(Unplannable, match=f"{name} needs 3 nodes or more"):
+            FAULTS[name].plan(members, target, Parameters(), random.Random(0))
+
+
+def test_an_isolation_that_cuts_nothing() -> None:
+    members = Members(brokers=("b1",), zookeepers=())
+    target = Target(expression="all", nodes=("b1",), servers=("b1",))
+    with pytest.raises(Unplannable, match="no link to cut"):
+        FAULTS["isolate"].plan(members, target, FAULTS["isolate"].parameters(), random.Random(0))
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_waits_are_derived_from_the_cluster(memory: Memory, fault: Fault) -> None:
     short = fault.hold_ms_min(memory.system)
     memory.system.zookeeper_session_timeout_ms *= 10
-    assert short >= 1000
+    assert short >= expiry_ms(memory.system) / 10
     assert fault.hold_ms_min(memory.system) >= 10 * short
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_every_parameter_has_a_default_and_a_description(fault: Fault) -> None:
+    fault.parameters()
+    assert all(field.description for field in fault.parameters.model_fields.values())
+
+
+def test_effects_say_what_they_are() -> None:
+    assert [str(e) for e in (Kill("b1"), Cut(Link("b1", "z1")))] == ["kill b1", "cut b1->z1"]

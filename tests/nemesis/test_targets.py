@@ -1,14 +1,24 @@
-import random
-
 import pytest
-from memory_cluster import Memory
+from memory_cluster import Memory, memory_cluster
 
-from nemesis.targets import TargetUnavailable, parse, resolve
+from infra.interface import ProcessState, ViewUnavailable
+from nemesis.expressions import parse, problems
+from nemesis.interface import Aim, Members
+from nemesis.targets import TargetUnavailable, resolve
+
+MEMBERS = Members(
+    brokers=("broker-1", "broker-2", "broker-3"),
+    zookeepers=("zookeeper-1",),
+    clients=("client-1",),
+)
 
 
 def names(memory: Memory, expression: str, seed: int = 0) -> list[str]:
-    target = resolve(parse(expression), memory.cluster, random.Random(seed))
-    return [server.name for server in target.servers]
+    return list(resolve(parse(expression), memory.cluster, seed).nodes)
+
+
+def links(memory: Memory, expression: str) -> list[str]:
+    return list(map(str, resolve(parse(expression), memory.cluster, 0).links))
 
 
 @pytest.mark.parametrize(
@@ -17,19 +27,53 @@ def names(memory: Memory, expression: str, seed: int = 0) -> list[str]:
         ("leader(orders, 0)", ["broker-1"]),
         ("leader(orders, 2)", ["broker-3"]),
         ("isr(orders, 1)", ["broker-1", "broker-2", "broker-3"]),
+        ("partition(orders, 1)", ["broker-1", "broker-2", "broker-3"]),
+        ("topic(orders)", ["broker-1", "broker-2", "broker-3"]),
         ("controller", ["broker-1"]),
         ("zookeeper", ["zookeeper-1"]),
+        ("zk-leader", ["zookeeper-1"]),
         ("all", ["broker-1", "broker-2", "broker-3"]),
+        ("broker-2", ["broker-2"]),
+        ("clients", ["client-1"]),
+        ("isr(orders, 0) - leader(orders, 0)", ["broker-2", "broker-3"]),
+        ("leader(orders, 1) + controller", ["broker-1", "broker-2"]),
+        ("all - broker-1 - broker-2", ["broker-3"]),
+        ("all - (broker-1 + broker-2)", ["broker-3"]),
+        ("all - broker-1 + broker-1", ["broker-1", "broker-2", "broker-3"]),
+        ("one(all - broker-1 - broker-3)", ["broker-2"]),
+        ("majority(all)-> zookeeper", None),
     ],
 )
-def test_roles(memory: Memory, expression: str, expected: list[str]) -> None:
-    assert names(memory, expression) == expected
+def test_sets(memory: Memory, expression: str, expected: list[str] | None) -> None:
+    if expected is not None:
+        assert names(memory, expression) == expected
+    else:
+        assert len(links(memory, expression)) == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("leader(orders, 0) -> zookeeper", ["broker-1->zookeeper-1"]),
+        ("zookeeper->broker-2", ["zookeeper-1->broker-2"]),
+        ("broker-1 <-> clients", ["broker-1->client-1", "client-1->broker-1"]),
+        ("broker-1 -> all", ["broker-1->broker-2", "broker-1->broker-3"]),
+        ("broker-1 + broker-2 -> broker-3", ["broker-1->broker-3", "broker-2->broker-3"]),
+    ],
+)
+def test_links(memory: Memory, expression: str, expected: list[str]) -> None:
+    assert links(memory, expression) == expected
 
 
 def test_roles_are_resolved_anew_each_time(memory: Memory) -> None:
     memory.system.brokers[0].process.signal(9)
     assert names(memory, "leader(orders, 0)") == ["broker-2"]
     assert names(memory, "controller") == ["broker-2"]
+
+
+def test_most_leaders(memory: Memory) -> None:
+    memory.system.brokers[1].process.signal(9)
+    assert names(memory, "most-leaders") == ["broker-3"]
 
 
 def test_follower_is_in_sync_and_not_the_leader(memory: Memory) -> None:
@@ -40,6 +84,15 @@ def test_follower_is_in_sync_and_not_the_leader(memory: Memory) -> None:
 @pytest.mark.parametrize(("role", "count"), [("one", 1), ("minority", 1), ("majority", 2)])
 def test_numbers_of_brokers(memory: Memory, role: str, count: int) -> None:
     assert len(names(memory, role)) == count
+    assert len({tuple(names(memory, role, seed)) for seed in range(20)}) == 3
+
+
+def test_any_is_one_partition_within_an_expression(memory: Memory) -> None:
+    memory.system.replicas = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
+    drawn = {
+        tuple(names(memory, "isr(orders, any) - leader(orders, any)", seed)) for seed in range(20)
+    }
+    assert drawn == {("broker-1",), ("broker-2",), ("broker-3",)}
 
 
 def test_the_same_seed_draws_the_same(memory: Memory) -> None:
@@ -50,14 +103,69 @@ def test_the_same_seed_draws_the_same(memory: Memory) -> None:
     assert len({tuple(names(memory, "leader(orders, any)", seed)) for seed in range(20)}) == 3
 
 
+def test_a_draw_does_not_depend_on_who_else_could_be_drawn(memory: Memory) -> None:
+    whole = {seed: names(memory, "follower(orders, 0)", seed) for seed in range(20)}
+    memory.system.brokers[1].process.signal(9)
+    for seed, drawn in whole.items():
+        if drawn == ["broker-3"]:
+            assert names(memory, "follower(orders, 0)", seed) == drawn
+
+
 def test_a_target_says_why_it_is_the_target(memory: Memory) -> None:
-    target = resolve(parse("leader(orders, 0)"), memory.cluster, random.Random(0))
-    assert target.facts["partition"] == "orders-0"
-    assert target.facts["isr"] == [1, 2, 3]
+    target = resolve(parse("leader(orders, 0) -> zookeeper"), memory.cluster, 0)
+    of_partition = {"leader": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
+    assert target.facts["partitions"] == {"orders-0": of_partition}
     assert target.facts["sessions"] == {"1": "0x1", "2": "0x2", "3": "0x3"}
+    assert target.facts["links"] == ["broker-1->zookeeper-1"]
+    assert (target.facts["controller"], target.facts["controller_epoch"]) == (1, 1)
 
 
-@pytest.mark.parametrize("expression", ["leader(none, 0)", "leader(orders, 7)"])
+def test_two_partitions_of_one_topic_are_both_told(memory: Memory) -> None:
+    target = resolve(parse("leader(orders, 0) + leader(orders, 1)"), memory.cluster, 0)
+    assert target.facts["partitions"].keys() == {"orders-0", "orders-1"}  # type: ignore[attr-defined]
+
+
+class TestBefallen:
+    """Partition 0 is on brokers 1 (the controller) and 2, the others on 2 and 3."""
+
+    EVERY = ("orders-0", "orders-1", "orders-2")
+
+    def befallen(self, expression: str) -> tuple[str, ...] | None:
+        memory = memory_cluster()
+        memory.system.replicas = {0: [1, 2], 1: [2, 3], 2: [3, 2]}
+        return resolve(parse(expression), memory.cluster, 0).partitions
+
+    @pytest.mark.parametrize(
+        ("expression", "expected"),
+        [
+            ("broker-2", EVERY),
+            ("broker-3", ("orders-1", "orders-2")),
+            ("controller", EVERY),
+            ("zookeeper", EVERY),
+            ("broker-3 -> zookeeper", ("orders-1", "orders-2")),
+            ("broker-3 <-> clients", ("orders-1", "orders-2")),
+            ("controller -> zookeeper", EVERY),
+        ],
+    )
+    def test_what_they_led_followed_or_coordinated(
+        self, expression: str, expected: tuple[str, ...]
+    ) -> None:
+        assert self.befallen(expression) == expected
+
+
+def test_without_zookeeper_names_are_names_and_roles_are_not_there(memory: Memory) -> None:
+    memory.system.zookeepers[0].process.current = ProcessState.STOPPED
+    target = resolve(parse("broker-2 + one"), memory.cluster, 0)
+    assert "broker-2" in target.servers
+    assert target.partitions is None
+    with pytest.raises(ViewUnavailable):
+        resolve(parse("leader(orders, 0)"), memory.cluster, 0)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["leader(none, 0)", "leader(orders, 7)", "topic(none)", "all - all", "all -> all - all"],
+)
 def test_nobody_there(memory: Memory, expression: str) -> None:
     with pytest.raises(TargetUnavailable):
         names(memory, expression)
@@ -66,14 +174,54 @@ def test_nobody_there(memory: Memory, expression: str) -> None:
 def test_nobody_leads(memory: Memory) -> None:
     for broker in memory.system.brokers:
         broker.process.signal(9)
-    for expression in ("leader(orders, any)", "controller"):
+    for expression in ("leader(orders, any)", "controller", "most-leaders"):
         with pytest.raises(TargetUnavailable):
             names(memory, expression)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "leader", "leader(orders)", "king", "controller(orders, 0)", "leader(orders, -1)"]
+    ("text", "reason"),
+    [
+        ("", "a role or a name is missing"),
+        ("leader", r"leader needs a partition: leader\(topic, partition\)"),
+        ("leader(orders)", "leader needs a partition"),
+        ("topic", r"topic needs a topic: topic\(topic\)"),
+        ("king", "'king' is not a target; known: leader"),
+        ("controller(orders, 0)", "controller takes no partition"),
+        ("leader(orders, -1)", "a minus stands between spaces"),
+        ("leader(orders, first)", "a number or any"),
+        ("all -broker-1", "a minus stands between spaces"),
+        ("all-broker-1", "'all-broker-1' is not a target"),
+        ("all + ", "a role or a name is missing"),
+        ("(all", r"'\)' is missing"),
+        ("all all", "'all' is too much"),
+        ("all -> all -> all", "'->' is too much"),
+    ],
 )
-def test_bad_expressions_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"target|partition"):
+def test_bad_expressions_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "aim", "reason"),
+    [
+        ("broker-4", Aim.SERVERS, "there is no broker-4; there are zookeeper-1, broker-1"),
+        ("zookeeper-2", Aim.SERVERS, "there is no zookeeper-2"),
+        ("all -> zookeeper", Aim.SERVERS, "aimed at servers, not at links"),
+        ("all", Aim.LINKS, "aimed at links, like"),
+        ("clients", Aim.SERVERS, "clients is none"),
+        ("all + client-1", Aim.SERVERS, "client-1 is none"),
+        ("one(isr(none, 0))", Aim.SERVERS, "no cell has the topic 'none'; there are: orders"),
+        ("all -> leader(orders, 3)", Aim.LINKS, "orders has the partitions 0 to 2"),
+    ],
+)
+def test_what_cannot_be_in_a_campaign(text: str, aim: Aim, reason: str) -> None:
+    (found,) = problems(parse(text), aim, MEMBERS, {"orders": 3})
+    assert reason in found
+
+
+@pytest.mark.parametrize("text", ["all + clients", "clients -> leader(orders, 2)"])
+def test_clients_are_nodes(text: str) -> None:
+    aim = Aim.LINKS if "->" in text else Aim.NODES
+    assert not list(problems(parse(text), aim, MEMBERS, {"orders": 3}))

@@ -1,7 +1,9 @@
 """The report says what the checkers found, to people, scripts and CI servers, and escapes it."""
 
+import io
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,9 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from click.testing import CliRunner
+from rich.console import Console
 
-from checkers.result import ANOMALIES, CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
 from harness import report
+from harness.cli import cli
+from harness.report import figures
+from harness.report.timeline import FaultSpan
+from harness.summary import print_result
+from history.cell import Cell
+from history.manifest import Manifest, PlannedRun
 from history.schema import CLUSTER, FAULTS, SENDS
 
 T0 = 1_700_000_000_000_000_000
@@ -22,11 +32,11 @@ SECOND = 1_000_000_000
 def cell(acks: str, isr: int, verdict: Verdict, *, lost: int = 0) -> CellResult:
     return CellResult(
         run=1,
-        cell=f"acks-{acks}.minisr-{isr}",
-        acks=acks,
-        min_insync_replicas=isr,
-        replication_factor=3,
-        unclean_leader_election=False,
+        settings=Cell(
+            name=f"acks-{acks}.minisr-{isr}",
+            topic="t",
+            settings={"acks": acks, "min.insync.replicas": isr, "replication.factor": 3},
+        ),
         sent=12,
         acked=10,
         failed=1,
@@ -66,6 +76,35 @@ def write_table(file: Path, schema: pa.Schema, rows: list[dict[str, object]]) ->
     pq.write_table(pa.Table.from_pylist(filled, schema=schema), file)
 
 
+def page_of(directory: Path, result: CampaignResult = RESULT) -> str:
+    return report.write(directory, result).page.read_text()
+
+
+def named(found: CellResult, name: str, **settings: object) -> CellResult:
+    """A cell of another name, with further settings."""
+    changed = {**found.settings.settings, **settings}
+    return replace(found, settings=replace(found.settings, name=name, settings=changed))
+
+
+def printed(directory: Path, result: CampaignResult = RESULT) -> str:
+    """What a log has of it."""
+    written = report.write(directory, result)
+    console = Console(width=200, file=io.StringIO())
+    print_result(console, result, written.cells, written.windows)
+    return console.file.getvalue()
+
+
+def unread(name: str) -> CampaignResult:
+    """One cell of which nobody knows what was lost."""
+    found = cell("all", 2, Verdict.INCONCLUSIVE)
+    return replace(
+        RESULT,
+        verdict=Verdict.INCONCLUSIVE,
+        cells=(replace(named(found, name), lost=None, duplicated=None, reordered=None),),
+        anomalies={"lost": 0},
+    )
+
+
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     campaign = {
@@ -95,7 +134,7 @@ def directory(tmp_path: Path) -> Path:
         "fault_id": 1,
         "fault": "isolate",
         "target": "leader(t, 0)",
-        "resolved": json.dumps({"servers": ["broker-2"]}),
+        "servers": ["broker-2"],
     }
     events = [
         ("inject", 2, None),
@@ -196,7 +235,7 @@ def test_junit_of_an_empty_campaign_is_an_error(directory: Path) -> None:
 
 
 def test_page_stands_alone_and_names_what_was_lost(directory: Path) -> None:
-    page = report.write(directory, RESULT).read_text()
+    page = page_of(directory)
     for outside in ("http://", "https://", "<script", "@import", "url(http"):
         assert outside not in page.replace("http://www.w3.org/", "")
     assert page.count("<svg") == 2
@@ -206,7 +245,7 @@ def test_page_stands_alone_and_names_what_was_lost(directory: Path) -> None:
 
 
 def test_page_escapes_what_it_shows(directory: Path) -> None:
-    page = report.write(directory, RESULT).read_text()
+    page = page_of(directory)
     for raw in ("<script>alert", "<b>because</b>", "<i>cut</i>"):
         assert raw not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -220,19 +259,238 @@ def test_an_unproven_fault_is_shown_as_such(directory: Path) -> None:
         FAULTS,
         [row for row in rows if row["event"] != "verified"],
     )
-    assert "not proven" in report.write(directory, RESULT).read_text()
+    assert "not proven" in page_of(directory)
 
 
 def test_a_run_without_any_ack_is_still_reported(directory: Path) -> None:
     for file in (directory / "runs" / "1" / "history").iterdir():
         file.unlink()
-    assert "Nothing was acknowledged in this run" in report.write(directory, RESULT).read_text()
+    assert "Nothing was acknowledged in this run" in page_of(directory)
 
 
-def test_a_record_acked_beside_a_fault_is_told_with_that_fault(directory: Path) -> None:
+def test_a_loss_is_put_down_to_what_the_checkers_say_and_nothing_nearby(directory: Path) -> None:
     rows = pq.read_table(directory / "anomalies.parquet").to_pylist()
     rows[0] |= {"time": T0 + 29 * SECOND // 10, "fault": None}
     write_table(directory / "anomalies.parquet", ANOMALIES, rows)
-    page = report.write(directory, RESULT).read_text()
-    assert "(1 acked just before or after it)" in page
-    assert "no fault" not in page
+    page = page_of(directory)
+    assert "lost while no fault was on" in page
+    assert "no fault was on</td>" in page
+
+
+def test_what_a_failure_names(directory: Path) -> None:
+    """The cell, the guarantee, the count, the fault and the records."""
+    for told in (page_of(directory), printed(directory)):
+        assert "acks-all.minisr-2" in told
+        assert "seen with own eyes" in told
+        assert "1 lost to isolate#1" in told
+        assert "producer 0 sequence 5" in told
+
+
+def test_the_terminal_names_the_records_of_cells_that_failed_alone(directory: Path) -> None:
+    lines = [line for line in printed(directory).splitlines() if line.startswith("lost")]
+    assert lines == ["lost  acks-all.minisr-2, t-0: 1 lost to isolate#1: producer 0 sequence 5"]
+
+
+def test_the_banner_names_the_losses_of_cells_that_failed_alone(directory: Path) -> None:
+    banner = (
+        page_of(directory).partition("<h2>A guarantee was broken")[2].partition("</section>")[0]
+    )
+    assert "<b>acks-all.minisr-2</b>, t-0: 1 lost to isolate#1" in banner
+    assert "<b>acks-1.minisr-1</b>" not in banner
+
+
+def test_many_losses_are_told_briefly_on_the_terminal(directory: Path) -> None:
+    (row, *_) = pq.read_table(directory / "anomalies.parquet").to_pylist()
+    rows = [{**row, "cell": "acks-all.minisr-2", "sequence": n} for n in range(1000)]
+    write_table(directory / "anomalies.parquet", ANOMALIES, rows)
+    (line,) = [line for line in printed(directory).splitlines() if line.startswith("lost")]
+    assert "1,000 lost to isolate#1: producer 0 sequence 0, " in line
+    assert line.endswith("sequence 4, and 995 more")
+
+
+def test_reasons_that_cells_share_are_told_once(directory: Path) -> None:
+    lacking = tuple(
+        replace(
+            cell(acks, isr, Verdict.INCONCLUSIVE),
+            reasons=(f"acks-{acks}.minisr-{isr}: no final read", f"only {acks}"),
+        )
+        for acks in ("1", "all")
+        for isr in (1, 2)
+    )
+    told = printed(directory, replace(RESULT, verdict=Verdict.INCONCLUSIVE, cells=lacking))
+    assert "inconclusive  every cell: no final read\n" in told
+    assert "inconclusive  acks-1.minisr-1, acks-1.minisr-2: only 1\n" in told
+
+
+def test_unknown_is_nowhere_nought(directory: Path) -> None:
+    """No final read: neither table nor matrix nor banner nor any sentence may say that nothing
+    was lost."""
+    write_table(directory / "anomalies.parquet", ANOMALIES, [])
+    result = unread("acks-all.minisr-2")
+    page, terminal = page_of(directory, result), printed(directory, result)
+    cells = page.partition("<h2>Cells</h2>")[2].partition("</table>")[0]
+    assert cells.count("unknown</td>") == 3
+    assert "loss unknown" in page
+    assert "it is unknown how many of 10 acknowledged records were lost" in page
+    assert "The evidence does not tell whether acknowledged records are missing" in page
+    for claim in ("No acknowledged record is missing", "0 lost", "0 of 10", "0 duplicated"):
+        assert claim not in page
+    row = next(line for line in terminal.splitlines() if line.strip().startswith("all"))
+    assert row.split()[-4:] == ["unknown", "unknown", "unknown", "inconclusive"]
+    junit = (directory / "junit.xml").read_text()
+    assert "lost unknown" in junit
+    assert "lost 0" not in junit
+
+
+def test_what_is_known_of_a_partly_unknown_loss_is_told(directory: Path) -> None:
+    known = cell("all", 2, Verdict.FAIL, lost=4)
+    result = replace(RESULT, cells=(known, *unread("acks-all.minisr-2").cells))
+    page = page_of(directory, result)
+    assert "at least 4 lost" in page
+    assert "at least 4 of 20 acknowledged records were lost" in page
+
+
+def test_a_baseline_is_named_so(directory: Path) -> None:
+    held = replace(
+        RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), baseline=True
+    )
+    assert "A baseline, nothing was broken on purpose: pass" in page_of(directory, held)
+    assert "verdict: pass (a baseline: nothing was broken on purpose)" in printed(directory, held)
+    assert 'name="baseline" value="true"' in (directory / "junit.xml").read_text()
+
+
+def test_an_expected_failure_is_shown_as_such(directory: Path) -> None:
+    failed = cell("all", 2, Verdict.FAIL, lost=1)
+    came_true, did_not = (
+        replace(failed, expected=Verdict.FAIL),
+        replace(failed, expected=Verdict.PASS),
+    )
+    result = replace(RESULT, verdict=Verdict.PASS, cells=(came_true,), findings=())
+    assert "Everything came out as expected: pass" in page_of(directory, result)
+    assert "fail, as expected" in page_of(directory, result)
+    assert "fail, as expected" in printed(directory, result)
+    suite = ElementTree.parse(directory / "junit.xml").getroot()
+    assert not list(suite.iter("failure"))
+    surprise = replace(RESULT, cells=(did_not,))
+    assert "fail, expected pass" in page_of(directory, surprise)
+    suite = ElementTree.parse(directory / "junit.xml").getroot()
+    assert len(list(suite.iter("failure"))) == 1
+
+
+def test_what_differs_between_cells_is_a_column(directory: Path) -> None:
+    one, other = (
+        named(found, found.cell, **{"topic.segment.bytes": size})
+        for found, size in ((RESULT.cells[0], 1), (RESULT.cells[1], 2))
+    )
+    for told in (page_of, printed):
+        assert "topic.segment.bytes" in told(directory, replace(RESULT, cells=(one, other)))
+        assert "topic.segment.bytes" not in told(directory, replace(RESULT, cells=(one,)))
+    assert "replication.factor</th>" not in page_of(directory)
+
+
+def test_what_a_clusters_sweep_made_of_it_is_shown(directory: Path) -> None:
+    planned = {"seed": 1, "session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1}
+    empty: dict[str, object] = {"cells": (), "faults": (), "writers": ()}
+    runs = [
+        PlannedRun(number=number, cluster={"brokers": brokers}, **planned, **empty)
+        for number, brokers in ((1, 3), (2, 5))
+    ]
+    Manifest(campaign="quick", seed=42, baseline=False, runs=tuple(runs)).write(directory)
+    shutil.copytree(directory / "runs" / "1", directory / "runs" / "2")
+    cells = tuple(replace(RESULT.cells[0], run=number) for number in (1, 2))
+    page = page_of(directory, replace(RESULT, cells=cells))
+    assert "brokers</th>" in page
+    assert "Run 2 (brokers=5): acks over time" in page
+
+
+@pytest.mark.parametrize(("bound_ns", "told"), [(12_000_001, 13), (5, None), (None, None)])
+def test_clocks_that_differ_are_told(
+    directory: Path, bound_ns: int | None, told: int | None
+) -> None:
+    run = RunResult(number=1, clock_bound_ns=bound_ns, infrastructure_failed=False)
+    page = page_of(directory, replace(RESULT, runs=(run,)))
+    assert (f"within ± {told} ms" in page) is (told is not None)
+    assert ("within ±" in page) is (told is not None)
+
+
+def test_faults_that_overlap_have_their_names_above_each_other() -> None:
+    def fault(number: int, start: int, end: int | None) -> FaultSpan:
+        return FaultSpan(
+            fault_id=number,
+            fault="kill",
+            target="one",
+            servers=(),
+            start=start,
+            end=end,
+            proven=True,
+            evidence={},
+            healing={},
+        )
+
+    faults = [fault(1, 0, 10), fault(2, 5, 20), fault(3, 12, None), fault(4, 30, 40)]
+    assert [storey for _, storey in figures._storeys(faults)] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
+@pytest.mark.parametrize("name", ["anomalies.parquet", "verdict.json", "runs"])
+def test_a_report_does_not_outlive_what_it_is_made_of(
+    directory: Path, name: str, damage: str
+) -> None:
+    report.write(directory, RESULT)
+    path = directory / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-20])
+    told = CliRunner().invoke(cli, ["report", str(directory)])
+    unchecked = name == "verdict.json" and damage == "missing"
+    assert told.exit_code == (2 if unchecked else 3)
+    assert (name in told.stderr) is not unchecked
+    assert "internal error" not in told.stderr
+    assert not (directory / "report.html").exists()
+    assert not (directory / "junit.xml").exists()
+
+
+def test_a_damaged_history_does_not_hide_a_broken_guarantee(directory: Path) -> None:
+    report.write(directory, RESULT)
+    damaged = directory / "runs" / "1" / "history" / "sends.t.0.p0.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    told = CliRunner().invoke(cli, ["report", str(directory)])
+    assert told.exit_code == 1
+    page = (directory / "report.html").read_text()
+    assert "The history of this run cannot be shown" in page
+    assert damaged.name in page
+    assert "A guarantee was broken: fail" in page
+
+
+def test_what_a_former_check_left_is_removed(directory: Path) -> None:
+    report.write(directory, RESULT)
+    report.remove(directory)
+    assert {path.name for path in directory.iterdir()} == {"campaign.yaml", "runs"}
+
+
+def test_nobodys_words_are_markup_or_escapes_on_the_terminal(directory: Path) -> None:
+    evil = replace(RESULT, findings=("[red]not red[/red] \x1b]0;title\x07",))
+    told = printed(directory, evil)
+    assert "[red]not red[/red]" in told
+    assert "\x1b" not in told
+    assert "\x07" not in told
+
+
+def test_everything_that_a_campaign_says_is_escaped(directory: Path) -> None:
+    script = "<script>alert(2)</script>"
+    (directory / "campaign.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": script,
+                "seed": script,
+                "cluster": dict.fromkeys(("system", "backend", "brokers"), script),
+            }
+        )
+    )
+    settings = {"acks": script, "min.insync.replicas": script, script: script}
+    wicked = named(RESULT.cells[0], script, **settings)
+    page = page_of(directory, replace(RESULT, cells=(wicked, RESULT.cells[1])))
+    assert "<script" not in page

@@ -192,7 +192,7 @@ async def read_from(snapshot: Snapshot) -> str:
 
 
 def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         text: str = response.read().decode()
         return text
 

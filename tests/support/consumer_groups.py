@@ -6,13 +6,26 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from kafka_cluster import Cluster, until
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from kafka_cluster import TIMEOUT_S, Cluster, until
 
 OFFSETS_TOPIC = "__consumer_offsets"
-OVERRIDES = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "300"}
-SESSION_MS = 6_000
-TIMEOUT_S = 30
+OVERRIDES = {
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "300",
+    "auto.leader.rebalance.enable": "false",  # coordinators move only when a test moves them
+}
+SESSION_MS = 60_000
+"""Of members that nobody kills: none of them is given up on a machine that stalls."""
+KILLED_SESSION_MS = 6_000
+"""Of those that are killed; the least that brokers accept."""
 
 
 class Member:
@@ -86,33 +99,55 @@ def shared(partitions: int, *polled: Member) -> Callable[[], bool]:
     return look
 
 
+NO_COORDINATOR_YET = {
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+}
+"""What an administrator hears while another broker becomes the coordinator."""
+
+
+def ask_coordinator(cluster: Cluster, question: Callable[[AdminClient], Any]) -> Any:
+    """The result of a question (client in, future out), asked again while nobody coordinates."""
+    answers: list[Any] = []
+
+    def answered() -> bool:
+        admin = cluster.admin()  # must outlive its futures
+        try:
+            answers.append(question(admin).result(TIMEOUT_S))
+        except KafkaException as error:
+            if error.args[0].code() not in NO_COORDINATOR_YET:
+                raise
+        return bool(answers)
+
+    until("a coordinator answers", answered)
+    return answers[0]
+
+
 def committed(cluster: Cluster, group: str, topic: str, partition: int = 0) -> int:
     """What the group has committed, as an administrator is told; -1001: nothing."""
     asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])]
-    admin = cluster.admin()  # must outlive its futures
-    listed = admin.list_consumer_group_offsets(asked)[group].result(TIMEOUT_S)
+    listed = ask_coordinator(cluster, lambda c: c.list_consumer_group_offsets(asked)[group])
     return int(listed.topic_partitions[0].offset)
 
 
 def describe(cluster: Cluster, group: str) -> Any:
-    admin = cluster.admin()  # must outlive its futures
-    return admin.describe_consumer_groups([group])[group].result(TIMEOUT_S)
+    return ask_coordinator(cluster, lambda c: c.describe_consumer_groups([group])[group])
 
 
 def coordinator(cluster: Cluster, group: str) -> int:
-    """The coordinator's broker id; 0 while there is none."""
-    try:
-        return int(describe(cluster, group).coordinator.id)
-    except KafkaException:
-        return 0
+    """The coordinator's broker id."""
+    return int(describe(cluster, group).coordinator.id)
 
 
-CHILD = """
+CHILD = f"""
 import sys
 from confluent_kafka import Consumer
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2],
-    "auto.offset.reset": "earliest", "session.timeout.ms": 6000, "heartbeat.interval.ms": 300,
-    "enable.auto.commit": False})
+consumer = Consumer({{"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2],
+    "auto.offset.reset": "earliest", "session.timeout.ms": {KILLED_SESSION_MS},
+    "heartbeat.interval.ms": 300, "enable.auto.commit": False}})
 consumer.subscribe([sys.argv[3]], on_assign=lambda _, parts: print(len(parts), flush=True))
 while True:
     consumer.poll(0.2)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -18,8 +18,10 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
+from kafka_clients import wait_until_led
 from kafka_cluster import TIMEOUT_S, Broker, Cluster, until
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
@@ -33,7 +35,22 @@ BROKER = ConfigResource.Type.BROKER
 
 
 def error_of(cluster: Cluster, request: Callable[[AdminClient], Any]) -> int | None:
-    """The code that a request (client in, future out) was refused with; None: it was not."""
+    """The code that a request (client in, future out) was refused with; None: it was not.
+
+    It is made again while it meets a broker that is not the controller any more, or not yet, which
+    has done nothing about it.
+    """
+    answers: list[int | None] = []
+
+    def answered() -> bool:
+        answers.append(_error_of(cluster, request))
+        return answers[-1] != KafkaError.NOT_CONTROLLER
+
+    until("a controller answers", answered)
+    return answers[-1]
+
+
+def _error_of(cluster: Cluster, request: Callable[[AdminClient], Any]) -> int | None:
     admin = cluster.admin()  # must outlive the request
     try:
         request(admin).result(TIMEOUT_S)
@@ -79,8 +96,8 @@ def configs(
 def create_assigned(
     cluster: Cluster, topic: str, *assignment: Sequence[int], **config: str
 ) -> None:
-    """Creates a topic with these replicas and waits until all are in sync; ``config`` with
-    underscores for dots."""
+    """Creates a topic with these replicas and waits until all are in sync and the leaders serve;
+    ``config`` with underscores for dots."""
     new = NewTopic(
         topic,
         len(assignment),
@@ -92,11 +109,15 @@ def create_assigned(
         f"all replicas of {topic} are in sync",
         lambda: all(cluster.isr(topic, p) == set(ids) for p, ids in enumerate(assignment)),
     )
+    wait_until_led(cluster, topic, len(assignment))
 
 
 def delete_topic(cluster: Cluster, topic: str) -> int | None:
-    """DeleteTopics; the error code, if any."""
-    return error_of(cluster, lambda admin: admin.delete_topics([topic])[topic])
+    """DeleteTopics; the error code, if any. Without one, no broker shows the topic any more."""
+    error = error_of(cluster, lambda admin: admin.delete_topics([topic])[topic])
+    if error is None:
+        until(f"nobody shows {topic}", lambda: cluster.topic(topic) is None)
+    return error
 
 
 def add_partitions(
@@ -141,12 +162,16 @@ def call(broker: Broker, request: Any) -> Any:
 
 
 def ask_controller(cluster: Cluster, request: Any) -> Any:
-    """The response of the first broker that does not say that it is not the controller."""
+    """The response of whoever is controller: the first broker that does not say that it is not.
+
+    Brokers that are stopped are not asked, so a controller among them is not waited for: its
+    session ends, and another is elected.
+    """
     found: list[Any] = []
 
     def answered() -> bool:
-        for broker in cluster.brokers.values():
-            response = call(broker, request) if broker.running else None
+        for broker in cluster.awake:
+            response = call(broker, request)
             if response and response.error_code is not ErrorCode.not_controller:
                 found.append(response)
                 break
@@ -165,8 +190,7 @@ def set_defaults(cluster: Cluster, config: Mapping[str, str | None]) -> None:
     )
     resource = module.AlterConfigsResource(resource_type=4, resource_name="", configs=settings)
     request = module.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    broker = next(broker for broker in cluster.brokers.values() if broker.running)
-    (response,) = call(broker, request).responses
+    (response,) = call(cluster.awake[0], request).responses
     assert response.error_code is ErrorCode.none, response.error_message
 
 
@@ -226,5 +250,6 @@ def order(cluster: Cluster, path: str, value: Mapping[str, Any] | None = None) -
 
 def read(cluster: Cluster, path: str) -> Any:
     """The JSON in a node; None when there is no such node."""
-    with zookeeper(cluster) as client:
-        return None if client.exists(path) is None else json.loads(client.get(path)[0])
+    with zookeeper(cluster) as client, contextlib.suppress(NoNodeError):
+        return json.loads(client.get(path)[0])
+    return None

@@ -1,7 +1,9 @@
 """confluent-kafka's clients, as tests use them: everything acknowledged, everything read back."""
 
+import contextlib
+
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewTopic, OffsetSpec
 from kafka_cluster import TIMEOUT_S, Cluster, until
 
 
@@ -12,13 +14,33 @@ def create_topic(
     replication_factor: int = 3,
     config: dict[str, str] | None = None,
 ) -> None:
-    """Creates the topic and waits until every replica is in sync."""
+    """Creates the topic and waits until every replica is in sync and the leaders serve."""
     new = NewTopic(topic, partitions, replication_factor, config=config or {})
     until(f"a controller creates {topic}", lambda: _created(cluster, new))
     until(
         f"all replicas of {topic} are in sync",
         lambda: all(len(cluster.isr(topic, p)) == replication_factor for p in range(partitions)),
     )
+    wait_until_led(cluster, topic, partitions)
+
+
+def wait_until_led(cluster: Cluster, topic: str, partitions: int = 1) -> None:
+    """Waits until the leader of each partition answers as such.
+
+    The controller tells brokers one after the other, so that metadata may name a leader that has
+    not heard of it: one that refuses a direct request, and drops one with acks=0.
+    """
+    for partition in range(partitions):
+        until(f"{topic}-{partition} is led", lambda p=partition: _end(cluster, topic, p) >= 0)
+
+
+def _end(cluster: Cluster, topic: str, partition: int) -> int:
+    """The log end as the partition's leader says; -1: nobody does."""
+    admin, tp = cluster.admin(), TopicPartition(topic, partition)
+    try:
+        return int(admin.list_offsets({tp: OffsetSpec.latest()})[tp].result(TIMEOUT_S).offset)
+    except KafkaException:
+        return -1
 
 
 TRY_AGAIN = {KafkaError.NOT_CONTROLLER, KafkaError.REQUEST_TIMED_OUT}
@@ -69,27 +91,58 @@ def watermarks(cluster: Cluster, topic: str, partition: int = 0) -> tuple[int, i
     """Log start offset and high watermark."""
     consumer = _consumer(cluster)
     try:
-        tp = TopicPartition(topic, partition)
-        low, high = consumer.get_watermark_offsets(tp, timeout=TIMEOUT_S)
-        return low, high
+        return _watermarks(consumer, TopicPartition(topic, partition))
     finally:
         consumer.close()
+
+
+def _watermarks(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
+    """As the leader says, whom the client may have to look for after an election."""
+    found: list[int] = []
+
+    def told() -> bool:
+        with contextlib.suppress(KafkaException):
+            found[:] = consumer.get_watermark_offsets(tp, timeout=TIMEOUT_S)
+        return bool(found)
+
+    until(f"the leader of {tp.topic}-{tp.partition} tells its offsets", told)
+    low, high = found
+    return low, high
+
+
+TOO_FEW = (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+def refused(cluster: Cluster, topic: str, value: bytes) -> bool:
+    """Whether acks=all is refused for want of replicas in sync; False: it is acknowledged."""
+    codes: list[int] = []
+
+    def answered() -> bool:
+        (error,) = produce(cluster, topic, [value], retries=0).values()
+        codes.append(KafkaError.NO_ERROR if error is None else error.code())
+        return codes[-1] in (KafkaError.NO_ERROR, *TOO_FEW)
+
+    until(f"{value!r} is acknowledged or refused", answered)
+    return codes[-1] in TOO_FEW
 
 
 def read_all(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
     """Every record from the log's start to the high watermark, in order."""
     consumer = _consumer(cluster)
     try:
-        tp = TopicPartition(topic, partition)
-        low, high = consumer.get_watermark_offsets(tp, timeout=TIMEOUT_S)
+        low, high = _watermarks(consumer, TopicPartition(topic, partition))
         consumer.assign([TopicPartition(topic, partition, low)])
         values: list[bytes] = []
+        reached = low
 
         def read() -> bool:
-            for message in consumer.consume(1000, timeout=0.5):
-                assert message.error() is None, message.error()
-                values.append(message.value())
-            return len(values) >= high - low
+            nonlocal reached
+            if reached < high:
+                for message in consumer.consume(min(1000, high - reached), timeout=0.5):
+                    assert message.error() is None, message.error()
+                    values.append(message.value())
+                    reached = message.offset() + 1
+            return reached >= high
 
         until(f"{topic}-{partition} is read up to {high}", read)
         return values
@@ -103,6 +156,7 @@ def _consumer(cluster: Cluster) -> Consumer:
             "bootstrap.servers": cluster.bootstrap,
             "group.id": "nobody",
             "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",  # what it starts with may be deleted meanwhile
             "log_level": 0,
         }
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from processes import TIMEOUT_S as TIMEOUT_S
 from processes import Process, free_port, until
@@ -13,6 +14,10 @@ from zookeeper import ZooKeeper
 
 SESSION_TIMEOUT_MS = 2_000
 LAG_TIME_MAX_MS = 3_000
+"""Short, for tests that wait for a broker to be given up."""
+
+PATIENT = {"zookeeper.session.timeout.ms": "30000", "replica.lag.time.max.ms": "30000"}
+"""For tests in which no broker is given up: nor is one, then, on a machine that stalls."""
 
 
 class Broker(Process):
@@ -99,30 +104,69 @@ class Cluster:
         self.wait_until_complete()
 
     def wait_until_complete(self, but: Collection[int] = ()) -> None:
-        """Waits until all brokers but these know each other, and nobody else."""
+        """Waits until all brokers but these know each other, at their present addresses, nobody
+        else, and one controller, who is one of them."""
         until("every broker knows every other", lambda: self._complete(set(but)))
+
+    def controller(self) -> Broker:
+        """The controller, as soon as all brokers that are awake name the same and it is one of
+        them: one that is dead or stopped stays in office until its session ends."""
+        awake = {broker.id for broker in self.awake}
+        found: list[int] = []
+
+        def one_is_named() -> bool:
+            found[:] = {seen.controller_id for seen in self._views()}
+            return len(found) == 1 and found[0] in awake
+
+        until("all name one controller", one_is_named)
+        return self.brokers[found[0]]
+
+    @property
+    def awake(self) -> list[Broker]:
+        """The brokers that run and are not stopped."""
+        return [broker for broker in self.brokers.values() if broker.awake]
 
     def kill(self) -> None:
         for process in (*self.brokers.values(), self.zookeeper):
             process.kill()
 
     def topic(self, topic: str) -> Any:
-        """The topic's metadata from whoever answers, or None."""
-        for broker in self.brokers.values():
-            if broker.running:
-                with contextlib.suppress(Exception):
-                    return self.metadata(broker).topics.get(topic)
-        return None
+        """The topic's metadata as soon as all brokers that are awake show the same of it; None:
+        they show none. Brokers hear of a change one after the other, so that a test that asks one
+        of them knows nothing about the next, whom its client may ask."""
+        found: list[Any] = []
+
+        def all_agree() -> bool:
+            found[:] = [seen.topics.get(topic) for seen in self._views()]
+            return all(_shape(other) == _shape(found[0]) for other in found)
+
+        until(f"all brokers show the same of {topic}", all_agree)
+        return found[0] if found else None
+
+    def _views(self) -> list[Any]:
+        """The metadata of each broker that is awake; waits for those that are only starting."""
+        views: list[Any] = []
+
+        def all_answer() -> bool:
+            with contextlib.suppress(KafkaException):
+                views[:] = [self.metadata(broker) for broker in self.awake]
+                return True
+            return False
+
+        until("every broker answers", all_answer)
+        return views
 
     def metadata(self, broker: Broker) -> Any:
-        return self.admin(broker).list_topics(timeout=2)
+        return self.admin(broker).list_topics(timeout=5)
 
     def admin(self, broker: Broker | None = None) -> AdminClient:
         bootstrap = f"127.0.0.1:{broker.port}" if broker else self.bootstrap
-        return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        return AdminClient(
+            {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0}
+        )
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The partition's leader as somebody says; -1: none."""
+        """The partition's leader, as all say; -1: none. It may not have been told itself yet."""
         metadata = self.topic(topic)
         if metadata is None or partition not in metadata.partitions:
             return -1
@@ -135,16 +179,26 @@ class Cluster:
         return set(metadata.partitions[partition].isrs)
 
     def _complete(self, but: set[int]) -> bool:
-        expected = self.brokers.keys() - but
+        expected = {number: b.port for number, b in self.brokers.items() if number not in but}
+        controllers: set[int] = set()
         for broker in (self.brokers[number] for number in expected):
             assert broker.running, broker.log.read_text()
             try:
-                known = self.metadata(broker).brokers
-            except Exception:  # noqa: BLE001 - not there yet
+                known = self.metadata(broker)
+            except KafkaException:  # not there yet
                 return False
-            if set(known) != expected:
+            if {number: b.port for number, b in known.brokers.items()} != expected:
                 return False
-        return True
+            controllers.add(known.controller_id)
+        return not expected or (len(controllers) == 1 and controllers <= expected.keys())
+
+
+def _shape(topic: Any) -> Any:
+    """What is compared of a topic's metadata."""
+    return topic and {
+        number: (partition.leader, partition.replicas, set(partition.isrs))
+        for number, partition in topic.partitions.items()
+    }
 
 
 @contextlib.contextmanager

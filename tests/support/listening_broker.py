@@ -4,6 +4,7 @@ import asyncio
 
 from frames import read_frame
 from kio.schema.errors import ErrorCode
+from processes import free_port
 
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.server.zk import KafkaZk
@@ -22,15 +23,24 @@ class ListeningBroker:
         self.requests = []
         self.roles = {}
         self.stopped = {}
+        self.port = free_port()
         self._writers = set()
         self._registered = asyncio.Event()
         self.zk.on_session_expired(self._registered.clear)
 
     async def start(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self.listen()
         await self.zk.start()
         await self.register()
+
+    async def listen(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+
+    def hang_up(self):
+        """Nobody reaches it any more; it stays registered."""
+        self._server.close()
+        for writer in tuple(self._writers):
+            writer.close()
 
     async def register(self):
         endpoint = Endpoint(host="127.0.0.1", port=self.port)
@@ -41,10 +51,14 @@ class ListeningBroker:
     async def registered(self):
         await self._registered.wait()
 
+    def told_of(self, tp):
+        """Whether it has heard all about a new partition: its role first, then the metadata."""
+        named = [r for r in self.requests if isinstance(r, wire.UpdateMetadataRequest)]
+        topics = {state.topic_name for request in named for state in request.topic_states}
+        return tp in self.roles and tp.topic in topics
+
     async def close(self):
-        self._server.close()
-        for writer in self._writers:
-            writer.close()
+        self.hang_up()
         await self._server.wait_closed()
         await self.zk.close()
 

@@ -1,16 +1,24 @@
 """Histories made by hand or by chance: in memory for the rules, on disk for whole campaigns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from checkers.faults import NO_FAULTS, FaultWindows
 from checkers.indexes import FinalRead, PartitionHistory, index
+from checkers.reach import NO_FAULTS, FaultWindows
+from history.cell import Cell, Value
+from history.manifest import (
+    Manifest,
+    PlannedCell,
+    PlannedFault,
+    PlannedRun,
+    PlannedWriter,
+)
 from history.schema import TABLES
-from history.writer import TableWriter
+from history.writer import PartitionedWriter, TableWriter
 
 CELL = "c"
 TOPIC = "t"
@@ -38,12 +46,14 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """One partition's history."""
+    """One partition's history. ``end`` is what ListOffsets told; ``met``: where the final read
+    ended, if not there."""
 
     sends: Sequence[Send]
     log: Sequence[Entry]
     start: int = 0
     end: int
+    met: int | None = None
     complete: bool = True
 
     def but(self, **changes: Any) -> "Made":
@@ -92,96 +102,340 @@ def _cell(record: Entry) -> str | None:
     return None if record.producer is None else CELL
 
 
-CELL_ROW: Mapping[str, Any] = {
-    "cell": CELL,
-    "topic": TOPIC,
-    "partitions": 1,
-    "replication_factor": 3,
+SECOND = 1_000_000_000
+T0 = 1_700_000_000 * SECOND
+SESSION_TIMEOUT_MS = 3_000
+REPLICA_LAG_MS = 4_000
+RECOVERY_MS = 60_000
+CLIENT = "client-1"
+
+
+def at(seconds: float) -> int:
+    """Nanoseconds of the Unix epoch, so long after the workload began."""
+    return T0 + int(seconds * SECOND)
+
+
+def acked(*seconds: float, offset: int = 0, producer: int = 1) -> tuple[list[Send], list[Entry]]:
+    """Records of one producer, acked at these moments, and how they stand in the log."""
+    sends, log = [], []
+    for number, moment in enumerate(seconds):
+        sends.append(send("invoke", producer, number, at(moment) - 5))
+        sends.append(send("ok", producer, number, at(moment), offset + number))
+        log.append(entry(offset + number, producer, number))
+    return sends, log
+
+
+def kept(*seconds: float) -> Made:
+    """A partition whose records, acked at these moments, all stand in the log."""
+    sends, log = acked(*seconds)
+    return Made(sends=sends, log=log, end=len(log))
+
+
+def losing(made: Made, *offsets: int) -> Made:
+    """The same, but records that were acked at these offsets gave way to others'."""
+    log = [entry(e.offset, 99, e.offset) if e.offset in offsets else e for e in made.log]
+    sends = [send("invoke", 99, offset, at(1)) for offset in offsets]
+    return made.but(sends=[*made.sends, *sends], log=log)
+
+
+ALL: Mapping[str, Value] = {
     "acks": "all",
-    "min_insync_replicas": 2,
-    "unclean_leader_election": False,
-    "enable_idempotence": True,
-    "max_in_flight": 5,
-    "minimum_acked": 1,
+    "min.insync.replicas": 2,
+    "replication.factor": 3,
+    "enable.idempotence": True,
 }
-FAULT_ROW: Mapping[str, Any] = {
-    "fault_id": 1,
-    "fault": "kill",
-    "target": "leader(t, 0)",
-    "resolved": '{"servers": ["broker-1"]}',
-    "proven": None,
-}
+ACKS_1: Mapping[str, Value] = {"acks": "1", "replication.factor": 3}
+ACKS_0: Mapping[str, Value] = {"acks": "0", "replication.factor": 3}
+UNCLEAN: Mapping[str, Value] = {**ALL, "unclean.leader.election.enable": True}
+
+
+def cell(
+    settings: Mapping[str, Value] = ALL,
+    *,
+    name: str = CELL,
+    topic: str = TOPIC,
+    partitions: int = 1,
+    acked_min: int = 1,
+    expect: str | None = None,
+) -> PlannedCell:
+    """A cell of a manifest."""
+    mine = {**settings, "partitions": partitions}
+    made = Cell(name=name, topic=topic, settings=mine)
+    return PlannedCell(cell=made, acked_min=acked_min, expect=expect)
+
+
 FINISHED = tuple(
-    {"phase": phase, "event": event, "time": 0}
-    for phase in ("deploy", "ready", "workload", "faults", "heal", "recover", "flush", "final-read")
+    {"phase": phase, "event": event, "time": T0}
+    for phase in (
+        *("deploy", "ready", "workload", "faults", "heal", "recover", "flush", "final-read"),
+        *("collect", "teardown"),
+    )
     for event in ("start", "end")
 )
 
 
-def fault_rows(*events: tuple[str, int, bool | None], **changes: Any) -> list[dict[str, Any]]:
-    """Rows of one fault: (event, time, proven) each."""
+def fault_rows(
+    *events: tuple[str, float, bool | None],
+    fault_id: int = 1,
+    fault: str = "kill",
+    target: str = "leader(t, 0)",
+    servers: Sequence[str] | None = ("broker-1",),
+    partitions: Sequence[str] | None = ("t-0",),
+    destroys: str | None = None,
+) -> list[dict[str, Any]]:
+    """Rows of one fault: (event, seconds, proven) each."""
     return [
-        {**FAULT_ROW, "event": event, "time": time, "proven": proven, **changes}
-        for event, time, proven in events
+        {
+            "fault_id": fault_id,
+            "fault": fault,
+            "target": target,
+            "servers": servers,
+            "partitions": partitions,
+            "destroys": destroys,
+            "event": event,
+            "time": at(seconds),
+            "proven": proven,
+        }
+        for event, seconds, proven in events
     ]
 
 
-HEALED_KILL = tuple(
-    fault_rows(
-        ("inject", 90, None),
-        ("injected", 100, None),
-        ("verified", 110, True),
-        ("heal", 190, None),
-        ("healed", 200, True),
+def a_fault(since: float = 10, until: float = 20, **changes: Any) -> list[dict[str, Any]]:
+    """A fault that is proven to have bitten and to be healed."""
+    return fault_rows(
+        ("inject", since, None),
+        ("injected", since + 0.1, None),
+        ("verified", since + 0.2, True),
+        ("heal", until - 0.1, None),
+        ("healed", until, True),
+        **changes,
     )
-)
+
+
+KILL = tuple(a_fault())
+"""Of the leader of t-0, from 10 to 20 seconds."""
+
+BEFORE, DURING, AFTER = 5, 15, 40
+"""Acked then, a record lies before, within and after that fault and its reach."""
+
+
+def state(
+    seconds: float,
+    leader: int,
+    epoch: int,
+    isr: Sequence[int],
+    *,
+    topic: str = TOPIC,
+    partition: int = 0,
+) -> dict[str, Any]:
+    """A row of ``cluster`` on a partition."""
+    return {
+        "time": at(seconds),
+        "kind": "partition",
+        "topic": topic,
+        "partition": partition,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "isr": list(isr),
+    }
+
+
+def connection(seconds: float, kind: str) -> dict[str, Any]:
+    """A row of ``cluster`` on the observer's own connection."""
+    return {"time": at(seconds), "kind": kind}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MadeRun:
-    """One run on disk. ``partitions``: by (topic, partition)."""
+    """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
+    never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
+    is not three brokers, of which nothing was seen but that the first leads. ``bounds``: of the
+    client's clock, offset and bound in nanoseconds."""
 
     partitions: Mapping[tuple[str, int], Made]
-    cells: Sequence[Mapping[str, Any]] = (CELL_ROW,)
-    faults: Sequence[Mapping[str, Any]] = HEALED_KILL
+    cells: Sequence[PlannedCell] = (cell(),)
+    faults: Sequence[Mapping[str, Any]] = KILL
+    plan: Sequence[PlannedFault] | None = None
     phases: Sequence[Mapping[str, Any]] = FINISHED
+    cluster: Sequence[Mapping[str, Any]] | None = None
+    servers: Sequence[Mapping[str, Any]] | None = None
+    recovery: Sequence[Mapping[str, Any]] | None = None
+    bounds: tuple[int, int] = (0, 1_000_000)
     reads: bool = True
     closed: bool = True
-    without: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def keys(self) -> list[tuple[str, int]]:
+        """All partitions of the cells."""
+        return [key for planned in self.cells for key in planned.cell.topic_partitions]
 
 
-def write_campaign(directory: Path, *runs: MadeRun, planned: int | None = None) -> Path:
+STARTED = tuple(
+    {"time": at(-9), "server": server, "event": "started"}
+    for server in ("broker-1", "broker-2", "broker-3", "zookeeper-1")
+)
+
+
+def ended(
+    seconds: float, server: str, exit_code: int, fault_id: int | None = None
+) -> dict[str, Any]:
+    """A row of ``servers``."""
+    return {
+        "time": at(seconds),
+        "server": server,
+        "event": "ended",
+        "exit_code": exit_code,
+        "fault_id": fault_id,
+    }
+
+
+def recovered(
+    topic: str = TOPIC,
+    partition: int = 0,
+    *,
+    leader: int = 1,
+    isr: Sequence[int] = (1, 2, 3),
+    whole: bool = True,
+    seconds: float = 65,
+) -> dict[str, Any]:
+    """A row of ``recovery``."""
+    return {
+        "time": at(seconds),
+        "topic": topic,
+        "partition": partition,
+        "leader": leader,
+        "isr": list(isr),
+        "whole": whole,
+    }
+
+
+def write_campaign(directory: Path, *runs: MadeRun, baseline: bool = False) -> Path:
     """Write a results directory as the harness does, with the harness's writer."""
     directory.mkdir(parents=True, exist_ok=True)
-    text = f"name: made\nseed: 1\nruns: {planned or len(runs)}\n"
-    (directory / "campaign.yaml").write_text(text, encoding="utf-8")
-    for number, run in enumerate(runs, start=1):
-        _write_run(directory / "runs" / str(number) / "history", run)
+    (directory / "campaign.yaml").write_text("name: made\nseed: 1\n", encoding="utf-8")
+    plan = tuple(_planned(number, run) for number, run in enumerate(runs, start=1))
+    Manifest(campaign="made", seed=1, baseline=baseline, runs=plan).write(directory)
+    for planned, run in zip(plan, runs, strict=True):
+        _write_run(directory / "runs" / str(planned.number) / "history", run)
     return directory
+
+
+def history_of(directory: Path, run: int = 1) -> Path:
+    """Where a run's tables are."""
+    return directory / "runs" / str(run) / "history"
+
+
+def _planned(number: int, run: MadeRun) -> PlannedRun:
+    return PlannedRun(
+        number=number,
+        seed=1,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        replica_lag_ms=REPLICA_LAG_MS,
+        recovery_ms=RECOVERY_MS,
+        cells=tuple(run.cells),
+        faults=tuple(_plan(run) if run.plan is None else run.plan),
+        writers=tuple(_writers(run)),
+    )
+
+
+def _plan(run: MadeRun) -> list[PlannedFault]:
+    told = {row["fault_id"]: row for row in run.faults}
+    return [
+        PlannedFault(
+            fault_id=number, fault=row["fault"], target=row["target"], start_ms=0, hold_ms=0
+        )
+        for number, row in sorted(told.items())
+    ]
+
+
+def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
+    for planned in run.cells:
+        for producer in sorted(_producers(run, planned.cell)):
+            yield PlannedWriter(
+                table="sends",
+                writer=f"{planned.cell.name}-{producer}",
+                node=CLIENT,
+                cell=planned.cell.name,
+                partitions=planned.cell.topic_partitions,
+            )
+    yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
+    yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
+    for table in ("faults", "phases", "cluster", "servers", "recovery", "clocks"):
+        yield PlannedWriter(table=table, writer="harness", node="harness")
+
+
+def _producers(run: MadeRun, cell: Cell) -> set[int]:
+    mine = [run.partitions[key] for key in cell.topic_partitions if key in run.partitions]
+    return {event.producer for made in mine for event in made.sends} or {0}
 
 
 def _write_run(history: Path, run: MadeRun) -> None:
     history.mkdir(parents=True)
-    for table in ("cells", "faults", "phases"):
-        _write(history, table, getattr(run, table))
-    if run.reads:
-        _write(history, "reads", [_read(key, made) for key, made in run.partitions.items()])
-    for (topic, partition), made in run.partitions.items():
-        cell = next(row["cell"] for row in run.cells if row["topic"] == topic)
-        where = {"cell": cell, "topic": topic, "partition": partition}
-        sends = [{**where, **vars(row)} for row in made.sends]
-        log = [
-            {
-                **where,
-                **vars(row),
-                "timestamp": 0,
-                "cell": (row.producer is not None and cell) or None,
+    for planned in run.cells:
+        for producer in _producers(run, planned.cell):
+            sends = {
+                key: [row for row in made.sends if row.producer == producer]
+                for key in planned.cell.topic_partitions
+                if (made := run.partitions.get(key))
             }
-            for row in made.log
-        ]
-        for table, rows in (("sends", sends), ("log", log)):
-            if table not in run.without:
-                _write(history, table, rows, (topic, partition), closed=run.closed)
+            _write_partitions(history, "sends", planned.cell, producer, sends, run)
+    log = PartitionedWriter(history, "log", "final-read", run.keys)
+    for planned in run.cells:
+        for key in planned.cell.topic_partitions:
+            for row in run.partitions[key].log if key in run.partitions else ():
+                name = planned.cell.name if row.producer is not None else None
+                log.partition(*key).append(_row("log", key, {**vars(row), "cell": name}))
+    _end(log, run.closed)
+    _small_tables(history, run)
+
+
+def _write_partitions(
+    history: Path,
+    table: str,
+    cell: Cell,
+    producer: int,
+    rows: Mapping[tuple[str, int], Sequence[Send]],
+    run: MadeRun,
+) -> None:
+    writer = PartitionedWriter(history, table, f"{cell.name}-{producer}", cell.topic_partitions)
+    for key, events in rows.items():
+        for event in events:
+            writer.partition(*key).append(_row(table, key, {**vars(event), "cell": cell.name}))
+    _end(writer, run.closed)
+
+
+def _row(table: str, key: tuple[str, int], columns: Mapping[str, Any]) -> tuple[Any, ...]:
+    told = {"timestamp": 0, **columns, "topic": key[0], "partition": key[1]}
+    return tuple(told.get(name) for name in TABLES[table].names)
+
+
+def _end(writer: PartitionedWriter, closed: bool) -> None:
+    writer.flush_due(0.0)
+    if closed:
+        writer.close()
+
+
+def _small_tables(history: Path, run: MadeRun) -> None:
+    seen = [state(-5, 1, 0, (1, 2, 3), topic=key[0], partition=key[1]) for key in run.keys]
+    offset, bound = run.bounds
+    clocks = [
+        {"node": CLIENT, "moment": m, "time": T0, "offset_ns": offset, "bound_ns": bound}
+        for m in ("start", "end")
+    ]
+    whole = [recovered(*key) for key in run.keys]
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {
+        "faults": run.faults,
+        "phases": run.phases,
+        "cluster": seen if run.cluster is None else run.cluster,
+        "servers": STARTED if run.servers is None else run.servers,
+        "recovery": whole if run.recovery is None else run.recovery,
+        "clocks": clocks,
+    }
+    for table, rows in tables.items():
+        _write(history, table, "harness", rows, run.closed)
+    nothing = Made(sends=[], log=[], end=0)
+    reads = [_read(key, run.partitions.get(key, nothing)) for key in run.keys]
+    _write(history, "reads", "final-read", reads if run.reads else [], run.closed)
 
 
 def _read(key: tuple[str, int], made: Made) -> dict[str, Any]:
@@ -190,6 +444,7 @@ def _read(key: tuple[str, int], made: Made) -> dict[str, Any]:
         "partition": key[1],
         "log_start_offset": made.start,
         "log_end_offset": made.end,
+        "read_end_offset": made.end if made.met is None else made.met,
         "records": len(made.log),
         "complete": made.complete,
         "error": None if made.complete else "timed out",
@@ -197,16 +452,11 @@ def _read(key: tuple[str, int], made: Made) -> dict[str, Any]:
 
 
 def _write(
-    history: Path,
-    table: str,
-    rows: Sequence[Mapping[str, Any]],
-    partition: tuple[str, int] | None = None,
-    *,
-    closed: bool = True,
+    history: Path, table: str, writer: str, rows: Sequence[Mapping[str, Any]], closed: bool
 ) -> None:
-    writer = TableWriter(history, table, "w", partition=partition)
+    made = TableWriter(history, table, writer)
     for row in rows:
-        writer.append(tuple(row.get(name) for name in TABLES[table].names))
-    writer.flush()
+        made.append(tuple(row.get(name) for name in TABLES[table].names))
+    made.flush()
     if closed:
-        writer.close()
+        made.close()

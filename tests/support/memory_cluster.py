@@ -5,12 +5,13 @@ that what a fault proves can be true or false.
 """
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from infra.interface import (
     Capability,
+    ClockReading,
     ClusterView,
     Command,
     Node,
@@ -61,6 +62,7 @@ class MemoryProcess:
 class MemoryNode:
     name: str
     address: str
+    reading: ClockReading = field(default_factory=lambda: ClockReading(offset_ns=0, bound_ns=0))
 
     @property
     def directory(self) -> PurePosixPath:
@@ -89,6 +91,9 @@ class MemoryNode:
     def share(self, directory: Path) -> PurePosixPath:
         return PurePosixPath(directory)
 
+    def clock(self) -> ClockReading:
+        return self.reading
+
     def sync(self) -> None: ...
 
 
@@ -114,20 +119,28 @@ class MemoryBackend:
     links_cut: set[tuple[str, str]] = field(default_factory=set)
     leaky: bool = False
     """Cuts nothing, as a fault that does not bite."""
+    servers: dict[str, "MemoryServer"] = field(default_factory=dict)
+    """By the name of their nodes: where nobody listens, nobody is reached."""
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    """Every ``cut`` and ``heal``, with source and target."""
 
     def node(self, name: str) -> Node:
         return MemoryNode(name, name)
 
     def cut(self, source: Node, target: Node) -> None:
+        self.calls.append(("cut", source.name, target.name))
         if not self.leaky:
             self.links_cut.add((source.name, target.name))
 
     def heal(self, source: Node, target: Node) -> None:
+        self.calls.append(("heal", source.name, target.name))
         self.links_cut.discard((source.name, target.name))
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         both = {(source.name, target.name), (target.name, source.name)}
-        return port > 0 and timeout > 0 and not both & self.links_cut
+        server = self.servers.get(target.name)
+        listens = server is not None and server.process.state() is not ProcessState.EXITED
+        return listens and port > 0 and timeout > 0 and not both & self.links_cut
 
     def close(self) -> None:
         self.links_cut.clear()
@@ -135,8 +148,10 @@ class MemoryBackend:
 
 @dataclass
 class MemorySystem:
-    """The view follows from the processes and the links: a broker is registered while it runs and
-    no link to ZooKeeper is cut; leaders are the first registered replica."""
+    """The view follows from the processes and the links: ZooKeeper answers while a majority of it
+    runs and its members hear each other; a broker is registered while it runs and reaches a
+    ZooKeeper that runs; leaders are the first registered replica, and stay what they were while
+    there is no broker to be the controller."""
 
     backend: MemoryBackend
     brokers: Sequence[MemoryServer]
@@ -148,24 +163,33 @@ class MemorySystem:
     zookeeper_session_timeout_ms: int = 1000
     replica_lag_time_max_ms: int = 1000
     sessions: dict[int, int] = field(default_factory=dict)
+    """Of brokers whose session is not the one that they began with their process."""
+    replicas: Mapping[int, list[int]] = field(default_factory=dict)
+    """By partition, where it is not all brokers."""
+    written: Mapping[tuple[str, int], PartitionView] = field(default_factory=dict)
+    """What the last controller wrote."""
+    lingering: set[int] = field(default_factory=set)
+    """Brokers whose first session has not expired, whatever became of them."""
 
     def deploy(self) -> None: ...
 
     def close(self) -> None: ...
 
+    def zookeeper_leader(self) -> Server | None:
+        running = (s for s in self.zookeepers if s.process.state() is ProcessState.RUNNING)
+        return next(running, None)
+
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory
 
     def view(self) -> ClusterView:
-        if any(server.process.state() is not ProcessState.RUNNING for server in self.zookeepers):
+        if not self._quorum():
             raise ViewUnavailable("no answer")
         live = [server.id for server in self.brokers if self._registered(server)]
         partitions = {}
         for topic, count in self.topics.items():
             for number in range(count):
-                replicas = [b.id for b in self.brokers[number % 3 :]] + [
-                    b.id for b in self.brokers[: number % 3]
-                ]
+                replicas = self.replicas.get(number) or self._around(number)
                 isr = tuple(broker for broker in replicas if broker in live)
                 partitions[topic, number] = PartitionView(
                     topic=topic,
@@ -176,18 +200,46 @@ class MemorySystem:
                     leader_epoch=0,
                     controller_epoch=1,
                 )
+        if live:
+            self.written = partitions
         return ClusterView(
-            brokers={broker: self.sessions.get(broker, broker) for broker in live},
+            brokers={
+                server.id: self._session(server)
+                for server in self.brokers
+                if server.id in {*live, *self.lingering}
+            },
             controller=live[0] if live else None,
             controller_epoch=1,
-            partitions=partitions,
+            partitions=partitions if live else self.written or partitions,
         )
 
+    def _around(self, number: int) -> list[int]:
+        first = number % len(self.brokers)
+        return [broker.id for broker in (*self.brokers[first:], *self.brokers[:first])]
+
     def _registered(self, server: MemoryServer) -> bool:
-        return server.process.state() is ProcessState.RUNNING and all(
+        return server.process.state() is ProcessState.RUNNING and any(
             self.backend.reaches(server.node, zookeeper.node, zookeeper.port)
-            for zookeeper in self.zookeepers
+            for zookeeper in self._running()
         )
+
+    def _session(self, server: MemoryServer) -> int:
+        first = server.id in self.lingering
+        return self.sessions.get(server.id, server.id + (0 if first else 256 * server.starts))
+
+    def _running(self) -> list[MemoryServer]:
+        return [s for s in self.zookeepers if s.process.state() is ProcessState.RUNNING]
+
+    def _quorum(self) -> bool:
+        running = self._running()
+        return any(
+            2 * sum(one is other or self._hear(one, other) for other in running)
+            > len(self.zookeepers)
+            for one in running
+        )
+
+    def _hear(self, one: MemoryServer, other: MemoryServer) -> bool:
+        return self.backend.reaches(one.node, other.node, other.port)
 
 
 def _server(name: str, number: int, port: int) -> MemoryServer:
@@ -204,13 +256,21 @@ class Memory:
     cluster: Cluster
 
 
-def memory_cluster() -> Memory:
+class Once:
+    """Waiting of those who do not: the condition is asked once."""
+
+    def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:
+        return at_most >= 0 and poll > 0 and condition()
+
+
+def memory_cluster(brokers: int = 3, zookeepers: int = 1) -> Memory:
     backend = MemoryBackend()
     system = MemorySystem(
         backend=backend,
-        brokers=[_server("broker", number, 9092) for number in (1, 2, 3)],
-        zookeepers=[_server("zookeeper", 1, 2181)],
+        brokers=[_server("broker", number, 9092) for number in range(1, brokers + 1)],
+        zookeepers=[_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)],
         topics={"orders": 3},
     )
+    backend.servers = {server.name: server for server in (*system.brokers, *system.zookeepers)}
     clients = [MemoryNode("client-1", "client-1")]
     return Memory(backend, system, Cluster(backend=backend, system=system, clients=clients))

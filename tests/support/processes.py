@@ -1,22 +1,23 @@
 """Programs that run beside a test, and waiting for what they do."""
 
 import contextlib
-import itertools
-import os
 import resource
+import signal
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 
 from infra.waiting import wait_until
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
+"""Generous: it only matters when something is broken."""
 PORTS = range(15_000, 32_000)
-
-_numbers = itertools.count(os.getpid() * 997)
+"""Below those that the kernel gives to outgoing connections: nobody is given one by chance."""
+BLOCK = 50
+"""How many of them a test process takes at once."""
 
 
 def until(what: str, condition: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
@@ -25,14 +26,39 @@ def until(what: str, condition: Callable[[], object], timeout_s: float = TIMEOUT
 
 
 def free_port() -> int:
-    """A port of our own: below those that the kernel gives to outgoing connections, so that
-    nobody takes it while its owner is not running, and unlike those of other test processes."""
-    for number in _numbers:
-        port = PORTS[number % len(PORTS)]
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("the numbers do not end")
+    """A port that stays this test process's own, also while nothing listens there.
+
+    Asking the kernel whether it is free would not do: the port of a broker that is down for a
+    moment is free, and another test process would take it.
+    """
+    return next(_ports)
+
+
+def _own_ports() -> Iterator[int]:
+    """Blocks of ports, each reserved by a name in the abstract namespace, which like the ports
+    belongs to the network namespace, and which the kernel frees when the process ends."""
+    for first in PORTS[::BLOCK]:
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0ackproof-test-ports-{first}")
+        except OSError:
+            claim.close()
+            continue
+        claim.detach()  # open as long as the process lives
+        yield from filter(_is_free, range(first, first + BLOCK))
+    raise AssertionError("every block of ports is taken")
+
+
+def _is_free(port: int) -> bool:
+    """False: somebody uses it who takes no part in the tests."""
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
+_ports = _own_ports()
 
 
 def listens(port: int) -> bool:
@@ -48,10 +74,16 @@ class Process:
         self.log = log
         self._command = ["setpriv", "--pdeathsig", "KILL", *command]
         self._process: subprocess.Popen[bytes] | None = None
+        self._paused = False
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def awake(self) -> bool:
+        """Whether it is any use to ask it something."""
+        return self.running and not self._paused
 
     @property
     def pid(self) -> int:
@@ -59,12 +91,23 @@ class Process:
         return self._process.pid
 
     def start(self) -> None:
+        self._paused = False
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
 
     def signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+
+    def pause(self) -> None:
+        """Stops it: it neither answers nor notices that time passes."""
+        self._paused = True
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets it go on; harmless when it was killed meanwhile."""
+        self._paused = False
+        self.signal(signal.SIGCONT)
 
     def limit_file_size(self, max_bytes: int) -> None:
         """From now on every file of the running program is full at ``max_bytes`` (EFBIG)."""

@@ -11,7 +11,7 @@ from kio.static.protocol import RequestPayload
 
 from broker.wire.codec import read_response, write_request
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 GLANCE_S = 0.03
 
 

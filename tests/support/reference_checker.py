@@ -1,9 +1,13 @@
-"""A second, plain implementation of the rules: dicts and loops, straight from the definitions.
+"""A second, plain implementation of the rules and of what is promised: dicts and loops, straight
+from the definitions.
 
 Shares no code with ``checkers``; slow and in memory, to be compared with it.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from made_histories import Made
 
@@ -64,3 +68,77 @@ def _gaps(made: Made) -> set[Finding]:
     held = {row.offset for row in made.log}
     missing = [offset for offset in range(made.start, made.end) if offset not in held]
     return {("offset-gap", offset, None, None) for offset in missing if offset - 1 not in missing}
+
+
+class Seen(NamedTuple):
+    """A partition was seen with this leader, epoch and ISR."""
+
+    time: int
+    leader: int
+    epoch: int
+    isr: frozenset[int]
+
+
+class Struck(NamedTuple):
+    """These brokers lost data from their disks."""
+
+    time: int
+    brokers: frozenset[int]
+
+
+def kept_by_some_member(events: Sequence[Seen | Struck], acked: int) -> bool:
+    """Whether, at every moment, some member of the ISR has what it had when it was acked.
+
+    For events far apart, in the order of time; acks=all.
+    """
+    isr: frozenset[int] = frozenset()
+    lost_in: set[int] = set()
+    outside: set[int] = set()
+    struck_at: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, Struck):
+            lost_in |= event.brokers
+            outside -= event.brokers
+            outside |= event.brokers - isr
+            struck_at |= dict.fromkeys(event.brokers, event.time)
+            nobody_has_it = isr and isr <= lost_in
+            if nobody_has_it and acked < event.time:
+                return False
+        else:
+            back = {b for b in outside if b in event.isr}
+            lost_in -= back
+            outside -= back
+            outside |= {b for b in lost_in if b not in event.isr}
+            isr = event.isr
+            if isr and isr <= lost_in and acked < max(struck_at[b] for b in isr):
+                return False
+    return True
+
+
+def elected_by_the_isr(events: Sequence[Seen | Struck], acked: int) -> bool | None:
+    """Whether every leader elected after an ack was of the ISR seen before; None: not all seen."""
+    seen = [event for event in events if isinstance(event, Seen)]
+    answers: list[bool | None] = []
+    for before, after in pairwise(seen):
+        if after.time <= acked:
+            continue
+        if after.epoch - before.epoch > 1:
+            answers.append(None)
+        elif after.leader not in (before.leader, -1):
+            answers.append(after.leader in before.isr)
+    return False if False in answers else None if None in answers else True
+
+
+def led_by_one(events: Sequence[Seen | Struck], acked: int) -> bool:
+    """Whether the leader neither changed nor lost data after an ack with acks=1."""
+    leader, epoch = None, 0
+    for event in events:
+        if isinstance(event, Struck):
+            if event.time > acked and leader in event.brokers:
+                return False
+        else:
+            changed = leader is not None and (leader != event.leader or event.epoch - epoch > 1)
+            if (changed or event.leader < 0) and event.time > acked:
+                return False
+            leader, epoch = event.leader, event.epoch
+    return True

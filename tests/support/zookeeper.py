@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 from pathlib import Path
 
 import pyspark
@@ -10,12 +9,15 @@ from kazoo.client import KazooClient
 from processes import TIMEOUT_S, Process, free_port, listens, until
 
 TICK_MS = 500
+SESSION_MS_MAX = 120_000
 
 
 class ZooKeeper(Process):
     """A standalone server on a free loopback port, with all its files in ``directory``.
 
-    ``connect`` is its ``zookeeper.connect``. Sessions may be as short as ``2 * TICK_MS``.
+    ``connect`` is its ``zookeeper.connect``. Sessions may be as short as ``2 * TICK_MS``, and as
+    long as :data:`SESSION_MS_MAX`. It does not fsync: no test takes the machine's power away, and
+    a slow disk would delay pings until sessions end.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -26,14 +28,14 @@ class ZooKeeper(Process):
         config.write_text(
             f"tickTime={TICK_MS}\ndataDir={directory / 'data'}\nclientPort={self.port}\n"
             "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
+            f"maxSessionTimeout={SESSION_MS_MAX}\n"
         )
         java = shutil.which("java")
         assert java, "java is needed for ZooKeeper"
         jars = os.fspath(Path(pyspark.__file__).parent / "jars" / "*")
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        super().__init__(
-            [java, "-Xmx128m", "-cp", jars, main, os.fspath(config)], directory / "server.log"
-        )
+        options = ("-Xmx128m", "-Dzookeeper.forceSync=no", "-cp", jars)
+        super().__init__([java, *options, main, os.fspath(config)], directory / "server.log")
 
     def start(self) -> None:
         """Returns when it serves: connections made earlier are sometimes never answered, and
@@ -44,11 +46,3 @@ class ZooKeeper(Process):
         client.start(TIMEOUT_S)
         client.stop()
         client.close()
-
-    def pause(self) -> None:
-        """Stops it: it neither answers nor counts sessions down."""
-        self.signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Lets it go on."""
-        self.signal(signal.SIGCONT)

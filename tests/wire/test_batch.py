@@ -5,7 +5,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pytest
 from batches import NOW_MS, batch, encoded, with_payload
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.wire.batch import (
@@ -46,7 +46,6 @@ def test_batches_are_views_on_the_data_and_follow_each_other() -> None:
     assert second.raw.obj is data
 
 
-@settings(deadline=None)
 @given(cut=st.integers(min_value=1, max_value=len(THREE) - 1))
 def test_a_torn_tail_is_refused_or_dropped(cut: int) -> None:
     data = THREE + THREE[:cut]
@@ -55,7 +54,6 @@ def test_a_torn_tail_is_refused_or_dropped(cut: int) -> None:
     assert len(parse_batches(data, partial_tail=True)) == 1
 
 
-@settings(deadline=None)
 @given(byte=st.integers(min_value=0, max_value=len(THREE) - 1), bit=st.integers(0, 7))
 def test_every_flipped_bit_is_found_except_in_what_the_leader_sets(byte: int, bit: int) -> None:
     damaged = bytearray(THREE)
@@ -90,7 +88,6 @@ def test_nonsense_is_named(form: str, position: int, value: int, why: str) -> No
         parse_batches(bytes(damaged), verify_crc=False)
 
 
-@settings(deadline=None)
 @given(offset=st.integers(0, 2**63 - 4), epoch=st.integers(0, 2**31 - 1))
 def test_stamping_changes_offset_and_epoch_alone(offset: int, epoch: int) -> None:
     placed = stamped(parse_batch(THREE), offset, epoch)
@@ -107,7 +104,6 @@ def test_log_append_time_counts_for_every_record() -> None:
     assert [record.timestamp for record in records(checked)] == [NOW_MS + 9] * 3
 
 
-@settings(deadline=None)
 @given(
     counts=st.lists(st.integers(1, 4), max_size=6),
     bound=st.integers(0, 25),

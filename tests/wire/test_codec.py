@@ -6,7 +6,7 @@ import kio.schema.fetch.v11.response as fetch_v11
 import kio.schema.produce.v9.request as produce_v9
 import pytest
 from batches import encoded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
@@ -132,7 +132,6 @@ def test_what_nobody_knows(api_key: int, version: int) -> None:
     assert caught.value.correlation_id == 7
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_damaged_requests_raise_one_kind_of_error(data: st.DataObject) -> None:
     payload = bytearray(write_request(PRODUCE, 17, "me")[PREFIX:])
@@ -147,7 +146,6 @@ def test_damaged_requests_raise_one_kind_of_error(data: st.DataObject) -> None:
     assert keep == len(payload), "a shortened request was taken"
 
 
-@settings(deadline=None)
 @given(payload=st.binary(max_size=60), version=st.integers(4, 16))
 def test_random_bytes_never_raise_anything_else(payload: bytes, version: int) -> None:
     for api_key in (0, 1, 3, 18):

@@ -43,7 +43,7 @@ def same(data: st.DataObject, api_key: int, version: int) -> None:
     ("api_key", "version"),
     [(key, version) for key, versions in SERVED.items() for version in versions],
 )
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_every_served_version_is_written_as_by_kio(
     data: st.DataObject, api_key: int, version: int
@@ -51,7 +51,7 @@ def test_every_served_version_is_written_as_by_kio(
     same(data, api_key, version)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(data=st.data(), api_key=st.sampled_from(sorted(ALL)))
 def test_so_is_every_other(data: st.DataObject, api_key: int) -> None:
     same(data, api_key, data.draw(st.sampled_from(sorted(ALL[api_key]))))

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.wire.framing import (
@@ -44,7 +44,6 @@ def taken(buffer: FrameBuffer) -> list[bytes]:
 LENGTHS = st.sampled_from([0, 1, 50, 5000, CHUNK_BYTES - 4, CHUNK_BYTES - 3, CHUNK_BYTES, 200_000])
 
 
-@settings(deadline=None)
 @given(sizes=st.lists(LENGTHS, max_size=6), cuts=st.lists(st.integers(1, 400_000), max_size=8))
 def test_frames_come_out_as_they_went_in(sizes: list[int], cuts: list[int]) -> None:
     payloads = [bytes([number]) * size for number, size in enumerate(sizes)]

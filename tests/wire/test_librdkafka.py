@@ -26,6 +26,7 @@ from broker.wire.registry import UnsupportedVersion
 # Fetch and FindCoordinator are never asked for; librdkafka only then trusts the message format.
 SERVED = {0: range(7, 8), 1: range(4, 12), 3: range(4, 5), 10: range(3), 18: range(1)}
 VALUES = [b"value %d " % number * 9 for number in range(40)]
+DEADLINE_S = 60
 NO_THROTTLE = i32Timedelta.parse(datetime.timedelta(0))
 
 
@@ -144,10 +145,10 @@ def sink() -> Iterator[Sink]:
     started = threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(sink.serve(started)))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(DEADLINE_S)
     yield sink
     sink.stop()
-    thread.join(10)
+    thread.join(DEADLINE_S)
     assert not sink.faults
 
 
@@ -162,7 +163,7 @@ def test_real_batches_are_understood(sink: Sink, codec: Compression) -> None:
     )
     for number, value in enumerate(VALUES):
         producer.produce("orders", value, key=b"k", timestamp=1_700_000_000_001 + number)
-    assert producer.flush(20) == 0
+    assert producer.flush(DEADLINE_S) == 0
     del producer
     found = []
     while not sink.batches.empty():

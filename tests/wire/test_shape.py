@@ -28,7 +28,7 @@ def tagged(number: int, value: bytes) -> bytes:
     return bytes([1, number & 0x7F | 0x80, number >> 7, len(value)]) + value
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(data=st.data())
 def test_what_kio_writes_passes_unchanged(data: st.DataObject) -> None:
     api_key, version = data.draw(st.sampled_from(EVERY_API))
@@ -40,7 +40,7 @@ def test_what_kio_writes_passes_unchanged(data: st.DataObject) -> None:
     assert checked(payload, response.__header_schema__, type(response)) is payload
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(data=st.data())
 def test_unknown_tags_are_skipped_in_header_and_body(data: st.DataObject) -> None:
     api_key, version = data.draw(st.sampled_from(FLEXIBLE))
@@ -68,7 +68,7 @@ def test_known_tags_stay_when_unknown_ones_go() -> None:
     assert entity.supported_features[0].name == "f"
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(data=st.data())
 def test_a_shortened_message_is_refused(data: st.DataObject) -> None:
     api_key, version = data.draw(st.sampled_from(EVERY_API))

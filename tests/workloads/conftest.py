@@ -15,6 +15,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka import cimpl
 
+DEADLINE_S = 120
+"""For what takes some seconds: it only matters when something is broken."""
+
 PRODUCER = 0
 """``RD_KAFKA_PRODUCER``"""
 
@@ -112,9 +115,13 @@ class ClientProcess:
             return dict.fromkeys(("sent", "acked", "failed", "indeterminate"), 0)
         return json.loads(self.progress.read_text())
 
-    def terminate(self, timeout: float = 30) -> int:
+    def terminate(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Its exit status, when it has ended."""
+        return self.process.wait(DEADLINE_S)
 
 
 @pytest.fixture
@@ -132,4 +139,4 @@ def client(tmp_path: Path) -> Iterator[object]:
     for one in started:
         if one.process.poll() is None:
             one.process.kill()
-        one.process.wait(10)
+        one.wait()

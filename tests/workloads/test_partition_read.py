@@ -15,13 +15,13 @@ def test_from_start_to_end() -> None:
         read.record(offset)
     read.end(4)
     assert read.done
-    assert read.row("late") == ("t", 0, 2, 4, 2, True, None)
+    assert read.row("late") == ("t", 0, 2, 4, 4, 2, True, None)
 
 
 def test_an_empty_partition_is_complete() -> None:
     read = reading(5, 5)
     read.end(5)
-    assert read.row("late") == ("t", 0, 5, 5, 0, True, None)
+    assert read.row("late") == ("t", 0, 5, 5, 5, 0, True, None)
 
 
 def test_holes_are_reported_and_leave_nothing_to_read() -> None:
@@ -29,7 +29,7 @@ def test_holes_are_reported_and_leave_nothing_to_read() -> None:
     for offset in (2, 3, 7):
         read.record(offset)
     read.end(10)
-    row = ("t", 0, 0, 10, 3, True, "hole [0, 2); hole [4, 7); hole [8, 10)")
+    row = ("t", 0, 0, 10, 10, 3, True, "hole [0, 2); hole [4, 7); hole [8, 10)")
     assert read.row("late") == row
 
 
@@ -38,7 +38,7 @@ def test_an_end_before_the_high_watermark_is_not_the_end() -> None:
     read.record(0)
     read.end(1)
     assert not read.done
-    assert read.row("60 s had passed")[5:] == (False, "60 s had passed at offset 1 of 3")
+    assert read.row("60 s had passed")[6:] == (False, "60 s had passed at offset 1 of 3")
 
 
 def test_a_high_watermark_that_lagged_does_not_hide_records() -> None:
@@ -47,7 +47,7 @@ def test_a_high_watermark_that_lagged_does_not_hide_records() -> None:
         read.record(offset)
     assert not read.done
     read.end(3)
-    assert read.row("late") == ("t", 0, 0, 3, 3, True, None)
+    assert read.row("late") == ("t", 0, 0, 1, 3, 3, True, None)
 
 
 def test_an_error_makes_it_incomplete_even_at_the_end() -> None:
@@ -55,7 +55,7 @@ def test_an_error_makes_it_incomplete_even_at_the_end() -> None:
     read.errors.append("_BAD_MSG: failed CRC32C check")
     read.record(0)
     read.end(1)
-    assert read.row("late")[5:] == (False, "_BAD_MSG: failed CRC32C check")
+    assert read.row("late")[6:] == (False, "_BAD_MSG: failed CRC32C check")
 
 
 def test_offsets_that_go_back_are_an_error() -> None:
@@ -63,12 +63,12 @@ def test_offsets_that_go_back_are_an_error() -> None:
     for offset in (0, 1, 0):
         read.record(offset)
     read.end(2)
-    assert read.row("late")[5] is False
+    assert read.row("late")[6] is False
 
 
 def test_without_bounds_nothing_is_claimed() -> None:
     read = PartitionRead(topic="t", partition=0)
-    row = ("t", 0, None, None, 0, False, "stopped at offset unknown (no bounds)")
+    row = ("t", 0, None, None, None, 0, False, "stopped at offset unknown (no bounds)")
     assert read.row("stopped") == row
 
 
@@ -77,4 +77,4 @@ def test_many_notes_are_counted_not_listed() -> None:
     for offset in range(1, 100, 2):
         read.record(offset)
     read.end(100)
-    assert read.row("late")[6].endswith("and 42 more")
+    assert read.row("late")[7].endswith("and 42 more")

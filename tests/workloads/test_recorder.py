@@ -8,7 +8,7 @@ import pytest
 from history.reader import partitions, read_files
 from history.schema import SendType
 from history.writer import PartitionedWriter
-from workloads.recorder import Recorder
+from workloads.recorder import SendRecorder
 from workloads.spec import ProducerSpec
 
 SPEC = ProducerSpec(
@@ -31,8 +31,8 @@ def writer(tmp_path: Path) -> PartitionedWriter:
 
 
 @pytest.fixture
-def recorder(writer: PartitionedWriter) -> Recorder:
-    return Recorder(SPEC, writer, count(100).__next__)
+def recorder(writer: PartitionedWriter) -> SendRecorder:
+    return SendRecorder(SPEC, writer, count(100).__next__)
 
 
 def rows(directory: Path, partition: int) -> list[tuple]:
@@ -42,7 +42,7 @@ def rows(directory: Path, partition: int) -> list[tuple]:
 
 
 def test_rows_go_to_the_file_of_their_partition(
-    recorder: Recorder, writer: PartitionedWriter, tmp_path: Path
+    recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     first, second = recorder.invoke(0), recorder.invoke(1)
     recorder.resolve(second, SendType.OK, offset=7, error=None)
@@ -56,7 +56,7 @@ def test_rows_go_to_the_file_of_their_partition(
 
 
 def test_a_second_outcome_is_not_recorded(
-    recorder: Recorder, writer: PartitionedWriter, tmp_path: Path
+    recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     sequence = recorder.invoke(0)
     recorder.resolve(sequence, SendType.INFO, offset=None, error="_TIMED_OUT")
@@ -67,7 +67,7 @@ def test_a_second_outcome_is_not_recorded(
 
 
 def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
-    recorder: Recorder, writer: PartitionedWriter, tmp_path: Path
+    recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     resolved = recorder.invoke(0)
     recorder.resolve(resolved, SendType.OK, offset=0, error=None)

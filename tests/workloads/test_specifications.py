@@ -5,21 +5,32 @@ from pathlib import Path
 
 import pytest
 
+from history.cell import Cell
 from workloads import WORKLOADS
 from workloads.configuration import connection_properties, producer_properties
-from workloads.interface import Cell, Load
-from workloads.spec import FinalReadSpec, ProducerSpec, SpecificationError, load
+from workloads.interface import Load
+from workloads.spec import (
+    FINAL_READ,
+    FinalReadSpec,
+    ProducerSpec,
+    SpecificationError,
+    load,
+    writer_of,
+)
 from workloads.topics import topic_properties
 
 CELL = Cell(
     name="acks-all.minisr-2",
     topic="acks-all-minisr-2",
-    partitions=3,
-    replication_factor=3,
-    acks="all",
-    min_insync_replicas=2,
-    topic_config={"segment.bytes": "1048576"},
-    producer_config={"sasl.password": "hunter2", "linger.ms": 0},
+    settings={
+        "acks": "all",
+        "min.insync.replicas": 2,
+        "partitions": 3,
+        "unclean.leader.election.enable": False,
+        "topic.segment.bytes": 1048576,
+        "producer.sasl.password": "hunter2",
+        "producer.linger.ms": 0,
+    },
 )
 PRODUCE = WORKLOADS["produce"]
 
@@ -111,9 +122,29 @@ def test_only_what_connecting_takes_goes_to_other_clients() -> None:
     assert connection_properties(given) == {"sasl.username": "u", "ssl.ca.location": "c"}
 
 
-def test_the_cells_own_words_win_over_its_topic_config() -> None:
+def test_a_topic_is_made_of_what_the_cell_says_of_it() -> None:
     assert topic_properties(CELL) == {
         "segment.bytes": "1048576",
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
     }
+
+
+def test_every_file_that_clients_will_write_is_planned() -> None:
+    sends, log, reads = PRODUCE.writers([CELL], "client-1")
+    partitions = tuple((CELL.topic, number) for number in range(3))
+    spec = ProducerSpec.model_validate(producer_spec())
+    assert (sends.table, sends.writer, sends.cell, sends.partitions) == (
+        "sends",
+        writer_of(spec.cell, spec.producer),
+        CELL.name,
+        partitions,
+    )
+    assert (log.table, log.writer, log.cell, log.partitions) == (
+        "log",
+        FINAL_READ,
+        None,
+        partitions,
+    )
+    assert (reads.table, reads.writer, reads.partitions) == ("reads", FINAL_READ, ())
+    assert {writer.node for writer in (sends, log, reads)} == {"client-1"}

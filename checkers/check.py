@@ -1,0 +1,121 @@
+"""Checking a campaign: list the work, let Spark reconcile it, have it judged.
+
+Works on whatever a campaign left behind, finished or killed: what is readable is checked, what the
+manifest names and the history lacks makes a verdict inconclusive, with the reason.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from checkers.evidence import RunEvidence, gather
+from checkers.items import work_items
+from checkers.judge import campaign_result
+from checkers.reconcile import WorkItem
+from checkers.session import session
+from checkers.totals import Totals, anomalies, reconcile_all
+from checkers.verdict import ANOMALIES, CampaignResult
+from history import manifest
+from history.errors import DamagedFiles
+from history.manifest import Manifest
+
+SCRATCH = ".checking"
+"""Directory for everything temporary, in the results; removed at the end, or by the next check."""
+
+
+def check(
+    directory: Path,
+    *,
+    spark: SparkSession | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> CampaignResult:
+    """Check every run of a campaign and write ``<directory>/anomalies.parquet``.
+
+    Args:
+        directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
+        spark: A session to use; without one, one is started and ended.
+        progress: Is told, in a line each, what is being done.
+
+    Raises:
+        NotADirectoryError: There is no such directory.
+        OSError: ``anomalies.parquet`` cannot be written.
+    """
+    if not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is no directory of results")
+    tell = progress or _silent
+    runs, gaps = evidence(directory)
+    items = [item for run in runs for item in work_items(run)]
+    tell(f"checking {len(items)} partitions of {len(runs)} runs")
+    scratch = directory / SCRATCH
+    _remove(scratch)
+    try:
+        totals = _reconcile(spark, items, scratch)
+        _write_anomalies(directory, totals.rows)
+    finally:
+        _remove(scratch)
+    tell("judging")
+    findings = tuple(_unplanned_runs(directory, runs)) if runs else ()
+    return campaign_result(runs, totals, gaps=gaps, findings=findings)
+
+
+def evidence(directory: Path) -> tuple[list[RunEvidence], tuple[str, ...]]:
+    """The evidence of each run that the manifest plans; and why there is none, where it cannot be
+    read: without the plan nobody knows what is missing, and nothing can be concluded."""
+    try:
+        plan = manifest.read(directory)
+    except DamagedFiles as error:
+        return [], (str(error),)
+    return [
+        gather(_history(directory, run.number), run, baseline=_is_baseline(plan))
+        for run in plan.runs
+    ], ()
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def _is_baseline(plan: Manifest) -> bool:
+    """A manifest that plans faults all the same is none."""
+    return plan.baseline and not any(run.faults for run in plan.runs)
+
+
+def _history(directory: Path, run: int) -> Path:
+    return directory / "runs" / str(run) / "history"
+
+
+def _unplanned_runs(directory: Path, runs: Sequence[RunEvidence]) -> Iterator[str]:
+    planned = {str(run.number) for run in runs}
+    for path in sorted(directory.glob("runs/*")):
+        if path.name not in planned:
+            yield f"{path}: the manifest plans no such run"
+
+
+def _reconcile(spark: SparkSession | None, items: Sequence[WorkItem], scratch: Path) -> Totals:
+    if not items:
+        return Totals()
+    with ExitStack() as stack:
+        spark = spark or stack.enter_context(session(scratch / "spark"))
+        return reconcile_all(spark, items, scratch / "rows")
+
+
+def _remove(scratch: Path) -> None:
+    if scratch.is_dir():
+        shutil.rmtree(scratch, ignore_errors=True)
+    else:
+        scratch.unlink(missing_ok=True)
+
+
+def _write_anomalies(directory: Path, rows: Iterable[Path]) -> None:
+    """Write the anomalies among ``rows``, in their order, batch by batch, aside and renamed."""
+    aside = directory / ".anomalies.parquet"
+    with pq.ParquetWriter(aside, ANOMALIES, compression="zstd") as writer:
+        for found in rows:
+            for batch in anomalies(found, ANOMALIES.names):
+                writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
+    aside.replace(directory / "anomalies.parquet")

@@ -1,0 +1,137 @@
+"""Whether a cell lived through the faults: its acks before, during and after each.
+
+A cell that was acked something only before the first fault, or only on partitions that no fault
+touched, shows nothing about faults, whatever became of its records. So, for each fault of the run
+that is proven and touched a partition of the cell, acks are wanted
+
+- before it was about to be injected,
+- while it was in full strength, where it allowed acks (below),
+- after it was proven healed.
+
+A fault that touched none of its partitions takes and gives nothing. Times are compared with the
+clock bound on the strict side: an ack that may have been given at another time does not count.
+
+**Where a fault allows acks.** For at least two seconds on end, while it was in full strength, some
+partition of the cell was seen to be led by a broker that no fault befell which was on then; and
+with acks=all its whole ISR was such brokers, min.insync.replicas of them at least. Nothing is
+asked of what was not seen: while the observer had no ZooKeeper it does not know who led.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from checkers.faults import FOREVER, FaultFacts, Partition
+from checkers.observed import Observation, Observed, Span, State
+from history.cell import Cell
+
+ALLOWED_FOR_NS = 2_000_000_000
+"""Clients need this much to hear of a new leader and to be answered: their metadata requests and
+retries are up to a second apart."""
+
+BEGINNING = 0
+
+MOMENTS = ("before", "during", "after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When acks are counted: ``when`` a word of MOMENTS, of one fault."""
+
+    fault_id: int
+    when: str
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """What the count is called, e.g. ``acked before 1``."""
+        return f"acked {self.when} {self.fault_id}"
+
+
+def moments(faults: Iterable[FaultFacts], bound: int) -> Iterator[Moment]:
+    """The moments around each proven fault, as a clock within ``bound`` of ours tells them."""
+    for fault in faults:
+        if not fault.bit:
+            continue
+        strength = full_strength(fault)
+        spans = {
+            "before": Span(BEGINNING, fault.start - bound),
+            "during": Span(strength.start + bound, strength.end - bound),
+            "after": Span(min(fault.end + bound, FOREVER), FOREVER),
+        }
+        for when, span in spans.items():
+            yield Moment(fault_id=fault.fault_id, when=when, span=span)
+
+
+def full_strength(fault: FaultFacts) -> Span:
+    """From the moment it was injected until it was about to be healed."""
+    start = fault.start if fault.injected is None else fault.injected
+    return Span(start, fault.end if fault.heal is None else fault.heal)
+
+
+def touching(faults: Iterable[FaultFacts], cell: Cell) -> list[FaultFacts]:
+    """The faults that touched a partition of a cell."""
+    return [fault for fault in faults if any(map(fault.touches, cell.topic_partitions))]
+
+
+def lacking(
+    cell: Cell,
+    faults: Iterable[FaultFacts],
+    observation: Observation,
+    counts: Mapping[str, int],
+) -> Iterator[str]:
+    """What the acks of a cell lack, a sentence each.
+
+    Args:
+        faults: Of the run.
+        counts: The cell's acks by :attr:`Moment.name`.
+    """
+    faults = tuple(faults)
+    for fault in touching(faults, cell):
+        if not fault.bit:
+            continue
+        for when in MOMENTS:
+            if counts.get(f"acked {when} {fault.fault_id}"):
+                continue
+            if when != "during" or _allowed(cell, fault, faults, observation):
+                yield f"no ack {when} {fault.label} on {fault.target}, which touched this cell"
+
+
+def _allowed(
+    cell: Cell, fault: FaultFacts, faults: Iterable[FaultFacts], observation: Observation
+) -> bool:
+    strength = full_strength(fault)
+    on = [other for other in faults if Span(other.start, other.end).meets(strength)]
+    if any(other.brokers is None for other in on):
+        return False
+    befallen = {broker for other in on for broker in other.brokers or ()}
+    return any(
+        _longest(cell, observation.of(partition), strength, befallen) >= ALLOWED_FOR_NS
+        for partition in _seen(cell, observation, strength)
+    )
+
+
+def _seen(cell: Cell, observation: Observation, span: Span) -> Iterator[Partition]:
+    for partition in cell.topic_partitions:
+        if not observation.of(partition).blind(span):
+            yield partition
+
+
+def _longest(cell: Cell, observed: Observed, within: Span, befallen: set[int]) -> int:
+    """The longest time on end for which a partition could give acks; nanoseconds."""
+    longest = current = 0
+    for span, state in observed.spans():
+        if span.meets(within):
+            length = min(span.end, within.end) - max(span.start, within.start)
+            current = current + length if _gives_acks(cell, state, befallen) else 0
+            longest = max(longest, current)
+    return longest
+
+
+def _gives_acks(cell: Cell, state: State, befallen: set[int]) -> bool:
+    if state.leader < 0 or state.leader in befallen:
+        return False
+    if cell.acks != "all":
+        return True
+    # The ISR of three shrinks to two a replica lag after one of them was cut off; until then the
+    # leader waits for it, and nothing is acked.
+    return len(state.isr) >= cell.min_insync_replicas and not befallen & set(state.isr)

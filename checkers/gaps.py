@@ -1,0 +1,27 @@
+"""What the evidence lacks, and which cells lack it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Something that the manifest names and the history lacks, or that is not proven.
+
+    Attributes:
+        words: What is missing, a sentence.
+        cells: The names of the cells concerned; None for all of the run.
+    """
+
+    words: str
+    cells: frozenset[str] | None = None
+
+
+def of_all(words: Iterable[str]) -> Iterator[Gap]:
+    """Gaps of every cell of the run."""
+    return (Gap(words=each) for each in words)
+
+
+def concerning(gaps: Iterable[Gap], cell: str) -> Iterator[str]:
+    """What a cell lacks, in words, each once."""
+    return iter(dict.fromkeys(g.words for g in gaps if g.cells is None or cell in g.cells))

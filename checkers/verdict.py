@@ -1,0 +1,151 @@
+"""What checking a campaign yields: plain data, for the report and for scripts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from history.cell import Cell
+
+
+class Verdict(StrEnum):
+    """See ``checkers.guarantees`` for how they are reached."""
+
+    PASS = "pass"
+    """The guarantee held, on enough evidence."""
+    FAIL = "fail"
+    """A guarantee was broken."""
+    NOT_GUARANTEED = "not-guaranteed"
+    """Not all that was acked was promised to be kept; loss was measured."""
+    INCONCLUSIVE = "inconclusive"
+    """Too little evidence."""
+
+
+ANOMALIES = pa.schema(
+    [
+        pa.field("run", pa.int32(), nullable=False),
+        pa.field("cell", pa.string(), nullable=False),
+        pa.field("anomaly", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64()),
+        pa.field("producer", pa.int32()),
+        pa.field("sequence", pa.int64()),
+        pa.field("time", pa.int64()),
+        pa.field("fault", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+"""One row an anomaly. ``time``: of the ack where there was one, else of the invoke, nanoseconds
+of the Unix epoch. ``fault``: the faults within whose reach that is (``kill#1``, comma-separated;
+see ``checkers.reach``), or null: no fault was on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """One promise of a cell's configuration and what became of it.
+
+    Attributes:
+        name: Short name, e.g. ``no-acked-record-lost``.
+        promise: In words, with its conditions.
+        promised: Whether it was promised, by this cell's configuration and by what happened, of
+            everything in the cell; or broken where it was.
+        held: Whether it held, promised or not; None where the evidence does not tell.
+        broken: How often it was broken where it was promised.
+        reason: Why it is (not) promised, and what was seen.
+    """
+
+    name: str
+    promise: str
+    promised: bool
+    held: bool | None
+    broken: int = 0
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellResult:
+    """One cell of one run: its configuration, its numbers, its verdict.
+
+    sent = acked + failed + indeterminate, as far as it was recorded. lost: distinct acked records
+    absent from the final log; duplicated: distinct records at two or more offsets; reordered:
+    records that stand in the log behind one that its producer sent later. These are what was found;
+    None where nothing was found and not everything could be looked at: unknown is not 0.
+
+    Attributes:
+        settings: The cell itself; its views are Kafka's settings.
+        expected: The verdict that the campaign expects, None where it holds no such opinion.
+        reasons: What the verdict follows from, the decisive ones first; never empty.
+    """
+
+    run: int
+    settings: Cell
+    sent: int
+    acked: int
+    failed: int
+    indeterminate: int
+    lost: int | None
+    duplicated: int | None
+    reordered: int | None
+    guarantees: tuple[Guarantee, ...]
+    verdict: Verdict
+    expected: Verdict | None = None
+    reasons: tuple[str, ...]
+
+    @property
+    def cell(self) -> str:
+        """The cell's name."""
+        return self.settings.name
+
+    @property
+    def counts_as(self) -> Verdict:
+        """What it is for the campaign: an expected verdict that came is a pass, one that did not
+        is a failure; too little evidence is never either."""
+        if self.expected is None or self.verdict is Verdict.INCONCLUSIVE:
+            return self.verdict
+        return Verdict.PASS if self.verdict is self.expected else Verdict.FAIL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A checked run.
+
+    Attributes:
+        clock_bound_ns: How far the clock of whoever sent may be from the harness's at the most:
+            what is said of times and faults is within that; None where it is not known.
+        infrastructure_failed: Whether it did not come to its end, or a step failed that does
+            nothing to the system under test.
+    """
+
+    number: int
+    clock_bound_ns: int | None
+    infrastructure_failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignResult:
+    """A checked campaign.
+
+    Attributes:
+        verdict: The worst of the cells: fail, then inconclusive, then pass; a cell that is
+            not-guaranteed never makes it worse.
+        anomalies: Rows of ``anomalies.parquet`` by name, every known name present.
+        findings: What else a reader must know (a fault that did not bite, a recovery that did not
+            come, a checker that failed), one sentence each.
+        baseline: Whether the campaign says that it breaks nothing, and did not: it shows nothing
+            about faults.
+        runs: Those of the manifest, in its order.
+    """
+
+    verdict: Verdict
+    cells: tuple[CellResult, ...]
+    anomalies: Mapping[str, int]
+    findings: tuple[str, ...]
+    baseline: bool = False
+    runs: tuple[RunResult, ...] = ()
+
+    @property
+    def infrastructure_failed(self) -> bool:
+        """Whether a run's infrastructure did, or there was no run at all."""
+        return not self.runs or any(run.infrastructure_failed for run in self.runs)

@@ -1,0 +1,156 @@
+"""Who should have written, who did, and how much: manifest, closings and files side by side.
+
+Two producers write to a partition, and the file of one is missing: its records are in nobody's
+``sends``, and those of them that are lost are in no log either. What is left agrees with itself.
+Only the plan knows that there were two.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkers.faults import Partition
+from checkers.gaps import Gap
+from history import reader
+from history.errors import DamagedFiles
+from history.manifest import PlannedRun, PlannedWriter
+from history.schema import TABLES
+
+File = tuple[str, str, Partition | None]
+"""Table, writer and, of a partitioned table, topic and partition."""
+
+
+class Writers:
+    """A run's.
+
+    Args:
+        run: Planned.
+        history: Directory of its tables.
+        closings: Rows of the table ``closings``.
+    """
+
+    def __init__(
+        self, run: PlannedRun, history: Path, closings: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self._run = run
+        self._files, self._misnamed = _files(history)
+        self._rows = {_named(row): row["rows"] for row in closings}
+        self._closed = {file[:2] for file in self._rows}
+        self._owner = {
+            partition: planned.cell.name
+            for planned in run.cells
+            for partition in planned.cell.topic_partitions
+        }
+        self._planned = {file: writer for writer in run.writers for file in _written_by(writer)}
+        self._planned_of = _by_partition(self._planned)
+        self._files_of = _by_partition(self._files)
+        self._lacking = {file: words for file in self._planned for words in self._lacks(file)}
+
+    def gaps(self) -> Iterator[Gap]:
+        """What of the plan is not there, as it was when its writer closed."""
+        yield from (Gap(words=words) for words in self._misnamed)
+        cells: dict[str, list[frozenset[str] | None]] = {}
+        for file, words in self._lacking.items():
+            cells.setdefault(words, []).append(self._cells(file))
+        for words, concerned in cells.items():
+            known = [names for names in concerned if names is not None]
+            all_known = len(known) == len(concerned)
+            yield Gap(words=words, cells=frozenset().union(*known) if all_known else None)
+        for planned in self._run.cells:
+            yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
+
+    def findings(self) -> Iterator[str]:
+        """Files and closings of writers that are not planned."""
+        closings = {("closings", *file[1:]) for file in self._files if file[0] == "closings"}
+        for file in sorted(
+            (self._files.keys() | self._rows.keys()) - self._planned.keys(), key=str
+        ):
+            if file not in closings:
+                yield f"{_words(file)}: the manifest plans no such writer"
+
+    def whole(self, table: str, partition: Partition) -> bool:
+        """Whether everything that was planned to be written of a partition's table is there."""
+        mine = self._planned_of.get((table, partition), ())
+        return bool(mine) and not any(file in self._lacking for file in mine)
+
+    def files(self, table: str, partition: Partition) -> list[Path]:
+        """The files of a partition's table, whoever wrote them."""
+        mine = self._files_of.get((table, partition), ())
+        return [path for file in mine for path in self._files[file]]
+
+    def nodes(self, partition: Partition) -> set[str]:
+        """Whose clock the sends to a partition carry."""
+        mine = self._planned_of.get(("sends", partition), ())
+        return {self._planned[file].node for file in mine}
+
+    def _lacks(self, file: File) -> Iterator[str]:
+        """At most one sentence: what is wrong with a planned file first of all."""
+        rows, paths = self._rows.get(file), self._files.get(file, ())
+        if rows is None:
+            closed = self._closed & {file[:2]}
+            told = _words(file) if closed else f"{file[0]} by {file[1]}"
+            yield f"{told}: not closed by its writer"
+        elif rows and not paths:
+            yield f"{_words(file)} is missing; its writer closed it with {rows} rows"
+        elif paths:
+            yield from _other_than(rows, file, paths)
+
+    def _cells(self, file: File) -> frozenset[str] | None:
+        writer, (_, _, partition) = self._planned[file], file
+        if partition in self._owner:
+            return frozenset({self._owner[partition]})
+        return None if writer.cell is None else frozenset({writer.cell})
+
+    def _unplanned_partitions(self, cell: str, partitions: Iterable[Partition]) -> Iterator[Gap]:
+        for partition in partitions:
+            if not self.nodes(partition):
+                words = f"the manifest plans nobody who sends to {_dashed(partition)}"
+                yield Gap(words=words, cells=frozenset({cell}))
+
+
+def _files(history: Path) -> tuple[dict[File, tuple[Path, ...]], list[str]]:
+    """What is there; and what of it has a name that tells nobody whose it is."""
+    found: dict[File, tuple[Path, ...]] = {}
+    misnamed = []
+    for table in TABLES:
+        stems, wrong = reader.listed(history, table)
+        found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
+        misnamed += [f"{path}: {why}" for path, why in wrong.items()]
+    return found, misnamed
+
+
+def _by_partition(files: Iterable[File]) -> dict[tuple[str, Partition | None], list[File]]:
+    found: dict[tuple[str, Partition | None], list[File]] = {}
+    for file in files:
+        found.setdefault((file[0], file[2]), []).append(file)
+    return found
+
+
+def _written_by(writer: PlannedWriter) -> Iterator[File]:
+    for partition in writer.partitions or (None,):
+        yield writer.table, writer.writer, partition
+
+
+def _named(row: Mapping[str, Any]) -> File:
+    partition = None if row["topic"] is None else (row["topic"], row["partition"])
+    return row["table"], row["writer"], partition
+
+
+def _other_than(rows: int, file: File, paths: Sequence[Path]) -> Iterator[str]:
+    try:
+        held = reader.count_rows(paths)
+    except DamagedFiles as error:
+        yield str(error)
+        return
+    if held != rows:
+        yield f"{_words(file)} holds {held} rows, its writer closed it with {rows}"
+
+
+def _words(file: File) -> str:
+    """E.g. ``sends of t-0 by c-0``."""
+    table, writer, partition = file
+    return f"{table}{f' of {_dashed(partition)}' if partition else ''} by {writer}"
+
+
+def _dashed(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"

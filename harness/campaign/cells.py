@@ -1,0 +1,111 @@
+"""The section ``cells`` of a campaign file, and the cells that it stands for.
+
+Which settings there are, which values they take and what they are when nobody says is told by
+:data:`history.cell.SETTINGS` alone: the section's fields are made of it.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, create_model
+
+from harness.campaign.section import Section
+from harness.campaign.sweep import AsWritten, OneOrSeveral, several
+from history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
+
+CELLS_MAX = 200
+"""Of one campaign: each has a topic and clients of its own, in one cluster."""
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9-]+")
+_FURTHER = (Scope.TOPIC, Scope.PRODUCER)
+
+
+class Sweep(Section):
+    """The cross product of all lists, those under ``topic`` and ``producer`` too.
+
+    Every combination is a cell and has a topic of its own; all live in the same cluster, through
+    the same faults. ``topic``: further topic properties; ``producer``: librdkafka properties.
+    """
+
+    topic: Mapping[str, OneOrSeveral] = Field(default_factory=dict)
+    producer: Mapping[str, OneOrSeveral] = Field(default_factory=dict)
+
+    @property
+    def dimensions(self) -> Mapping[str, tuple[Value, ...]]:
+        """The values of each setting and property that the file names, by its name in a cell."""
+        known = {name: getattr(self, _field(name)) for name in SETTINGS}
+        further = {
+            f"{scope}.{name}": values
+            for scope in _FURTHER
+            for name, values in getattr(self, scope).items()
+        }
+        return {name: values for name, values in (known | further).items() if values is not None}
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return math.prod(map(len, self.dimensions.values()))
+
+
+def _field(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _values(setting: Setting[Any], written: object) -> tuple[Value, ...]:
+    return tuple(setting.parse(value) for value in several(written))
+
+
+def _known(setting: Setting[Any]) -> tuple[Any, Any]:
+    """A field of the section: its type and its default."""
+    parse = BeforeValidator(partial(_values, setting))
+    values = Annotated[tuple[Value, ...], Field(min_length=1)]
+    if setting.default is None:
+        return Annotated[values, parse, AsWritten], ...
+    return Annotated[values | None, parse, AsWritten], None
+
+
+def section(settings: Mapping[str, Setting[Any]]) -> type[Sweep]:
+    """The model of the section, given the settings that there are."""
+    fields: dict[str, Any] = {_field(name): _known(one) for name, one in settings.items()}
+    return create_model("Cells", __base__=Sweep, __doc__=Sweep.__doc__, **fields)
+
+
+class Cells(section(SETTINGS)):  # type: ignore[misc]  # its fields are SETTINGS
+    __doc__ = Sweep.__doc__
+
+
+def expand(sweep: Sweep) -> tuple[Cell, ...]:
+    """Every combination, in the order of the file's lists, with what it leaves out filled in.
+
+    A cell is called after the settings that always are in its name, and after whatever else is
+    swept: ``acks-all.minisr-2.rf-3``; its topic likewise, with dashes.
+    """
+    dimensions = sweep.dimensions
+    swept = {name for name, values in dimensions.items() if len(values) > 1}
+    return tuple(
+        _cell(dict(zip(dimensions, values, strict=True)), swept)
+        for values in itertools.product(*dimensions.values())
+    )
+
+
+def _cell(given: Mapping[str, Value], swept: set[str]) -> Cell:
+    bare = Cell(name="", topic="", settings=given)
+    known = {name: setting.__get__(bare, Cell) for name, setting in SETTINGS.items()}
+    settings = {**known, **given}
+    name = ".".join(
+        _named(setting, value) for setting, value in settings.items() if _names(setting, swept)
+    )
+    return Cell(name=name, topic=name.replace(".", "-"), settings=settings)
+
+
+def _names(setting: str, swept: set[str]) -> bool:
+    return setting in swept or (setting in SETTINGS and SETTINGS[setting].named)
+
+
+def _named(setting: str, value: Value) -> str:
+    short = SETTINGS[setting].short if setting in SETTINGS else setting.partition(".")[2]
+    return _NOT_IN_A_NAME.sub("-", f"{short or setting}-{as_text(value)}")

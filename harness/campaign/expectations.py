@@ -1,0 +1,66 @@
+"""What a campaign expects of its cells, where that is not that everything holds.
+
+In the file either a verdict, for every cell, or a list: ``{where: {acks: 1}, verdict: fail}`` is
+for the cells with these settings. ``where`` may name what is swept of the cluster, too. Of several
+that are for a cell the last one counts.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from checkers.verdict import Verdict
+from harness.campaign.section import Section
+from history.cell import SETTINGS, Value, as_text
+from infra.documents import Problem
+
+
+class Expectation(Section):
+    """The verdict of the cells with these settings; of all without ``where``."""
+
+    where: Mapping[str, Value] = Field(default_factory=dict)
+    verdict: Annotated[Verdict, Field(strict=False)]
+
+    def holds_for(self, settings: Mapping[str, Value]) -> bool:
+        """Whether it is for a cell with ``settings``, its own and its cluster's."""
+        return all(
+            name in settings and _text(name, value) == _text(name, settings[name])
+            for name, value in self.where.items()
+        )
+
+
+def _short(written: object) -> object:
+    if isinstance(written, str):
+        return ({"verdict": written},)
+    return tuple(written) if isinstance(written, list) else written
+
+
+Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short)]
+"""A pydantic field type."""
+
+
+def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value]) -> str | None:
+    """The verdict that is expected of a cell; None when it is to hold."""
+    found = [one.verdict.value for one in expectations if one.holds_for(settings)]
+    return found[-1] if found else None
+
+
+def problems(
+    expectations: Sequence[Expectation], cells: Sequence[Mapping[str, Value]]
+) -> Iterator[Problem]:
+    """What is wrong with expectations of ``cells``, each all settings of a cell and its cluster:
+    one that is for none of them is a slip of the pen."""
+    for index, one in enumerate(expectations):
+        if not any(one.holds_for(settings) for settings in cells):
+            known = ", ".join(sorted({name for settings in cells for name in settings}))
+            reason = f"no cell has {dict(one.where)}; settings are: {known}"
+            yield Problem(field=f"expect[{index}].where", reason=reason)
+
+
+def _text(name: str, value: Value) -> str:
+    """``acks: 1`` and ``acks: "1"`` are the same."""
+    try:
+        return as_text(SETTINGS[name].parse(value)) if name in SETTINGS else as_text(value)
+    except ValueError:
+        return as_text(value)

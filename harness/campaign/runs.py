@@ -1,0 +1,123 @@
+"""The runs of a campaign, and its manifest: pure functions of the resolved campaign.
+
+Nothing is asked of the place where it will run, so that all of it is known, and written down,
+before anything is started.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.backends import CLIENT_NODE
+from harness.campaign import timeline
+from harness.campaign.cells import expand
+from harness.campaign.clusters import ClusterSpec
+from harness.campaign.expectations import expected
+from harness.campaign.model import Campaign
+from harness.campaign.timings import CampaignTimings
+from history.cell import Value
+from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
+from nemesis import FAULTS
+from workloads import WORKLOADS
+
+HARNESS = "harness"
+"""The writer of the harness's own tables, and the node that it counts as."""
+
+HARNESS_TABLES = ("faults", "cluster", "phases", "servers", "recovery", "clocks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """One run before it begins.
+
+    Attributes:
+        number: From 1.
+        swept: What of the cluster's settings is swept, with this run's values.
+        faults: Its timeline.
+    """
+
+    number: int
+    seed: int
+    cluster: ClusterSpec
+    swept: Mapping[str, Value]
+    cells: Sequence[PlannedCell]
+    faults: Sequence[timeline.PlannedFault]
+
+
+def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
+    """Every run of ``campaign``, whose seed is drawn: as often as it says, one of every cluster.
+
+    The clusters of one round share their seed, so that what differs between them is what is swept.
+    """
+    assert campaign.seed is not None
+    rounds = [
+        (timeline.run_seed(campaign.seed, number), cluster, swept)
+        for number in range(1, campaign.runs + 1)
+        for cluster, swept in campaign.cluster.points()
+    ]
+    return tuple(_run(campaign, n, *planned) for n, planned in enumerate(rounds, start=1))
+
+
+def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
+    """What is written down of ``runs`` before the first one begins."""
+    assert campaign.seed is not None
+    return Manifest(
+        campaign=campaign.name,
+        seed=campaign.seed,
+        baseline=campaign.baseline,
+        runs=tuple(_planned(campaign, run) for run in runs),
+    )
+
+
+def _run(
+    campaign: Campaign, number: int, seed: int, cluster: ClusterSpec, swept: Mapping[str, Value]
+) -> RunPlan:
+    timings = CampaignTimings(cluster)
+    holds = {name: fault.hold_ms_min(timings) for name, fault in FAULTS.items()}
+    return RunPlan(
+        number=number,
+        seed=seed,
+        cluster=cluster,
+        swept=swept,
+        cells=[
+            PlannedCell(
+                cell=cell,
+                acked_min=campaign.evidence.acked_min,
+                expect=expected(campaign.expect, {**swept, **cell.settings}),
+            )
+            for cell in expand(campaign.cells)
+        ],
+        faults=timeline.plan(campaign, seed, holds),
+    )
+
+
+def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
+    timings = CampaignTimings(run.cluster)
+    return PlannedRun(
+        number=run.number,
+        seed=run.seed,
+        cluster=run.swept,
+        session_timeout_ms=timings.zookeeper_session_timeout_ms,
+        replica_lag_ms=timings.replica_lag_time_max_ms,
+        recovery_ms=campaign.limits.recover,
+        cells=tuple(run.cells),
+        faults=tuple(_fault(fault) for fault in run.faults),
+        writers=tuple(_writers(campaign, run)),
+    )
+
+
+def _fault(planned: timeline.PlannedFault) -> PlannedFault:
+    return PlannedFault(
+        fault_id=planned.fault_id,
+        fault=planned.fault,
+        target=planned.target,
+        parameters=planned.parameters.model_dump(),
+        start_ms=planned.start_ms,
+        hold_ms=planned.hold_ms,
+    )
+
+
+def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
+    cells = [planned.cell for planned in run.cells]
+    clients = WORKLOADS[campaign.workload.kind].writers(cells, CLIENT_NODE)
+    ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
+    return [*clients, *ours]

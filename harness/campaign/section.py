@@ -1,0 +1,11 @@
+"""What the sections of a campaign file have in common: every key is known, with Kafka's dots."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+def _dotted(field_name: str) -> str:
+    return field_name.replace("_", ".")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=_dotted)

@@ -1,0 +1,52 @@
+"""``ackproof check | report``: once more, from what a run left behind."""
+
+from pathlib import Path
+
+import click
+
+from harness import directory as places
+from harness.commands.errors import fail, told
+from harness.console import console
+from harness.exit_status import ExitStatus
+from harness.running import execution
+
+_DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof check results/latest
+""",
+)
+@_DIRECTORY
+@click.pass_context
+def check(context: click.Context, directory: Path) -> None:
+    """Run the checkers again on the recorded history in DIR, and write the report.
+
+    Works on what a killed run left behind too. Exits as `run` does.
+    """
+    with told():
+        status = execution.check(places.existing(directory), console())
+    context.exit(status)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof report results/latest
+""",
+)
+@_DIRECTORY
+@click.pass_context
+def report(context: click.Context, directory: Path) -> None:
+    """Write the report again, from the checked results in DIR. Exits as `run` does."""
+    with told():
+        from harness import report as reports  # matplotlib takes a second to import
+
+        found = places.existing(directory)
+        result = reports.load(found)
+        if result is None:
+            fail(f"{found} is not checked yet: ackproof check {directory}", ExitStatus.USAGE)
+        status = execution.tell(found, result, console())
+    context.exit(status)

@@ -1,0 +1,54 @@
+"""Where campaigns leave their results: the directory of one campaign, and what lies in it."""
+
+import contextlib
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.campaign.model import Campaign
+
+RESULTS = Path("results")
+"""Default place, below the working directory."""
+
+CAMPAIGN_FILE = "campaign.yaml"
+
+
+class NotResults(ValueError):
+    """A directory that holds no results of a campaign, or must hold none and does."""
+
+
+def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
+    """Make the directory of a campaign, with its resolved file; absolute path.
+
+    Without ``out`` it is ``results/<campaign>-<UTC time>``. ``out`` itself is used as it is, and
+    must be empty or absent; NotResults otherwise.
+    """
+    directory = _default(campaign, now_ns) if out is None else out.absolute()
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise NotResults(f"{directory} exists and is not an empty directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / CAMPAIGN_FILE).write_text(campaign.to_yaml(), encoding="utf-8")
+    return directory
+
+
+def existing(directory: Path) -> Path:
+    """The absolute path of a campaign's results; NotResults when there are none in it."""
+    if not (directory / CAMPAIGN_FILE).is_file():
+        raise NotResults(f"{directory} holds no results of a campaign: no {CAMPAIGN_FILE} in it")
+    return directory.resolve()
+
+
+def link_latest(directory: Path) -> None:
+    """Let ``latest`` beside ``directory`` be a link to it."""
+    aside = directory.with_name(f".latest-{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        aside.unlink()
+    aside.symlink_to(directory.name)
+    aside.rename(directory.with_name("latest"))
+
+
+def _default(campaign: Campaign, now_ns: int) -> Path:
+    stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
+    first = RESULTS.absolute() / f"{campaign.name}-{stamp}"
+    candidates = (first, *(first.with_name(f"{first.name}-{n}") for n in range(2, 100)))
+    return next(candidate for candidate in candidates if not candidate.exists())

@@ -1,0 +1,124 @@
+"""What is shown of each cell: the one place that knows how a result's cells are made.
+
+A number that the evidence does not tell is None, and is shown as unknown: nought would say that
+nothing was lost.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.guarantees import NO_LOSS
+from checkers.verdict import CampaignResult, CellResult, Guarantee, Verdict
+from history.cell import Value, as_text
+from history.manifest import Manifest
+
+ROWS, COLUMNS = "acks", "min.insync.replicas"
+"""The settings by which losses are laid out; shown of every cell."""
+
+COUNTS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRow:
+    """One cell of one run.
+
+    Attributes:
+        name: The cell's, with its run where there are several.
+        settings: All of them, those that are swept of its cluster too.
+        counts: By the names of COUNTS, None where nobody knows.
+        counts_as: What that is for the campaign, which may expect something else.
+        kept: Whether no acked record may be lost of it.
+    """
+
+    run: int
+    cell: str
+    name: str
+    settings: Mapping[str, Value]
+    counts: Mapping[str, int | None]
+    verdict: Verdict
+    counts_as: Verdict
+    expected: Verdict | None
+    reasons: Sequence[str]
+    guarantees: Sequence[Guarantee]
+    kept: bool
+
+    @property
+    def as_expected(self) -> bool:
+        return self.expected is self.verdict
+
+    @property
+    def words(self) -> str:
+        """The verdict in words, with what was expected."""
+        if self.expected is None:
+            return self.verdict.value
+        surprise = "as expected" if self.as_expected else f"expected {self.expected.value}"
+        return f"{self.verdict.value}, {surprise}"
+
+
+def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[CellRow, ...]:
+    """The cells of ``result``, in its order. ``manifest``: for the clusters' settings."""
+    clusters = {run.number: run.cluster for run in manifest.runs} if manifest else {}
+    several = len({cell.run for cell in result.cells}) > 1
+    return tuple(_row(cell, clusters.get(cell.run, {}), several) for cell in result.cells)
+
+
+def columns(cells: Sequence[CellRow]) -> tuple[str, ...]:
+    """The settings to show of cells: the two that every table has, and whatever differs."""
+    names = dict.fromkeys((ROWS, COLUMNS, *(name for cell in cells for name in cell.settings)))
+    differ = [n for n in names if len({as_text(c.settings.get(n, "")) for c in cells}) > 1]
+    return tuple(dict.fromkeys((ROWS, COLUMNS, *differ)))
+
+
+def setting(cell: CellRow, name: str) -> str:
+    """A setting's value as Kafka writes it; empty where the cell has none."""
+    return as_text(cell.settings.get(name, ""))
+
+
+def number(value: int | None) -> str:
+    """E.g. ``10,173``."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def total(cells: Iterable[CellRow], name: str) -> tuple[int, bool]:
+    """The sum of what is known, and whether that is all."""
+    values = [cell.counts[name] for cell in cells]
+    return sum(value for value in values if value is not None), None not in values
+
+
+def told(known: int, whole: bool) -> str:
+    """A sum in words: ``12``, ``at least 12``, ``unknown``."""
+    if whole:
+        return number(known)
+    return f"at least {known:,}" if known else UNKNOWN
+
+
+def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
+    """Why each verdict, the worst first: one cell of each kind, the names of all that share the
+    reason, and the reason."""
+    order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
+    groups: dict[tuple[str, str], list[CellRow]] = {}
+    for cell in sorted(cells, key=lambda cell: order.index(cell.verdict)):
+        for reason in cell.reasons:
+            groups.setdefault((cell.words, reason), []).append(cell)
+    return [
+        (of[0], "every cell" if len(of) == len(cells) > 1 else ", ".join(c.name for c in of), why)
+        for (_, why), of in groups.items()
+    ]
+
+
+def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellRow:
+    return CellRow(
+        run=cell.run,
+        cell=cell.cell,
+        name=f"run {cell.run} {cell.cell}" if several else cell.cell,
+        settings={**cell.settings.settings, **cluster},
+        counts={name: getattr(cell, name) for name in COUNTS},
+        verdict=cell.verdict,
+        counts_as=cell.counts_as,
+        expected=cell.expected,
+        # It is told beside the cell's name, or once for all the cells that share it.
+        reasons=tuple(reason.removeprefix(f"{cell.cell}: ") for reason in cell.reasons),
+        guarantees=cell.guarantees,
+        kept=any(one.name == NO_LOSS and one.promised for one in cell.guarantees),
+    )

@@ -1,0 +1,80 @@
+"""Client processes on a client node: started, watched, stopped."""
+
+import contextlib
+import json
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from harness.running.deadline import Deadline
+from harness.running.ends import exit_status, in_words
+from infra.interface import Command, InfraError, Node, Process, ProcessState
+from workloads.interface import Client
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProcess:
+    """A client that was started. ``progress``: the file in which it says how far it is."""
+
+    client: Client
+    process: Process
+    progress: Path
+
+    def counts(self) -> Mapping[str, int]:
+        """What it says in its progress file; empty before it wrote one."""
+        try:
+            said = json.loads(self.progress.read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
+            return {}
+        return {name: value for name, value in said.items() if isinstance(value, int)}
+
+    def ended(self) -> bool:
+        """Whether it is known to have ended: a host that does not answer says nothing of it."""
+        try:
+            return self.process.state() is ProcessState.EXITED
+        except InfraError:
+            return False
+
+
+def start(client: Client, node: Node, progress: Path) -> ClientProcess:
+    """Start ``client`` on ``node``, with its specification in a file of the node's own."""
+    specification = node.directory / f"{client.name}.json"
+    node.write(specification, json.dumps(client.specification, indent=1).encode())
+    command = Command(name=client.name, argv=_argv(client, node, specification))
+    return ClientProcess(client, node.start(command), progress)
+
+
+def ask_to_stop(running: ClientProcess) -> None:
+    """Ask it to stop sending, to wait for what is under way and to close its history."""
+    _signal(running, signal.SIGTERM)
+
+
+def kill(running: ClientProcess) -> None:
+    """End it at once. What it flushed so far stays readable."""
+    _signal(running, signal.SIGKILL)
+
+
+def wait(running: ClientProcess, deadline: Deadline) -> str | None:
+    """Wait for its end. Returns what went wrong, None when nothing did.
+
+    A client that does not end in time is killed.
+    """
+    name = running.client.name
+    if not deadline.until(running.ended):
+        try:
+            kill(running)
+        except InfraError as silence:
+            return f"the client {name} did not end in time, and cannot be killed: {silence}"
+        return f"the client {name} did not end in time and was killed"
+    status = exit_status(running.process)
+    return f"the client {name} ended with {in_words(status)}" if status != 0 else None
+
+
+def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:
+    return (node.software.python, "-m", client.module, str(specification))
+
+
+def _signal(running: ClientProcess, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        running.process.signal(number)

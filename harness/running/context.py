@@ -1,0 +1,90 @@
+"""What the steps of one run share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.campaign.model import Campaign
+from harness.campaign.timeline import PlannedFault
+from harness.running.clients import ClientProcess
+from harness.running.deadline import Clock
+from harness.running.progress import Progress
+from harness.running.recorder import RunRecorder
+from harness.running.watch import Watch
+from history.cell import Cell
+from infra.interface import Backend, Node, System
+from nemesis.executor import Executor
+from nemesis.interface import Cluster
+from nemesis.ledger import Ledger
+from workloads.interface import Workload
+
+
+class Observer(Protocol):
+    """Watches ZooKeeper and records every change, from ``start`` to ``close``."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        """Idempotent; also when it never started. Raises what made it fail, if it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: its parts, and what the steps hand on to each other.
+
+    Attributes:
+        number: From 1.
+        directory: ``runs/<number>`` of the results.
+        producers: Filled by the step ``workload``, emptied by ``flush``.
+        watches: Who looks after servers and clients, by name, from the steps that start them: the
+            clients' until ``flush``, the servers' until ``collect``.
+        executor: Breaks and mends the cluster; the one place where faults are counted.
+        findings: What a reader must know, one sentence each.
+        ended_well: By name, of every step that was tried, whether it ended well: to its end, and
+            without a finding.
+    """
+
+    campaign: Campaign
+    number: int
+    directory: Path
+    backend: Backend
+    system: System
+    observer: Observer
+    workload: Workload
+    client_node: Node
+    cells: Sequence[Cell]
+    plan: Sequence[PlannedFault]
+    recorder: RunRecorder
+    progress: Progress
+    clock: Clock
+    ledger: Ledger
+    producers: list[ClientProcess] = field(default_factory=list)
+    watches: dict[str, Watch] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+    ended_well: dict[str, bool] = field(default_factory=dict)
+    executor: Executor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "executor", Executor(self.cluster, self.ledger))
+
+    @property
+    def history(self) -> Path:
+        """Where all tables of the run go, the clients' and the harness's."""
+        return self.directory / "history"
+
+    @property
+    def cluster(self) -> Cluster:
+        """What faults may touch."""
+        return Cluster(backend=self.backend, system=self.system, clients=[self.client_node])
+
+    def finding(self, phase: str, text: str) -> None:
+        """Record and show what a reader of the results must know: the step has not ended well."""
+        self.ended_well[phase] = False
+        self.recorder.phase(phase, "failed", text)
+        self.tell(f"{phase}: {text}")
+
+    def tell(self, text: str) -> None:
+        """Show what a table of its own records."""
+        self.findings.append(f"run {self.number}, {text}")
+        self.progress.note(text)

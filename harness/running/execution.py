@@ -1,0 +1,171 @@
+"""A campaign from its resolved file to its report: every run, the check, the report."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from checkers.verdict import CampaignResult
+from harness.backends import BACKENDS, CLIENT_NODE, Site, make
+from harness.campaign.model import Campaign
+from harness.campaign.runs import RunPlan, manifest_of, runs_of
+from harness.exit_status import ExitStatus, exit_status
+from harness.running import orchestrator
+from harness.running.context import Run
+from harness.running.deadline import Clock
+from harness.running.interruption import Interruption
+from harness.running.progress import Progress, progress
+from harness.running.recorder import RunRecorder
+from infra.interface import Backend
+from infra.systems.observer import ClusterObserver
+from nemesis.ledger import Ledger
+from workloads import WORKLOADS
+
+log = logging.getLogger(__name__)
+
+
+def carry_out(
+    campaign: Campaign,
+    directory: Path,
+    console: Console,
+    clock: Clock,
+    interruption: Interruption,
+) -> ExitStatus:
+    """Carry out every run of ``campaign``, check what was recorded, report.
+
+    Whatever becomes of a run, the next ones and the check follow: a broken guarantee that one run
+    has recorded is not hidden by another that failed. Asked to stop, no further run begins.
+
+    Args:
+        campaign: Resolved: its seed is drawn.
+        directory: The campaign's results, made by :func:`harness.directory.create`. Nodes keep
+            their files in ``scratch`` below it, which its owner removes.
+
+    Raises KeyboardInterrupt when it is asked to stop once more, or while it checks.
+    """
+    runs = runs_of(campaign)
+    manifest_of(campaign, runs).write(directory)
+    for plan in runs:
+        try:
+            with progress(console, f"{campaign.name} {plan.number}/{len(runs)}") as display:
+                _one_run(campaign, plan, directory, display, clock, interruption)
+        except KeyboardInterrupt:
+            if interruption.asked_again:
+                raise
+        if interruption.asked:
+            break
+    return check(directory, console)
+
+
+def check(directory: Path, console: Console) -> ExitStatus:
+    """Run the checkers on the history in ``directory``, write and print the report."""
+    # Spark and matplotlib take seconds to import: not before they are needed.
+    from checkers import check as checkers
+    from harness import report
+
+    # A report must not outlive its verdict: whatever ends us from here on, what was found before
+    # is not what the history says now.
+    report.remove(directory)
+    return tell(directory, checkers.check(directory, progress=console.print), console)
+
+
+def tell(directory: Path, result: CampaignResult, console: Console) -> ExitStatus:
+    """Write the report and print what was found, the path of the page last; the exit status."""
+    from harness import report, summary
+
+    written = report.write(directory, result)
+    summary.print_result(console, result, written.cells, written.windows)
+    console.print(str(written.page), soft_wrap=True, highlight=False, markup=False)
+    return exit_status(result)
+
+
+def _one_run(
+    campaign: Campaign,
+    plan: RunPlan,
+    directory: Path,
+    display: Progress,
+    clock: Clock,
+    interruption: Interruption,
+) -> None:
+    """Carry out one run. What keeps it from being one stands in its history."""
+    run_directory = directory / "runs" / str(plan.number)
+    (run_directory / "progress").mkdir(parents=True)
+    (run_directory / "logs").mkdir()
+    recorder = RunRecorder(run_directory / "history", clock)
+    scratch = directory / "scratch" / f"run-{plan.number}"
+    with _logging_to(run_directory / "logs" / "harness.log"):
+        try:
+            with _backend(plan, scratch, run_directory, display) as backend, interruption.noted():
+                run = _prepare(campaign, plan, run_directory, backend, recorder, display, clock)
+                orchestrator.carry_out(run, interruption)
+        except KeyboardInterrupt:
+            recorder.phase("deploy", "failed", "interrupted")
+            raise
+        except Exception as error:
+            log.exception("run %d", plan.number)
+            recorder.phase("deploy", "failed", f"the run did not begin: {error}")
+            display.note(f"run {plan.number} failed: {type(error).__name__}: {error}")
+        finally:
+            recorder.close()
+
+
+@contextmanager
+def _backend(plan: RunPlan, scratch: Path, results: Path, display: Progress) -> Iterator[Backend]:
+    """The run's backend. That it cannot be closed is told, and keeps nothing from following."""
+    place = BACKENDS[plan.cluster.backend]
+    backend = place.open(Site(cluster=plan.cluster, tell=display.note), scratch, results)
+    try:
+        yield backend
+    finally:
+        try:
+            backend.close()
+        except Exception as error:
+            log.exception("closing the backend of run %d", plan.number)
+            display.note(f"the backend was not closed: {error}")
+
+
+def _prepare(
+    campaign: Campaign,
+    plan: RunPlan,
+    directory: Path,
+    backend: Backend,
+    recorder: RunRecorder,
+    display: Progress,
+    clock: Clock,
+) -> Run:
+    system = make(plan.cluster, backend)
+    return Run(
+        campaign=campaign,
+        number=plan.number,
+        directory=directory,
+        backend=backend,
+        system=system,
+        observer=ClusterObserver(system.zookeeper_connect, recorder.cluster, clock.time_ns),
+        workload=WORKLOADS[campaign.workload.kind],
+        client_node=backend.node(CLIENT_NODE),
+        cells=[planned.cell for planned in plan.cells],
+        plan=plan.faults,
+        recorder=recorder,
+        progress=display,
+        clock=clock,
+        ledger=Ledger(directory / "ledger.jsonl"),
+    )
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Everything that is logged meanwhile goes to ``path`` and not to the terminal."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.setLevel(before)
+        root.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,138 @@
+"""Carries out the steps of a run, whatever becomes of each.
+
+Every step runs in a thread of its own, so that one that hangs can be left behind: it is cancelled,
+becomes a finding that names it, and the steps that still make sense go on. Nothing that a step
+raises ends the run, and the history is closed in any case. Who asks to stop skips to the steps that
+clean up. A step that ends with a finding has not ended well.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from harness.campaign.timeline import duration_ms
+from harness.running.context import Run
+from harness.running.deadline import Cancelled, Deadline
+from harness.running.interruption import Interruption
+from harness.running.steps.catalogue import STEPS, Step
+
+LEFT_BEHIND_AFTER_S = 5.0
+"""How long a step that is late, or cancelled, has to come to its end before it is left behind."""
+
+_TICK_S = 1.0
+_AROUND_THE_SCHEDULE_S = 35.0
+"""What deploying, reading back and checking take, roughly, for the remaining time on display."""
+
+log = logging.getLogger(__name__)
+
+
+def carry_out(
+    run: Run,
+    interruption: Interruption,
+    steps: Sequence[Step] = STEPS,
+    *,
+    left_behind_after_s: float = LEFT_BEHIND_AFTER_S,
+) -> None:
+    """Carry out ``steps`` one after the other and close the history."""
+    began = run.clock.monotonic()
+    try:
+        for step in steps:
+            if _senseless(run, step) or (interruption.asked and not step.cleans_up):
+                continue
+            try:
+                attempt = _Attempt(run, step, began, interruption, left_behind_after_s)
+                attempt.carry_out()
+            except Exception as error:
+                log.exception("around the step %s of run %d", step.name, run.number)
+                run.finding(step.name, _in_words(error))
+    finally:
+        run.recorder.close()
+
+
+def _senseless(run: Run, step: Step) -> bool:
+    return step.needs is not None and not run.ended_well.get(step.needs)
+
+
+class _Attempt:
+    """One step, being carried out in a thread while this one watches."""
+
+    def __init__(
+        self, run: Run, step: Step, began: float, interruption: Interruption, patience_s: float
+    ) -> None:
+        self._run = run
+        self._step = step
+        self._began = began
+        self._interruption = interruption
+        self._patience_s = patience_s
+        self._limit_s = step.limit_s(run)
+        self._deadline = Deadline.after(run.clock, self._limit_s)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._act, name=step.name, daemon=True)
+
+    def carry_out(self) -> None:
+        """Carry the step out, and record how it began and ended."""
+        name = self._step.name
+        self._run.recorder.phase(name, "start")
+        self._tick()
+        self._run.progress.phase(name)
+        self._thread.start()
+        problem = self._watch() or (self._error and _in_words(self._error))
+        if problem:
+            self._run.finding(name, problem)
+        if self._run.ended_well.setdefault(name, True):
+            self._run.recorder.phase(name, "end")
+
+    def _act(self) -> None:
+        try:
+            self._step.act(self._run, self._deadline)
+        except BaseException as error:  # a thread that ends by SystemExit has not ended well
+            log.exception("step %s of run %d", self._step.name, self._run.number)
+            self._error = error
+
+    def _watch(self) -> str | None:
+        """Wait until the step has ended or is left behind; in the latter case, why.
+
+        When this returns, the step has ended or is told that it is no longer wanted: what it does
+        from then on it must ask ``Deadline.check`` for, since the next step begins.
+        """
+        while self._thread.is_alive():
+            self._thread.join(_TICK_S)
+            self._tick()
+            if self._interruption.asked and not self._step.cleans_up:
+                self._cancel()
+                return "interrupted"
+            if self._deadline.remaining() == 0:
+                return self._give_up()
+        return None
+
+    def _give_up(self) -> str | None:
+        self._thread.join(self._patience_s)
+        if not self._thread.is_alive():
+            return None
+        self._cancel()
+        return f"did not end within {self._limit_s:.0f} s and was left behind"
+
+    def _cancel(self) -> None:
+        self._deadline.cancelled.set()
+        self._thread.join(self._patience_s)
+
+    def _tick(self) -> None:
+        elapsed_s = self._run.clock.monotonic() - self._began
+        counts = [producer.counts() for producer in tuple(self._run.producers)]
+        acked = sum(count.get("acked", 0) for count in counts)
+        self._run.progress.tick(elapsed_s, self._left_s(elapsed_s), acked)
+
+    def _left_s(self, elapsed_s: float) -> float | None:
+        if not all(self._run.ended_well.values()):
+            return None
+        planned_s = duration_ms(self._run.campaign, self._run.plan) / 1000
+        return max(0.0, planned_s + _AROUND_THE_SCHEDULE_S - elapsed_s)
+
+
+def _in_words(error: BaseException) -> str:
+    """One line; ``logs/harness.log`` has everything."""
+    if isinstance(error, Cancelled):
+        return "cancelled"
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    words = " ... ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
+    return words if isinstance(error, TimeoutError) else f"{type(error).__name__}: {words}"

@@ -1,0 +1,145 @@
+"""The harness's own part of the history: phases, faults, and what it sees of the cluster.
+
+Every row is on disk when the call returns, so that whatever ends the harness, what it had begun is
+readable. Rows come from several threads (steps, watches, the observer of ZooKeeper), one at a time.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.campaign.runs import HARNESS, HARNESS_TABLES
+from harness.running.deadline import Clock
+from history.errors import WriteFailed
+from history.writer import TableWriter
+from infra.interface import ClockReading
+from infra.systems.observer import ClusterChange
+from nemesis.interface import Fault, Proof, Target
+
+log = logging.getLogger(__name__)
+
+
+class RunRecorder:
+    """Writes the harness's tables of one run into the directory ``history``."""
+
+    def __init__(self, history: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._closed = False
+        self._writers = {table: TableWriter(history, table, HARNESS) for table in HARNESS_TABLES}
+
+    def phase(self, phase: str, event: str, detail: str | None = None) -> None:
+        """A step's ``start``, ``end`` or ``failed``; ``detail`` says why it failed."""
+        self._write("phases", phase=phase, event=event, time=self._clock.time_ns(), detail=detail)
+
+    def fault(
+        self,
+        fault_id: int,
+        fault: Fault,
+        event: str,
+        *,
+        target: Target | str,
+        proof: Proof | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """One event of a fault (:data:`history.schema.FAULTS`). ``target``: the expression alone
+        where it could not be resolved. ``error``: of a ``failed``, in the place of a proof."""
+        observed = _observed(proof, error)
+        self._write(
+            "faults",
+            fault_id=fault_id,
+            fault=fault.name,
+            event=event,
+            time=self._clock.time_ns(),
+            target=target if isinstance(target, str) else target.expression,
+            **({} if isinstance(target, str) else _resolved(target)),
+            destroys=fault.destroys,
+            proven=None if proof is None else proof.proven,
+            evidence=None if observed is None else json.dumps(observed, default=str),
+        )
+
+    def cluster(self, change: ClusterChange) -> None:
+        """One change seen in ZooKeeper."""
+        columns = asdict(change)
+        self._write("cluster", time=columns.pop("time_ns"), **columns)
+
+    def server(
+        self, server: str, event: str, *, exit_code: int | None = None, fault_id: int | None = None
+    ) -> None:
+        """A server's process ``started`` or ``ended``; ``fault_id`` accounts for its end."""
+        self._write(
+            "servers",
+            time=self._clock.time_ns(),
+            server=server,
+            event=event,
+            exit_code=exit_code,
+            fault_id=fault_id,
+        )
+
+    def recovery(
+        self, topic: str, partition: int, leader: int, isr: Sequence[int], whole: bool
+    ) -> None:
+        """What a partition had come to when recovering was over."""
+        self._write(
+            "recovery",
+            time=self._clock.time_ns(),
+            topic=topic,
+            partition=partition,
+            leader=leader,
+            isr=list(isr),
+            whole=whole,
+        )
+
+    def clock(self, node: str, moment: str, reading: ClockReading) -> None:
+        """A node's clock at the ``start`` or the ``end`` of the workload."""
+        self._write(
+            "clocks",
+            node=node,
+            moment=moment,
+            time=self._clock.time_ns(),
+            offset_ns=reading.offset_ns,
+            bound_ns=reading.bound_ns,
+        )
+
+    def close(self) -> None:
+        """Close the tables. Idempotent."""
+        with self._lock:
+            self._closed = True
+            for table, writer in self._writers.items():
+                with _noted(table):
+                    writer.close()
+
+    def _write(self, table: str, **columns: object) -> None:
+        with self._lock, _noted(table):
+            if self._closed:  # by a step that was left behind
+                log.warning("too late for the table %s: %s", table, columns)
+                return
+            self._writers[table].write(**columns)
+
+
+@contextmanager
+def _noted(table: str) -> Iterator[None]:
+    """A full disk must not end the run: the rows stay with the writer, which tries them again with
+    the next, and what was written is intact."""
+    try:
+        yield
+    except WriteFailed:
+        log.exception("the table %s", table)
+
+
+def _resolved(target: Target) -> Mapping[str, object]:
+    return {
+        "servers": list(target.servers),
+        "partitions": None if target.partitions is None else list(target.partitions),
+        "facts": json.dumps(dict(target.facts), default=str),
+    }
+
+
+def _observed(proof: Proof | None, error: Exception | None) -> Mapping[str, object] | None:
+    if error is not None:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return None if proof is None else proof.observations

@@ -1,0 +1,60 @@
+"""The servers' processes, from deploy to the end of the final read: what starts, what ends, and
+which ends no fault accounts for.
+
+A server that ends by itself breaks a promise of its own, whatever becomes of the records: whoever
+looks only now and then at what runs misses the one that died after the last fault was healed.
+"""
+
+from harness.running.context import Run
+from harness.running.ends import exit_status, in_words
+from harness.running.watch import Watch
+from infra.interface import Process, ProcessState, Server
+
+
+def watch(run: Run) -> None:
+    """Begin to watch every server. One that was never started is not there yet."""
+    for server in (*run.system.brokers, *run.system.zookeepers):
+        run.watches[server.name] = Watch(server.name, _Watched(run, server).look).start()
+
+
+class _Watched:
+    """One server, its process as it was last seen."""
+
+    def __init__(self, run: Run, server: Server) -> None:
+        self._run = run
+        self._server = server
+        self._process: Process | None = None
+        self._ended = False
+        self._lately: int | None = None
+        """The fault that was on it at some time since the last look that got an answer."""
+
+    def look(self) -> None:
+        """Record what changed since the last look."""
+        on = self._run.ledger.holding(self._server.name)
+        self._lately = self._lately if on is None else on
+        try:
+            process = self._server.process
+        except LookupError:
+            return
+        if process is not self._process:
+            # Killed and started again between two looks, its fault may be healed by now: that
+            # the old process has ended is that fault's doing all the same.
+            self._see_end(self._lately)
+            self._process, self._ended = process, False
+            self._run.recorder.server(self._server.name, "started")
+        # Not so here: a fault is off the ledger once its servers are proven to run, so that a
+        # process that is found ended after that has ended by itself.
+        self._see_end(on)
+        self._lately = on
+
+    def _see_end(self, fault: int | None) -> None:
+        process = self._process
+        if process is None or self._ended or process.state() is not ProcessState.EXITED:
+            return
+        if fault is None:  # it may have come since: it is in the ledger before it strikes
+            fault = self._run.ledger.holding(self._server.name)
+        code = exit_status(process)
+        self._ended = True
+        self._run.recorder.server(self._server.name, "ended", exit_code=code, fault_id=fault)
+        if fault is None:
+            self._run.tell(f"servers: {self._server.name} ended by itself, {in_words(code)}")

@@ -1,0 +1,1 @@
+"""The steps of a run, one module each stretch of it."""

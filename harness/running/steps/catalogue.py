@@ -1,0 +1,104 @@
+"""The steps of a run, in order, as data: what each needs, and how long it may take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.campaign import timeline
+from harness.campaign.producers import message_timeout_ms
+from harness.campaign.timings import fault_limit_ms
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.steps import closing, nemesis, recovering, setup
+
+_START_CLIENTS_S = 30.0
+_CLOSE_HISTORIES_S = 20.0
+_LAST_LOOK_S = 5.0
+"""That the look during which the time for recovering ends may still take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a run.
+
+    Attributes:
+        name: As in :data:`history.schema.PHASES`.
+        limit_s: Seconds it may take, derived from the campaign.
+        needs: The step that must have ended well for this one to make sense.
+        cleans_up: Runs after Ctrl-C too.
+    """
+
+    name: str
+    act: Callable[[Run, Deadline], None]
+    limit_s: Callable[[Run], float]
+    needs: str | None = None
+    cleans_up: bool = False
+
+
+def _faults_s(run: Run) -> float:
+    limit_ms = fault_limit_ms(run.campaign.limits, run.system)
+    each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
+    planned_s = timeline.duration_ms(run.campaign, run.plan) / 1000
+    return planned_s + len(run.plan) * each_s + 1
+
+
+def _recover_s(run: Run) -> float:
+    return (run.campaign.limits.recover + run.campaign.schedule.tail) / 1000
+
+
+def _heal_s(run: Run) -> float:
+    return (1 + len(run.plan)) * fault_limit_ms(run.campaign.limits, run.system) / 1000
+
+
+def _flush_s(run: Run) -> float:
+    """Clients wait at most message.timeout.ms for what is under way."""
+    return max(map(message_timeout_ms, run.cells)) / 1000 + _CLOSE_HISTORIES_S
+
+
+STEPS: tuple[Step, ...] = (
+    Step(name="deploy", act=setup.deploy, limit_s=lambda run: run.campaign.limits.deploy / 1000),
+    Step(
+        name="ready",
+        act=setup.ready,
+        limit_s=lambda run: run.campaign.limits.ready / 1000,
+        needs="deploy",
+    ),
+    Step(
+        name="workload",
+        act=setup.start_workload,
+        limit_s=lambda _run: _START_CLIENTS_S,
+        needs="ready",
+    ),
+    Step(name="faults", act=nemesis.faults, limit_s=_faults_s, needs="workload"),
+    Step(
+        name="heal",
+        act=nemesis.heal,
+        limit_s=_heal_s,
+        needs="deploy",
+        cleans_up=True,
+    ),
+    Step(
+        name="recover",
+        act=recovering.recover,
+        limit_s=lambda run: _LAST_LOOK_S + _recover_s(run),
+        needs="ready",
+    ),
+    Step(name="flush", act=closing.flush, limit_s=_flush_s, needs="ready", cleans_up=True),
+    Step(
+        name="final-read",
+        act=closing.final_read,
+        limit_s=lambda run: run.campaign.limits.final_read / 1000 + _CLOSE_HISTORIES_S,
+        needs="ready",
+    ),
+    Step(
+        name="collect",
+        act=closing.collect,
+        limit_s=lambda run: run.campaign.limits.collect / 1000,
+        cleans_up=True,
+    ),
+    Step(
+        name="teardown",
+        act=closing.teardown,
+        limit_s=lambda run: run.campaign.limits.teardown / 1000,
+        cleans_up=True,
+    ),
+)

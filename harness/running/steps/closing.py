@@ -1,0 +1,110 @@
+"""The steps after the last fault: flush, final read, collect, teardown."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import PurePosixPath
+
+from harness.running import clients
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.steps.setup import CLIENTS, compare_clocks
+from infra.interface import InfraError, Node
+
+_LAST_LOOK_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+def flush(run: Run, deadline: Deadline) -> None:
+    """Stop sending: every client waits for what is under way, closes its history and ends."""
+    _stop_watching(run, [CLIENTS])
+    for producer in [one for one in run.producers if not one.ended()]:
+        _tried(run, "flush", partial(clients.ask_to_stop, producer))
+    while run.producers:
+        problem = clients.wait(run.producers[-1], deadline)
+        run.producers.pop()
+        if problem:
+            run.finding("flush", problem)
+    _tried(run, "flush", run.client_node.sync)
+    if run.ended_well.get("workload") is not None:
+        _tried(run, "flush", partial(compare_clocks, run, "end"))
+
+
+def final_read(run: Run, deadline: Deadline) -> None:
+    """Read every partition of every cell from its start to its end."""
+    shared = run.client_node.share(run.directory)
+    progress = "progress/final-read.json"
+    reader = run.workload.final_read(
+        run.cells,
+        bootstrap_servers=run.system.bootstrap_servers,
+        history=str(shared / "history"),
+        progress=str(shared / progress),
+        deadline_s=run.campaign.limits.final_read / 1000,
+    )
+    started = clients.start(reader, run.client_node, run.directory / progress)
+    problem = clients.wait(started, deadline)
+    run.client_node.sync()
+    if problem:
+        run.finding("final-read", problem)
+
+
+def collect(run: Run, deadline: Deadline) -> None:
+    """Fetch every replica's raw log, if there ever was one, and every process's output."""
+    _stop_watching(run, list(run.watches))
+    for broker in run.system.brokers if run.ended_well.get("deploy") else ():
+        deadline.check()
+        source = run.system.replica_directories(broker)
+        _fetch(run, broker.node, source, f"replicas/{broker.name}")
+    for node in _nodes(run):
+        deadline.check()
+        _fetch(run, node, node.log_directory, f"logs/{node.name}")
+
+
+def teardown(run: Run, deadline: Deadline) -> None:
+    """Stop everything. One failure does not keep the rest from being tried."""
+    _stop_watching(run, list(run.watches))
+    killing = {p.client.name: partial(clients.kill, p) for p in run.producers if not p.ended()}
+    parts: dict[str, Callable[[], None]] = {
+        **killing,
+        "observer": run.observer.close,
+        "system": run.system.close,
+        "backend": run.backend.close,
+    }
+    for part, close in parts.items():
+        deadline.check()
+        try:
+            close()
+        except Exception as error:
+            log.exception("closing the %s", part)
+            run.finding("teardown", f"the {part} was not closed: {error}")
+
+
+def _stop_watching(run: Run, names: Sequence[str]) -> None:
+    watches = {name: run.watches.pop(name) for name in names if name in run.watches}
+    for watch in watches.values():
+        watch.stop(0.0)
+    for name, watch in watches.items():
+        if not watch.stop(_LAST_LOOK_S):
+            log.warning("the last look at %s has no answer yet", name)
+
+
+def _tried(run: Run, phase: str, act: Callable[[], None]) -> None:
+    """A host that does not answer is a finding; what is left to do is done."""
+    try:
+        act()
+    except InfraError as silence:
+        run.finding(phase, str(silence))
+
+
+def _nodes(run: Run) -> list[Node]:
+    servers = (*run.system.brokers, *run.system.zookeepers)
+    return [*(server.node for server in servers), run.client_node]
+
+
+def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
+    """A file that vanishes meanwhile, or was never there, is a finding; the others are fetched."""
+    try:
+        node.fetch(source, run.directory / target)
+    except (InfraError, OSError) as error:
+        run.finding("collect", f"{source} of {node.name} could not be fetched whole: {error}")

@@ -1,1 +1,0 @@
-"""The steps of a run, one module each stretch of it; ``harness.orchestrator`` strings them."""

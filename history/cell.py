@@ -1,0 +1,156 @@
+"""A cell: one combination of topic and client settings, with a topic of its own.
+
+A cell is a map from Kafka's names to values; the settings that somebody in the tree asks for by
+name are views of it, one line each, below. Further properties of the topic and of the producer go
+into the same map, as ``topic.<name>`` and ``producer.<name>``: both know a ``compression.type``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+Value = str | int | float | bool
+"""Of a Kafka or librdkafka property."""
+
+T = TypeVar("T", bound=Value)
+
+
+class Scope(StrEnum):
+    """Who is told of a setting."""
+
+    CREATION = "creation"
+    """Whoever creates the topic."""
+    TOPIC = "topic"
+    """The topic's configuration."""
+    PRODUCER = "producer"
+    """The producer's configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Generic[T]):
+    """A setting known by name; on a cell, its value there.
+
+    Attributes:
+        name: Kafka's.
+        parse: The value of what a campaign file or a manifest holds. Raises ValueError, saying
+            what would be right.
+        default: The value where the cell does not say; None where every cell must.
+        short: What it is called in names of cells.
+        named: Whether it stands in the name of every cell; others do where they are swept.
+    """
+
+    name: str
+    parse: Callable[[object], T]
+    scope: Scope
+    default: "Callable[[Cell], T] | None" = None
+    short: str | None = None
+    named: bool = False
+
+    def __get__(self, cell: "Cell | None", _owner: "type[Cell]") -> T:
+        if cell is None:
+            raise AttributeError(f"{self.name} is a setting of a cell: see SETTINGS")
+        if self.name in cell.settings:
+            return self.parse(cell.settings[self.name])
+        if self.default is None:
+            raise ValueError(f"the cell {cell.name} has no {self.name}")
+        return self.default(cell)
+
+
+def _acks(value: object) -> str:
+    """YAML reads ``acks: [0, 1, all]`` as two numbers and a word; -1 is Kafka's number of all."""
+    if isinstance(value, bool) or str(value) not in ("0", "1", "all", "-1"):
+        raise ValueError(f"acks is 0, 1 or all (-1), not {value!r}")
+    return "all" if str(value) == "-1" else str(value)
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"a whole number from 1, not {value!r}")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false, not {value!r}")
+    return value
+
+
+_IN_FLIGHT_IDEMPOTENT = 5
+_IN_FLIGHT = 1_000_000
+"""librdkafka's defaults (CONFIGURATION.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One combination of settings.
+
+    Attributes:
+        name: E.g. ``acks-all.minisr-2``; also what payloads carry.
+        topic: E.g. ``acks-all-minisr-2``.
+        settings: By name; see the module.
+    """
+
+    name: str
+    topic: str
+    settings: Mapping[str, Value] = field(default_factory=dict)
+
+    acks = Setting(name="acks", parse=_acks, scope=Scope.PRODUCER, named=True)
+    min_insync_replicas = Setting(
+        name="min.insync.replicas",
+        parse=_count,
+        scope=Scope.TOPIC,
+        default=lambda _: 1,
+        short="minisr",
+        named=True,
+    )
+    replication_factor = Setting(
+        name="replication.factor",
+        parse=_count,
+        scope=Scope.CREATION,
+        default=lambda _: 3,
+        short="rf",
+    )
+    partitions = Setting(name="partitions", parse=_count, scope=Scope.CREATION, default=lambda _: 1)
+    unclean_leader_election = Setting(
+        name="unclean.leader.election.enable",
+        parse=_flag,
+        scope=Scope.TOPIC,
+        default=lambda _: False,
+    )
+    enable_idempotence = Setting(
+        name="enable.idempotence", parse=_flag, scope=Scope.PRODUCER, default=lambda _: False
+    )
+    max_in_flight = Setting(
+        name="max.in.flight.requests.per.connection",
+        parse=_count,
+        scope=Scope.PRODUCER,
+        default=lambda cell: _IN_FLIGHT_IDEMPOTENT if cell.enable_idempotence else _IN_FLIGHT,
+        short="inflight",
+    )
+
+    def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:
+        """Everything that is set for ``scope``: known settings, then further properties."""
+        for name, setting in SETTINGS.items():
+            if setting.scope is scope and name in self.settings:
+                yield name, setting.parse(self.settings[name])
+        prefix = f"{scope}."
+        for name, value in self.settings.items():
+            if name.startswith(prefix) and name not in SETTINGS:
+                yield name.removeprefix(prefix), value
+
+    @property
+    def topic_partitions(self) -> tuple[tuple[str, int], ...]:
+        """Its partitions, each as topic and number."""
+        return tuple((self.topic, number) for number in range(self.partitions))
+
+
+SETTINGS: Mapping[str, Setting[str] | Setting[int] | Setting[bool]] = {
+    setting.name: setting for setting in vars(Cell).values() if isinstance(setting, Setting)
+}
+"""The settings that are known by name."""
+
+
+def as_text(value: Value) -> str:
+    """A value as Kafka writes it: ``true``, not ``True``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,132 @@
+"""The manifest: what a campaign set out to do, written before its first send.
+
+Evidence is the difference between manifest and history. A history alone cannot tell that it lacks
+something: with two producers on a partition and the file of one of them gone, what the other one
+sent and what the log holds agree with each other, and every record of the missing one that was
+lost is lost twice. So whoever writes is planned here by name, and says in the table ``closings``
+how much it wrote.
+
+One JSON file, ``manifest.json``, beside ``runs/``.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from history.cell import SETTINGS, Cell, Value
+from history.errors import DamagedFiles
+
+FILE = "manifest.json"
+
+
+class _Planned(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedCell(_Planned):
+    """A cell, and what is asked of it. ``acked_min``: with fewer acked records nothing is claimed.
+    ``expect``: the verdict that the campaign expects, None for one that holds."""
+
+    cell: Cell
+    acked_min: int = 1
+    expect: str | None = None
+
+    @field_validator("cell")
+    @classmethod
+    def _settings_can_be_read(cls, cell: Cell) -> Cell:
+        """A view of a cell parses when it is asked; what it cannot parse is said here, once."""
+        for name, setting in SETTINGS.items():
+            try:
+                setting.__get__(cell, Cell)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return cell
+
+
+class PlannedFault(_Planned):
+    """A fault of the schedule.
+
+    Attributes:
+        fault_id: From 1, in the order of the plan.
+        target: The expression it will be aimed at.
+        parameters: Its own, by name.
+        start_ms: Planned, since the workload began.
+        hold_ms: From injection to heal.
+    """
+
+    fault_id: int
+    fault: str
+    target: str
+    parameters: Mapping[str, Any] = {}
+    start_ms: int
+    hold_ms: int
+
+
+class PlannedWriter(_Planned):
+    """Who will write a table of a run: ``<table>.<writer>.parquet``, or a file of that kind for
+    each of ``partitions`` (topic and number).
+
+    Attributes:
+        node: Where it runs, whose clock its rows carry.
+        cell: The cell that it writes of; None where it is all of them.
+    """
+
+    table: str
+    writer: str
+    node: str
+    cell: str | None = None
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+class PlannedRun(_Planned):
+    """One run.
+
+    Attributes:
+        number: From 1; its history is in ``runs/<number>/history``.
+        cluster: What of the cluster's settings is swept, with this run's values.
+        session_timeout_ms: ``zookeeper.session.timeout.ms`` in force.
+        replica_lag_ms: ``replica.lag.time.max.ms`` in force.
+        recovery_ms: Within this time after the last fault is healed, every partition is to be led
+            and its ISR full.
+    """
+
+    number: int
+    seed: int
+    cluster: Mapping[str, Value] = {}
+    session_timeout_ms: int
+    replica_lag_ms: int
+    recovery_ms: int
+    cells: tuple[PlannedCell, ...]
+    faults: tuple[PlannedFault, ...]
+    writers: tuple[PlannedWriter, ...]
+
+
+class Manifest(_Planned):
+    """A campaign's. ``baseline``: the campaign says that it breaks nothing (``faults: []``)."""
+
+    campaign: str
+    seed: int
+    baseline: bool
+    runs: tuple[PlannedRun, ...]
+
+    def write(self, directory: Path) -> None:
+        """Write it into a campaign's results, aside and renamed."""
+        aside = directory / f".{FILE}"
+        aside.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        aside.replace(directory / FILE)
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of a campaign's results. Raises DamagedFiles when there is none, or it is not
+    what :meth:`Manifest.write` writes."""
+    path = directory / FILE
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise DamagedFiles({path: error.strerror or str(error)}) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise DamagedFiles({path: f"{where}: {first['msg']}"}) from None

@@ -1,0 +1,226 @@
+"""Faults on the network: a grudge each, applied, proven and healed alike."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from infra.interface import Capability, Timings
+from nemesis import grudge as shapes
+from nemesis import observations as seen
+from nemesis.effects import Cut
+from nemesis.grudge import Direction, Grudge
+from nemesis.interface import (
+    Aim,
+    Injection,
+    Link,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+    Unplannable,
+)
+from nemesis.proof import expiry_ms, shrink_ms
+
+
+class Directed(Parameters):
+    """Of a cut around a group of nodes."""
+
+    direction: Direction = Field(
+        default="both", description="drop what comes in, what goes out, or both"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A grudge, and the links that stay open."""
+
+    grudge: Grudge
+    spares: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """Cuts the links of a grudge.
+
+    Proven when new connections over the links that it cut fail, those over the links that it spares
+    succeed, and, where it is held for that long: brokers without any ZooKeeper have lost their
+    session and lead nothing any more, though their processes run. Healed when connections succeed
+    again and the brokers whose sessions were at stake are registered.
+    """
+
+    name: str
+    summary: str
+    aim: Aim
+    parameters: type[Parameters]
+    shape: Callable[[Members, Target, Parameters, random.Random], Shape]
+    full_effect_ms: Callable[[Timings], int]
+
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.CUT_LINKS})
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
+    ) -> Plan:
+        shape = self.shape(members, target, parameters, rng)
+        if not shape.grudge:
+            raise Unplannable(f"{target.expression} leaves no link to cut")
+        return Plan(effects=tuple(map(Cut, sorted(shape.grudge))), spares=shape.spares)
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        links = _links(injection)
+        bite = [
+            seen.closed(injection, links),
+            seen.opened(injection, injection.plan.spares, "still connected"),
+        ]
+        if injection.hold_ms < expiry_ms(injection.cluster.system):
+            return bite
+        return [*bite, *_consequences(injection, frozenset(links))]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        links = _links(injection)
+        return [
+            seen.opened(injection, links, "links open"),
+            seen.registered(injection, _at_stake(links, injection.cluster.members)),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+
+def _links(injection: Injection) -> list[Link]:
+    return [effect.link for effect in injection.plan.effects if isinstance(effect, Cut)]
+
+
+def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
+    members = injection.cluster.members
+    if not shapes.keeps_quorum(grudge, members.zookeepers):
+        # Nobody is left to expire a session.
+        return [seen.zookeeper_silent(injection)]
+    cut_off = shapes.without_zookeeper(grudge, members)
+    looks = [seen.expired(injection, cut_off), seen.running(injection, cut_off)]
+    # With every broker cut off there is no controller that could write down another leader.
+    some_left = len(cut_off) < len(members.brokers)
+    return [*looks, seen.deposed(injection, cut_off)] if some_left else looks
+
+
+def _at_stake(links: Sequence[Link], members: Members) -> list[str]:
+    """The brokers whose links to ZooKeeper were cut; where its own were, all."""
+    ends = [{link.source, link.target} for link in links]
+    zookeepers = set(members.zookeepers)
+    if any(pair <= zookeepers for pair in ends):
+        return list(members.brokers)
+    return [b for b in members.brokers if any(b in pair and pair & zookeepers for pair in ends)]
+
+
+def _expired_and_shrunk_ms(timings: Timings) -> int:
+    return max(expiry_ms(timings), shrink_ms(timings))
+
+
+# --- the shapes ----------------------------------------------------------------------------------
+
+
+def _direction(parameters: Parameters) -> Direction:
+    assert isinstance(parameters, Directed)
+    return parameters.direction
+
+
+def _isolate(
+    members: Members,
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,  # noqa: ARG001
+) -> Shape:
+    grudge = shapes.apart(target.nodes, members.servers, _direction(parameters))
+    # The first client stands for all: without any it would be a broker off the network.
+    reached = tuple(Link(client, node) for node in target.nodes for client in members.clients[:1])
+    return Shape(grudge=grudge, spares=reached)
+
+
+def _cut(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,  # noqa: ARG001
+) -> Shape:
+    return Shape(grudge=frozenset(target.links))
+
+
+def _halves(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,
+) -> Shape:
+    most, rest = shapes.halves(_shuffled(target, rng))
+    grudge = shapes.apart(rest, most, _direction(parameters))
+    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+
+
+def _majorities_ring(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,
+) -> Shape:
+    grudge = shapes.majorities_ring(_shuffled(target, rng))
+    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+
+
+def _bridge(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,
+) -> Shape:
+    grudge = shapes.bridge(_shuffled(target, rng))
+    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+
+
+def _shuffled(target: Target, rng: random.Random) -> list[str]:
+    return rng.sample(sorted(target.nodes), len(target.nodes))
+
+
+ISOLATE = NetworkFault(
+    name="isolate",
+    summary="cut servers off from all other servers, ZooKeeper too; clients still reach them",
+    aim=Aim.SERVERS,
+    parameters=Directed,
+    shape=_isolate,
+    full_effect_ms=expiry_ms,
+)
+CUT = NetworkFault(
+    name="cut",
+    summary="cut links: A -> B in one direction, A <-> B in both",
+    aim=Aim.LINKS,
+    parameters=Parameters,
+    shape=_cut,
+    full_effect_ms=_expired_and_shrunk_ms,
+)
+HALVES = NetworkFault(
+    name="halves",
+    summary="split the nodes into a majority and a minority; the direction is the minority's",
+    aim=Aim.NODES,
+    parameters=Directed,
+    shape=_halves,
+    full_effect_ms=_expired_and_shrunk_ms,
+)
+MAJORITIES_RING = NetworkFault(
+    name="majorities-ring",
+    summary="every node sees a majority, and no two see the same one",
+    aim=Aim.NODES,
+    parameters=Parameters,
+    shape=_majorities_ring,
+    full_effect_ms=_expired_and_shrunk_ms,
+)
+BRIDGE = NetworkFault(
+    name="bridge",
+    summary="two halves that do not see each other, and one node that sees both",
+    aim=Aim.NODES,
+    parameters=Parameters,
+    shape=_bridge,
+    full_effect_ms=_expired_and_shrunk_ms,
+)

@@ -1,0 +1,233 @@
+"""Generated campaigns: a whole one passes; with one lack planted it never does, and only the cells
+concerned suffer; with one anomaly planted it fails, and nothing else is found; and whatever its
+files hold, checking does not raise."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from checked_in_process import checked
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_histories import (
+    FINISHED,
+    RECOVERY_MS,
+    Made,
+    MadeRun,
+    a_fault,
+    acked,
+    at,
+    cell,
+    history_of,
+    losing,
+    recovered,
+    write_campaign,
+)
+
+from checkers.verdict import CampaignResult, Verdict
+from history.manifest import FILE
+
+EXAMPLES = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def whole(draw: st.DrawFn) -> MadeRun:
+    """Two cells of one or two partitions each, faults one after the other that touch all of them,
+    acks of one or two producers before, during and after each."""
+    faults = draw(st.integers(1, 3))
+    moments = sorted(
+        at_ + draw(st.integers(0, 900)) / 1000
+        for number in range(faults + 1)
+        for at_ in (100 * number + 5, 100 * number + 15, 100 * number + 60)
+    )
+    cells = [
+        cell(name=name, topic=topic, partitions=draw(st.integers(1, 2)))
+        for name, topic in (("c", "t"), ("d", "u.v"))
+    ]
+    keys = [key for planned in cells for key in planned.cell.topic_partitions]
+    touched = [f"{topic}-{partition}" for topic, partition in keys]
+    rows = [
+        row
+        for number in range(1, faults + 1)
+        for row in a_fault(
+            100 * number + 10, 100 * number + 20, fault_id=number, partitions=touched
+        )
+    ]
+    over = 100 * faults + 70
+    return MadeRun(
+        partitions={key: _made(moments, draw(st.booleans())) for key in keys},
+        cells=cells,
+        faults=rows,
+        recovery=[recovered(*key, seconds=over) for key in keys],
+    )
+
+
+def _made(moments: list[float], second: bool) -> Made:
+    """With a second producer it has a record of its own, which was lost for all anybody knows."""
+    sends, log = acked(*moments)
+    if second:
+        more, also = acked(*moments, offset=len(log), producer=2)
+        sends, log = sends + more, log + also
+    return Made(sends=sends, log=log, end=len(log))
+
+
+def verdicts(result: CampaignResult) -> dict[str, Verdict]:
+    return {found.cell: found.verdict for found in result.cells}
+
+
+def change(run: MadeRun, **changes: object) -> MadeRun:
+    return MadeRun(**{**vars(run), **changes})
+
+
+@EXAMPLES
+@given(run=whole())
+def test_a_whole_campaign_passes(tmp_path_factory: pytest.TempPathFactory, run: MadeRun) -> None:
+    result = checked(write_campaign(tmp_path_factory.mktemp("whole"), run))
+    assert verdicts(result) == {"c": Verdict.PASS, "d": Verdict.PASS}
+    assert result.findings == ()
+    assert not any(result.anomalies.values())
+
+
+@EXAMPLES
+@given(run=whole(), data=st.data())
+def test_any_file_taken_away_is_missed_by_those_it_concerns(
+    tmp_path_factory: pytest.TempPathFactory, run: MadeRun, data: st.DataObject
+) -> None:
+    directory = write_campaign(tmp_path_factory.mktemp("less"), run)
+    names = sorted(path.name for path in history_of(directory).glob("*.parquet"))
+    gone = data.draw(st.sampled_from(names))
+    (history_of(directory) / gone).unlink()
+    found = verdicts(checked(directory))
+    assert Verdict.PASS not in {found[name] for name in concerned(gone)}
+    assert all(found[name] is Verdict.PASS for name in {"c", "d"} - concerned(gone))
+    assert Verdict.FAIL not in found.values()
+
+
+def concerned(file: str) -> set[str]:
+    """The cells that a file is about; all, where it is about the run."""
+    of_cell = {"c": (".t.", "sends-c-"), "d": (".u~v.", "sends-d-")}
+    mine = {name for name, marks in of_cell.items() if any(mark in file for mark in marks)}
+    return mine or {"c", "d"}
+
+
+@EXAMPLES
+@given(run=whole(), data=st.data())
+def test_any_row_of_a_fault_taken_away_is_missed(
+    tmp_path_factory: pytest.TempPathFactory, run: MadeRun, data: st.DataObject
+) -> None:
+    """But for ``inject`` and ``heal``, intents of which the deeds tell."""
+    deeds = [row for row in run.faults if row["event"] in ("injected", "verified", "healed")]
+    gone = data.draw(st.sampled_from(deeds))
+    less = change(run, faults=[row for row in run.faults if row is not gone])
+    found = verdicts(checked(write_campaign(tmp_path_factory.mktemp("less"), less)))
+    assert found == {"c": Verdict.INCONCLUSIVE, "d": Verdict.INCONCLUSIVE}
+
+
+@EXAMPLES
+@given(run=whole(), data=st.data())
+def test_any_step_that_did_not_end_is_missed(
+    tmp_path_factory: pytest.TempPathFactory, run: MadeRun, data: st.DataObject
+) -> None:
+    gone = data.draw(st.sampled_from([row for row in FINISHED if row["event"] == "end"]))
+    less = change(run, phases=[row for row in FINISHED if row is not gone])
+    result = checked(write_campaign(tmp_path_factory.mktemp("less"), less))
+    late = gone["phase"] in ("collect", "teardown")
+    assert (result.verdict is Verdict.PASS) == late
+    assert result.infrastructure_failed == (gone["phase"] == "teardown")
+
+
+@EXAMPLES
+@given(run=whole(), data=st.data())
+def test_acks_taken_from_around_a_fault_are_missed(
+    tmp_path_factory: pytest.TempPathFactory, run: MadeRun, data: st.DataObject
+) -> None:
+    """Nothing was acked to cell c before the first fault, or after the last."""
+    last = max(row["time"] for row in run.faults)
+    first = min(row["time"] for row in run.faults)
+    early = data.draw(st.booleans())
+    keep = (lambda time: time > first) if early else (lambda time: time < last)
+    partitions = {
+        key: _only(made, keep) if key[0] == "t" else made for key, made in run.partitions.items()
+    }
+    less = change(run, partitions=partitions)
+    result = checked(write_campaign(tmp_path_factory.mktemp("less"), less))
+    assert verdicts(result) == {"c": Verdict.INCONCLUSIVE, "d": Verdict.PASS}
+    (reason, *_) = result.cells[0].reasons
+    assert ("no ack before kill#1" if early else "no ack after") in reason
+
+
+def _only(made: Made, keep: Callable[[int], bool]) -> Made:
+    """As if nothing else had been sent; without the offsets, which are others then."""
+    records = {(s.producer, s.sequence) for s in made.sends if s.type == "ok" and keep(s.time)}
+    sends = [replace(s, offset=None) for s in made.sends if (s.producer, s.sequence) in records]
+    log = [e for e in made.log if (e.producer, e.sequence) in records]
+    dense = [replace(e, offset=number) for number, e in enumerate(log)]
+    return made.but(sends=sends, log=dense, end=len(dense))
+
+
+@EXAMPLES
+@given(run=whole(), data=st.data())
+def test_a_planted_loss_fails_and_nothing_else_is_found(
+    tmp_path_factory: pytest.TempPathFactory, run: MadeRun, data: st.DataObject
+) -> None:
+    key = data.draw(st.sampled_from(sorted(run.partitions)))
+    made = run.partitions[key]
+    offset = data.draw(st.integers(0, len(made.log) - 1))
+    planted = change(run, partitions={**run.partitions, key: losing(made, offset)})
+    result = checked(write_campaign(tmp_path_factory.mktemp("lost"), planted))
+    name = "c" if key[0] == "t" else "d"
+    assert verdicts(result) == {"c": Verdict.PASS, "d": Verdict.PASS} | {name: Verdict.FAIL}
+    assert {what: count for what, count in result.anomalies.items() if count} == {"lost": 1}
+    assert sum(found.lost or 0 for found in result.cells) == 1
+
+
+@EXAMPLES
+@given(run=whole(), data=st.data())
+def test_a_partition_that_does_not_recover_fails_its_cell(
+    tmp_path_factory: pytest.TempPathFactory, run: MadeRun, data: st.DataObject
+) -> None:
+    key = data.draw(st.sampled_from(sorted(run.partitions)))
+    late = max(row["time"] for row in run.faults) / 1e9 - at(0) / 1e9 + RECOVERY_MS / 1000 + 1
+    recovery = [
+        recovered(*other, whole=other != key, isr=(1, 2), seconds=late)
+        if other == key
+        else recovered(*other, seconds=late - 5)
+        for other in run.partitions
+    ]
+    result = checked(
+        write_campaign(tmp_path_factory.mktemp("down"), change(run, recovery=recovery))
+    )
+    name = "c" if key[0] == "t" else "d"
+    assert verdicts(result) == {"c": Verdict.PASS, "d": Verdict.PASS} | {name: Verdict.FAIL}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign that passes."""
+    sends, log = acked(5, 15, 40)
+    made = Made(sends=sends, log=log, end=len(log))
+    return write_campaign(tmp_path_factory.mktemp("sample"), MadeRun(partitions={("t", 0): made}))
+
+
+@settings(EXAMPLES, max_examples=150)
+@given(data=st.data())
+def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
+    tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject
+) -> None:
+    """A byte that was changed may be one that says nothing."""
+    directory = tmp_path_factory.mktemp("damaged") / "results"
+    shutil.copytree(sample, directory)
+    files = [*sorted(history_of(directory).glob("*.parquet")), directory / FILE]
+    path = data.draw(st.sampled_from(files))
+    content = bytearray(path.read_bytes())
+    where = data.draw(st.integers(0, len(content) - 2))  # the last of the manifest is a newline
+    cut = data.draw(st.booleans())
+    if cut:
+        del content[where:]
+    else:
+        content[where] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(content))
+    result = checked(directory)
+    assert not cut or result.verdict is Verdict.INCONCLUSIVE

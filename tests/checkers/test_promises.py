@@ -1,0 +1,438 @@
+"""What is promised follows from what happened: every case of docs/guarantees.md, and its neighbour
+in which the promise holds, so that it can be broken."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_in_process import checked
+from made_histories import (
+    ACKS_0,
+    ACKS_1,
+    AFTER,
+    ALL,
+    BEFORE,
+    DURING,
+    KILL,
+    T0,
+    UNCLEAN,
+    Made,
+    MadeRun,
+    a_fault,
+    at,
+    cell,
+    connection,
+    entry,
+    kept,
+    losing,
+    send,
+    state,
+    write_campaign,
+)
+
+from checkers.verdict import CampaignResult, Guarantee, Verdict
+
+PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
+
+FIRST, SECOND_, THIRD, LAST = 0, 1, 2, 3
+"""Offsets of records acked before, during, after the kill and its reach, and much later."""
+WELL = kept(BEFORE, DURING, AFTER, 100)
+
+STAYS = [state(-5, 1, 0, (1, 2, 3))]
+TAKEN = [state(-5, 1, 0, (1, 2, 3)), state(13, 2, 1, (2, 3)), state(22, 2, 1, (2, 3, 1))]
+"""The kill of 1 makes 2 the leader, cleanly; 1 comes back."""
+
+
+def concluded(
+    directory: Path, settings: Any, made: Made, cluster: Any, faults: Any = KILL, **changes: Any
+) -> CampaignResult:
+    given = {"cells": [cell(settings)], "cluster": cluster, "faults": faults, **changes}
+    return checked(write_campaign(directory, MadeRun(partitions={("t", 0): made}, **given)))
+
+
+def no_loss(result: CampaignResult) -> Guarantee:
+    return result.cells[0].guarantees[0]
+
+
+# --- acks=all: one member of the ISR keeps its data ---------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [FIRST, SECOND_, THIRD, LAST])
+def test_acks_all_is_promised_whoever_leads(tmp_path: Path, offset: int) -> None:
+    result = concluded(tmp_path, ALL, losing(WELL, offset), TAKEN)
+    assert result.verdict is FAIL
+    assert no_loss(result).broken == 1
+    assert "1 of 4 acked records lost" in no_loss(result).reason
+
+
+def strike(since: float = 10, until: float = 20, **changes: Any) -> list[dict[str, Any]]:
+    return a_fault(since, until, fault="power-loss", destroys="unsynced", **changes)
+
+
+ALONE = [
+    state(-5, 1, 0, (1, 2, 3)),
+    state(6, 1, 0, (1,)),
+    state(13, -1, 1, (1,)),
+    state(19, 1, 2, (1,)),
+    state(22, 1, 2, (1, 2, 3)),
+]
+"""The ISR has shrunk to 1, which is then struck from 10 to 20."""
+
+
+def test_a_loss_of_the_last_of_the_isr_is_not_promised(tmp_path: Path) -> None:
+    """KIP-966."""
+    result = concluded(tmp_path, ALL, losing(kept(BEFORE, 8, AFTER, 100), 1), ALONE, strike())
+    assert result.verdict is NOT_GUARANTEED
+    assert result.cells[0].lost == 1
+    assert "power-loss#1 took data from the last of the ISR [1]" in result.cells[0].reasons[0]
+    assert "2 of 4 acked records are not promised" in result.cells[0].reasons[0]
+
+
+def test_what_was_acked_after_the_loss_is_promised_again(tmp_path: Path) -> None:
+    result = concluded(tmp_path, ALL, losing(kept(BEFORE, 8, AFTER, 100), 2), ALONE, strike())
+    assert result.verdict is FAIL
+    assert no_loss(result).broken == 1
+
+
+def test_that_loss_is_promised_where_another_was_in_the_isr(tmp_path: Path) -> None:
+    result = concluded(tmp_path, ALL, losing(WELL, FIRST), TAKEN, strike())
+    assert result.verdict is FAIL
+
+
+def test_the_whole_isr_struck_at_once_is_not_promised(tmp_path: Path) -> None:
+    faults = strike(servers=("broker-1", "broker-2", "broker-3"))
+    made = losing(kept(BEFORE, AFTER, 100), 0)
+    assert concluded(tmp_path, ALL, made, STAYS, faults).verdict is NOT_GUARANTEED
+
+
+TWO = [
+    *strike(10, 20, servers=("broker-1",)),
+    *strike(50, 60, fault_id=2, servers=("broker-2",)),
+]
+HEALED_BETWEEN = [
+    state(-5, 1, 0, (1, 2)),
+    state(13, 2, 1, (2,)),
+    state(22, 2, 1, (2, 1)),
+    state(53, 1, 2, (1,)),
+    state(62, 1, 2, (1, 2)),
+]
+TWO_LOSSES = kept(BEFORE, DURING, 30, 55, 100)
+
+
+@pytest.mark.parametrize("offset", range(5))
+def test_two_losses_one_after_the_other_healed_between_are_promised(
+    tmp_path: Path, offset: int
+) -> None:
+    minimum = {**ALL, "min.insync.replicas": 1, "replication.factor": 2}
+    whole = concluded(tmp_path / "kept", minimum, TWO_LOSSES, HEALED_BETWEEN, TWO)
+    assert whole.verdict is PASS
+    lost = concluded(tmp_path / "lost", minimum, losing(TWO_LOSSES, offset), HEALED_BETWEEN, TWO)
+    assert lost.verdict is FAIL
+
+
+def test_two_losses_without_a_return_between_are_not(tmp_path: Path) -> None:
+    """1 is still in the ISR as it was when it lost its data; then 2 loses its own."""
+    cluster = [state(-5, 1, 0, (1, 2))]
+    minimum = {**ALL, "min.insync.replicas": 1, "replication.factor": 2}
+    made = losing(kept(BEFORE, 30, 100), 0)
+    assert concluded(tmp_path, minimum, made, cluster, TWO).verdict is NOT_GUARANTEED
+
+
+def test_a_damaged_member_that_is_left_alone_ends_the_promise(tmp_path: Path) -> None:
+    """2 lost its data and stayed in the ISR; then 1, which had everything, is killed."""
+    cluster = [state(-5, 1, 0, (1, 2)), state(53, 2, 1, (2,)), state(70, 2, 1, (2, 1))]
+    faults = [*strike(10, 20, servers=("broker-2",)), *a_fault(50, 60, fault_id=2)]
+    settings = {**ALL, "min.insync.replicas": 1, "replication.factor": 2}
+    made = kept(BEFORE, DURING, 30, 55, 100)
+    early = concluded(tmp_path / "early", settings, losing(made, 0), cluster, faults)
+    assert early.verdict is NOT_GUARANTEED
+    later = concluded(tmp_path / "later", settings, losing(made, 2), cluster, faults)
+    assert later.verdict is FAIL
+
+
+def test_a_disk_lost_before_any_ack_takes_nothing(tmp_path: Path) -> None:
+    """The topic was there already, and empty; its acks begin at 5 seconds."""
+    cluster = [state(-50, 1, 0, (1,)), state(-20, 1, 0, (1, 2, 3))]
+    faults = [*strike(-40, -30), *a_fault(10, 20, fault_id=2)]
+    made = kept(-45, BEFORE, DURING, AFTER)
+    made = made.but(sends=[*made.sends[2:]], log=made.log[1:], start=1)
+    empty = made.but(sends=[send("invoke", 9, 0, at(-49)), *made.sends])
+    result = concluded(tmp_path / "kept", ALL, empty, cluster, faults)
+    assert no_loss(result).promised
+    # Nothing was acked before that fault, so it shows nothing: but what is lost was promised.
+    lost = concluded(tmp_path / "lost", ALL, losing(empty, 2), cluster, faults)
+    assert lost.verdict is FAIL
+
+
+def test_a_disk_of_a_broker_without_a_replica_takes_nothing(tmp_path: Path) -> None:
+    cluster = [state(-5, 1, 0, (1,))]
+    elsewhere = strike(servers=("broker-7",), partitions=("u-0",))
+    made = kept(BEFORE, DURING, AFTER, 100)
+    faults = [*elsewhere, *a_fault(50, 60, fault_id=2)]
+    one = {**ALL, "min.insync.replicas": 1, "replication.factor": 1}
+    assert concluded(tmp_path / "kept", one, made, cluster, faults).verdict is PASS
+    lost = concluded(tmp_path / "lost", one, losing(made, 0), cluster, faults)
+    assert lost.verdict is FAIL
+
+
+def test_a_loss_that_nobody_could_see_the_isr_of_is_inconclusive(tmp_path: Path) -> None:
+    blind = [*STAYS, connection(8, "zookeeper-lost"), connection(18, "zookeeper-back")]
+    result = concluded(tmp_path / "lost", ALL, losing(WELL, FIRST), blind, strike())
+    assert result.verdict is INCONCLUSIVE
+    assert "nobody knows whether that was promised" in "".join(result.cells[0].reasons)
+    assert concluded(tmp_path / "kept", ALL, WELL, blind, strike()).verdict is PASS
+
+
+def test_a_loss_in_a_fault_that_is_not_proven_is_inconclusive(tmp_path: Path) -> None:
+    unproven = [{**row, "proven": row["event"] == "healed"} for row in strike()]
+    made = losing(kept(BEFORE, 8, AFTER, 100), 1)
+    result = concluded(tmp_path, ALL, made, ALONE, unproven)
+    assert result.verdict is INCONCLUSIVE
+    assert "nobody knows whether that was promised" in "".join(result.cells[0].reasons)
+
+
+def test_a_record_near_the_loss_is_not_called_broken(tmp_path: Path) -> None:
+    """Acked, by the client's clock, half a second after the disk was gone."""
+    near = losing(kept(BEFORE, 8, 10.6, AFTER, 100), 2)
+    assert concluded(tmp_path, ALL, near, ALONE, strike()).verdict is NOT_GUARANTEED
+
+
+# --- unclean elections --------------------------------------------------------------------------
+
+ONE_LEFT = [state(-5, 1, 0, (1, 2, 3)), state(6, 1, 0, (1,))]
+
+
+def elected(epoch: int, *between: dict[str, Any]) -> list[dict[str, Any]]:
+    """1, the last of the ISR, is killed, and 2 elected."""
+    return [*ONE_LEFT, *between, state(14, 2, epoch, (2,)), state(22, 2, epoch, (2, 1, 3))]
+
+
+MINIMAL = {**UNCLEAN, "min.insync.replicas": 1}
+
+
+def test_unclean_election_allowed_and_none_took_place(tmp_path: Path) -> None:
+    assert concluded(tmp_path / "kept", MINIMAL, WELL, TAKEN).verdict is PASS
+    result = concluded(tmp_path / "lost", MINIMAL, losing(WELL, FIRST), TAKEN)
+    assert result.verdict is FAIL
+
+
+def test_an_unclean_election_ends_the_promise_for_what_was_acked_before(tmp_path: Path) -> None:
+    result = concluded(tmp_path / "before", MINIMAL, losing(WELL, FIRST), elected(1))
+    assert result.verdict is NOT_GUARANTEED
+    assert "2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
+    after = concluded(tmp_path / "after", MINIMAL, losing(WELL, LAST), elected(1))
+    assert after.verdict is FAIL
+
+
+def test_the_deposed_leader_acks_until_it_hears(tmp_path: Path) -> None:
+    """Acked by 1 while it was cut off, three seconds after 2 was elected outside the ISR."""
+    made = losing(kept(BEFORE, 17, AFTER, 100), 1)
+    assert concluded(tmp_path, MINIMAL, made, elected(1)).verdict is NOT_GUARANTEED
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        elected(3),
+        elected(1, connection(9, "zookeeper-lost"), connection(12, "zookeeper-back")),
+        # Nobody came back to see who led in the end.
+        [*TAKEN, connection(60, "zookeeper-lost")],
+        [],
+    ],
+)
+def test_an_election_that_nobody_saw_may_have_been_unclean(tmp_path: Path, cluster: Any) -> None:
+    result = concluded(tmp_path / "lost", MINIMAL, losing(WELL, FIRST), cluster)
+    assert result.verdict is INCONCLUSIVE
+    assert result.cells[0].lost == 1
+    if cluster:
+        assert concluded(tmp_path / "kept", MINIMAL, WELL, cluster).verdict is PASS
+
+
+def test_where_unclean_election_is_off_an_unclean_election_excuses_nothing(tmp_path: Path) -> None:
+    settings = {**ALL, "min.insync.replicas": 1}
+    assert concluded(tmp_path, settings, losing(WELL, FIRST), elected(1)).verdict is FAIL
+
+
+# --- acks=1 -------------------------------------------------------------------------------------
+
+
+def test_acks_1_is_promised_while_the_leader_never_changes(tmp_path: Path) -> None:
+    assert concluded(tmp_path / "kept", ACKS_1, WELL, STAYS).verdict is PASS
+    lost = concluded(tmp_path / "lost", ACKS_1, losing(WELL, FIRST), STAYS)
+    assert lost.verdict is FAIL
+
+
+def test_a_follower_that_left_the_isr_is_no_change_of_leader(tmp_path: Path) -> None:
+    """The controller raises the epoch by one when it takes it out."""
+    cluster = [*STAYS, state(13, 1, 1, (1, 3)), state(22, 1, 1, (1, 3, 2))]
+    faults = a_fault(servers=("broker-2",))
+    lost = concluded(tmp_path, ACKS_1, losing(WELL, FIRST), cluster, faults)
+    assert lost.verdict is FAIL
+
+
+@pytest.mark.parametrize("offset", [None, FIRST, SECOND_])
+def test_acks_1_is_not_promised_before_a_change_of_leader(
+    tmp_path: Path, offset: int | None
+) -> None:
+    made = WELL if offset is None else losing(WELL, offset)
+    result = concluded(tmp_path, ACKS_1, made, TAKEN)
+    assert result.verdict is NOT_GUARANTEED
+    assert "its leader changed from 1 to 2 (acks=1)" in result.cells[0].reasons[0]
+
+
+def test_acks_1_is_promised_after_the_last_change_of_leader(tmp_path: Path) -> None:
+    assert concluded(tmp_path, ACKS_1, losing(WELL, LAST), TAKEN).verdict is FAIL
+
+
+def test_a_zombies_acks_are_not_promised_though_they_come_after_the_change(tmp_path: Path) -> None:
+    """Isolated from 10 to 60, deposed at 13; what it acked at 58 is lost when it hears at last."""
+    faults = a_fault(10, 60, fault="isolate")
+    made = losing(kept(BEFORE, DURING, 58, 62, 100), 2, 3)
+    assert concluded(tmp_path, ACKS_1, made, TAKEN, faults).verdict is NOT_GUARANTEED
+
+
+@pytest.mark.parametrize("epoch", [2, 7])
+def test_epochs_that_were_not_seen_are_changes_of_leader(tmp_path: Path, epoch: int) -> None:
+    cluster = [*STAYS, state(13, 1, epoch, (1, 2, 3))]
+    lost = concluded(tmp_path, ACKS_1, losing(WELL, FIRST), cluster)
+    assert lost.verdict is NOT_GUARANTEED
+
+
+def test_a_killed_leader_keeps_its_page_cache_and_a_struck_one_does_not(tmp_path: Path) -> None:
+    lost = losing(WELL, FIRST)
+    assert concluded(tmp_path / "kill", ACKS_1, lost, STAYS, KILL).verdict is FAIL
+    struck = concluded(tmp_path / "power", ACKS_1, lost, STAYS, strike())
+    assert struck.verdict is NOT_GUARANTEED
+    assert "power-loss#1 took data from its leader's disk" in struck.cells[0].reasons[0]
+    follower = strike(servers=("broker-2",))
+    assert concluded(tmp_path / "other", ACKS_1, lost, STAYS, follower).verdict is FAIL
+
+
+@pytest.mark.parametrize("cluster", [[], [*STAYS, connection(8, "zookeeper-lost")]])
+def test_a_leader_that_nobody_watched_may_have_changed(tmp_path: Path, cluster: Any) -> None:
+    lost = concluded(tmp_path, ACKS_1, losing(WELL, FIRST), cluster)
+    assert lost.verdict is INCONCLUSIVE
+
+
+def test_a_hole_through_which_nothing_changed_is_none(tmp_path: Path) -> None:
+    cluster = [*STAYS, connection(8, "zookeeper-lost"), connection(9, "zookeeper-back")]
+    assert concluded(tmp_path / "kept", ACKS_1, WELL, cluster).verdict is PASS
+    lost = concluded(tmp_path / "lost", ACKS_1, losing(WELL, FIRST), cluster)
+    assert lost.verdict is FAIL
+
+
+def test_a_clock_that_is_not_known_excuses_what_has_a_boundary(tmp_path: Path) -> None:
+    """The client's clock may be an hour off: then nobody knows what was acked after the change."""
+    directory = write_campaign(
+        tmp_path,
+        MadeRun(partitions={("t", 0): losing(WELL, LAST)}, cells=[cell(ACKS_1)], cluster=TAKEN),
+    )
+    for path in directory.glob("runs/1/history/clocks.*"):
+        path.unlink()
+    assert checked(directory).verdict is INCONCLUSIVE
+
+
+def test_the_boundary_moves_with_the_clock_bound(tmp_path: Path) -> None:
+    """The kill ends at 20 s; seven later a deposed leader has heard of it."""
+    made = losing(kept(BEFORE, DURING, 30, 100), 2)
+    assert concluded(tmp_path / "near", ACKS_1, made, TAKEN).verdict is FAIL
+    far = concluded(tmp_path / "far", ACKS_1, made, TAKEN, bounds=(4_000_000_000, 0))
+    assert far.verdict is NOT_GUARANTEED
+
+
+def test_acks_0_is_promised_nothing(tmp_path: Path) -> None:
+    for name, made in (("lost", losing(WELL, FIRST)), ("kept", WELL)):
+        assert concluded(tmp_path / name, ACKS_0, made, STAYS).verdict is NOT_GUARANTEED
+
+
+def test_without_evidence_what_is_not_promised_is_inconclusive_too(tmp_path: Path) -> None:
+    torn = losing(WELL, FIRST).but(complete=False)
+    assert concluded(tmp_path, ACKS_0, torn, STAYS).verdict is INCONCLUSIVE
+
+
+# --- duplicates, order, offsets: with the same condition ----------------------------------------
+
+
+def doubled(made: Made, offset: int) -> Made:
+    twin = made.log[offset]
+    copy = entry(made.end, twin.producer, twin.sequence)
+    return made.but(log=[*made.log, copy], end=made.end + 1)
+
+
+def swapped(made: Made) -> Made:
+    """The last two records stand in the other order; nobody was told offsets."""
+    *first, a, b = made.log
+    log = [*first, entry(a.offset, b.producer, b.sequence), entry(b.offset, a.producer, a.sequence)]
+    return made.but(log=log, sends=[send(*_untold(event)) for event in made.sends])
+
+
+def _untold(event: Any) -> tuple[Any, ...]:
+    return event.type, event.producer, event.sequence, event.time
+
+
+IN_ORDER = {**ALL, "enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+ANYHOW = {**ALL, "enable.idempotence": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "duplicate", "order"),
+    [
+        (ALL, FAIL, FAIL),
+        (IN_ORDER, PASS, FAIL),
+        (ANYHOW, PASS, PASS),
+        ({**ACKS_1, "max.in.flight.requests.per.connection": 1}, PASS, FAIL),
+        (ACKS_1, PASS, PASS),
+    ],
+)
+def test_what_producers_are_promised(
+    tmp_path: Path, settings: Any, duplicate: Verdict, order: Verdict
+) -> None:
+    again = concluded(tmp_path / "duplicate", settings, doubled(WELL, FIRST), STAYS)
+    assert (again.verdict, again.cells[0].duplicated) == (duplicate, 1)
+    turned = concluded(tmp_path / "order", settings, swapped(WELL), STAYS)
+    assert (turned.verdict, turned.cells[0].reordered) == (order, 1)
+
+
+def test_order_with_one_in_flight_is_promised_of_acked_records_alone(tmp_path: Path) -> None:
+    turned = swapped(WELL)
+    sends = [event for event in turned.sends if (event.type, event.sequence) != ("ok", 2)]
+    made = turned.but(sends=sends)
+    result = concluded(tmp_path, IN_ORDER, made, STAYS)
+    assert (result.verdict, result.cells[0].reordered) == (PASS, 1)
+
+
+def test_where_the_log_may_be_gone_so_may_what_it_remembers_of_producers(tmp_path: Path) -> None:
+    made = kept(BEFORE, 8, AFTER, 100)
+    for name, changed in (("duplicate", doubled(made, 0)), ("order", swapped(made))):
+        result = concluded(tmp_path / name, ALL, changed, ALONE, strike())
+        assert result.verdict is NOT_GUARANTEED
+        guarantees = {g.name: g.promised for g in result.cells[0].guarantees}
+        assert not guarantees["no-duplicates"]
+        assert not guarantees["no-reordering"]
+
+
+def test_an_offset_is_kept_where_the_record_is(tmp_path: Path) -> None:
+    sends = [
+        event if event.offset != 3 else send("ok", 1, 3, event.time, 17) for event in WELL.sends
+    ]
+    moved = WELL.but(sends=sends)
+    assert concluded(tmp_path / "all", ALL, moved, TAKEN).verdict is FAIL
+    assert concluded(tmp_path / "one", ACKS_1, moved, TAKEN).verdict is FAIL
+    early = [
+        event if event.offset != 0 else send("ok", 1, 0, event.time, 17) for event in WELL.sends
+    ]
+    moved = WELL.but(sends=early)
+    assert concluded(tmp_path / "early", ACKS_1, moved, TAKEN).verdict is NOT_GUARANTEED
+
+
+@pytest.mark.parametrize("settings", [ALL, ACKS_1, ACKS_0])
+def test_some_things_are_promised_by_every_configuration(tmp_path: Path, settings: Any) -> None:
+    alien = WELL.but(log=[*WELL.log, entry(4)], end=5)
+    failed = WELL.but(
+        sends=[*WELL.sends, send("invoke", 1, 9, T0), send("fail", 1, 9, T0 + 1)],
+        log=[*WELL.log, entry(4, 1, 9)],
+        end=5,
+    )
+    torn = WELL.but(end=6)
+    for name, made in (("phantom", alien), ("failed", failed), ("gap", torn)):
+        assert concluded(tmp_path / name, settings, made, TAKEN).verdict is FAIL

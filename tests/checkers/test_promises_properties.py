@@ -1,0 +1,155 @@
+"""Whatever happens to a partition that keeps Kafka's rules, what it loses is never called broken;
+and what is promised is what a plain second implementation says."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from made_histories import ACKS_1, ALL, UNCLEAN
+from model_cluster import BROKERS, SECOND, ModelPartition
+from reference_checker import (
+    Seen,
+    Struck,
+    elected_by_the_isr,
+    kept_by_some_member,
+    led_by_one,
+)
+
+from checkers.faults import FaultFacts
+from checkers.observed import OBSERVATION_LAG_NS, Observed, State
+from checkers.terms import Surroundings, Terms, terms
+from history.cell import Cell, Value
+
+ANY_MACHINE = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+"""However slow it is."""
+
+PARTITION = ("t", 0)
+SETTLE = 7 * SECOND
+FAR = 100 * SECOND
+"""Between two events: further than any boundary is moved."""
+
+
+def given_terms(
+    values: dict[str, Value], observed: Observed, faults: Sequence[FaultFacts]
+) -> Terms:
+    around = Surroundings(
+        observed=observed, faults=tuple(faults), settle_ns=SETTLE, clock_bound_ns=0
+    )
+    return terms(Cell(name="c", topic="t", settings=values), PARTITION, around)
+
+
+MOVES = (
+    "ack",
+    "ack",
+    "replicate",
+    "kill",
+    "strike",
+    "strike_unnoticed",
+    "start",
+    "isolate",
+    "heal",
+)
+
+
+@st.composite
+def lived(draw: st.DrawFn, acks: str, unclean: bool) -> ModelPartition:
+    model = ModelPartition(
+        acks=acks,
+        unclean=unclean,
+        lag=lambda: draw(st.integers(0, OBSERVATION_LAG_NS)),
+    )
+    for name in draw(st.lists(st.sampled_from(MOVES), min_size=3, max_size=25)):
+        model.wait(draw(st.sampled_from([SECOND // 100, 2 * SECOND, 30 * SECOND])))
+        move = getattr(model, name)
+        if name in ("kill", "strike", "strike_unnoticed", "start"):
+            move(draw(st.sampled_from(BROKERS)))
+        else:
+            move()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("values", "acks", "unclean"),
+    [(ALL, "all", False), (UNCLEAN, "all", True), (ACKS_1, "1", False)],
+)
+@ANY_MACHINE
+@given(data=st.data())
+def test_what_an_honest_partition_loses_was_never_promised(
+    values: dict[str, Value], acks: str, unclean: bool, data: st.DataObject
+) -> None:
+    model = data.draw(lived(acks, unclean))
+    lost = model.lost()
+    event(f"lost: {bool(lost)}")
+    found = given_terms(values, model.observed, model.faults)
+    boundary = max(found.unpromised_before, found.unknown_before)
+    assert all(time < boundary for time in lost), (found, model.states)
+
+
+@st.composite
+def far_apart(draw: st.DrawFn) -> list[Seen | Struck]:
+    """Any states and losses, in any order, a long time apart."""
+    members = st.frozensets(st.sampled_from(BROKERS), min_size=1)
+    events: list[Seen | Struck] = [Seen(FAR, 1, 0, frozenset(BROKERS))]
+    epoch = 0
+    for number in range(2, draw(st.integers(2, 9))):
+        if draw(st.booleans()):
+            events.append(Struck(number * FAR, draw(members)))
+        else:
+            epoch += draw(st.integers(0, 2))
+            leader = draw(st.sampled_from([*BROKERS, -1]))
+            events.append(Seen(number * FAR, leader, epoch, draw(members)))
+    return events
+
+
+def observed(events: Sequence[Seen | Struck]) -> Observed:
+    seen = [one for one in events if isinstance(one, Seen)]
+    states = (
+        State(time=s.time, leader=s.leader, leader_epoch=s.epoch, isr=tuple(sorted(s.isr)))
+        for s in seen
+    )
+    return Observed(states=tuple(states))
+
+
+def losses(events: Sequence[Seen | Struck]) -> list[FaultFacts]:
+    return [
+        FaultFacts(
+            fault_id=number,
+            name="wipe",
+            target="one",
+            servers=tuple(f"broker-{broker}" for broker in sorted(struck.brokers)),
+            partitions=frozenset({PARTITION}),
+            destroys="all",
+            start=struck.time,
+            injected=struck.time,
+            heal=struck.time,
+            healed=struck.time,
+            last=struck.time,
+            begun=True,
+            bit=True,
+        )
+        for number, struck in enumerate((e for e in events if isinstance(e, Struck)), start=1)
+    ]
+
+
+def standing(found: Terms, time: int) -> bool | None:
+    if time < found.unpromised_before:
+        return False
+    return None if time < found.unknown_before else True
+
+
+@ANY_MACHINE
+@given(far_apart())
+def test_what_is_promised_is_what_the_definitions_say(events: list[Seen | Struck]) -> None:
+    moments = [b.time - FAR // 2 for _, b in pairwise(events)] + [events[-1].time + FAR // 2]
+    faults, view = losses(events), observed(events)
+    for time in moments:
+        kept = kept_by_some_member(events, time)
+        clean = elected_by_the_isr(events, time)
+        assert standing(given_terms(ALL, view, faults), time) == kept
+        both = kept if clean else clean if kept else False
+        assert standing(given_terms(UNCLEAN, view, faults), time) == both
+        assert standing(given_terms(ACKS_1, view, faults), time) == led_by_one(events, time)

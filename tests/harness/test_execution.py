@@ -1,0 +1,144 @@
+"""Whatever becomes of a run, what there is is checked and reported, and a broken guarantee wins."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.backends import BACKENDS, Place, Site
+from harness.campaign.validation import load
+from harness.directory import create
+from harness.exit_status import ExitStatus
+from harness.running import execution
+from harness.running.deadline import SystemClock
+from harness.running.interruption import SIGNALS, Interruption
+from history import manifest, reader
+from history.writer import TableWriter
+from infra.interface import Backend, InfraError
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def interruption() -> Iterator[Interruption]:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    taking = Interruption()
+    taking.install()
+    yield taking
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def carry_out(campaign_file, tmp_path: Path, interruption, monkeypatch, capsys):
+    """Carries out a campaign of two runs whose backend is the one given; what it exits with, and
+    what it says."""
+
+    def carry_out(open_backend) -> tuple[ExitStatus, str]:
+        place = Place(
+            capabilities=lambda _: frozenset(), obstacle=lambda: None, open=open_backend, enter=exit
+        )
+        monkeypatch.setitem(BACKENDS, "local", place)
+        campaign = load(campaign_file({"runs": 2, "cells.acks": "all", "faults": []}))
+        directory = create(campaign.resolved(seed=1), 0, tmp_path / "out")
+        console = Console(width=200)
+        status = execution.carry_out(
+            campaign.resolved(seed=1), directory, console, SystemClock(), interruption
+        )
+        return status, capsys.readouterr().out
+
+    return carry_out
+
+
+def phases(out: Path, number: int) -> list[tuple[str, str, str]]:
+    rows = reader.read(out / "runs" / str(number) / "history", "phases").to_pylist()
+    return [(row["phase"], row["event"], row["detail"]) for row in rows]
+
+
+def refuses(_site: Site, _scratch: Path, _results: Path) -> Backend:
+    raise InfraError("there is no room for a cluster")
+
+
+def test_a_backend_that_does_not_open_skips_neither_the_next_run_nor_the_check(
+    carry_out, tmp_path: Path
+) -> None:
+    status, said = carry_out(refuses)
+    out = tmp_path / "out"
+    assert status is ExitStatus.INCONCLUSIVE
+    for number in (1, 2):
+        why = "the run did not begin: there is no room for a cluster"
+        assert phases(out, number) == [("deploy", "failed", why)]
+    assert "run 2 failed: InfraError: there is no room for a cluster" in said
+    assert json.loads((out / "verdict.json").read_text())["verdict"] == "inconclusive"
+    assert (out / "report.html").exists()
+    assert len(manifest.read(out).runs) == 2
+
+
+def test_a_fault_of_our_own_does_not_either(carry_out, tmp_path: Path) -> None:
+    def breaks(_site: Site, _scratch: Path, _results: Path) -> Backend:
+        raise ZeroDivisionError("a slip of ours")
+
+    status, said = carry_out(breaks)
+    assert status is ExitStatus.INCONCLUSIVE
+    assert "ZeroDivisionError: a slip of ours" in said
+    assert "Traceback" in (tmp_path / "out/runs/2/logs/harness.log").read_text()
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_loss_in_one_run_wins_over_the_failure_of_another(carry_out, tmp_path: Path) -> None:
+    """Run 1 records an ack that is nowhere in the log; run 2 never begins."""
+
+    def loses_then_refuses(site: Site, scratch: Path, results: Path) -> Backend:
+        if results.name == "1":
+            _record_a_loss(manifest.read(tmp_path / "out"), results / "history")
+        return refuses(site, scratch, results)
+
+    status, said = carry_out(loses_then_refuses)
+    assert status is ExitStatus.BROKEN
+    assert "verdict: fail" in said
+    assert "producer 0 sequence 0" in said
+    document = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert document["verdict"] == "fail"
+
+
+def test_asked_to_stop_while_a_backend_opens_nothing_more_begins(carry_out, tmp_path: Path) -> None:
+    def asked(_site: Site, _scratch: Path, _results: Path) -> Backend:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal was not taken")
+
+    status, _ = carry_out(asked)
+    assert status is ExitStatus.INCONCLUSIVE
+    assert phases(tmp_path / "out", 1) == [("deploy", "failed", "interrupted")]
+    assert not (tmp_path / "out" / "runs" / "2").exists()
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_asked_again_it_does_not_check(carry_out, tmp_path: Path, interruption) -> None:
+    def asked_twice(_site: Site, _scratch: Path, _results: Path) -> Backend:
+        interruption._times = 1
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("the signal was not taken")
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(asked_twice)
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def _record_a_loss(planned: manifest.Manifest, history: Path) -> None:
+    """Of every cell's first partition, a record that was acked; the logs are read, and empty."""
+    cells = [one.cell for one in planned.runs[0].cells]
+    reads = TableWriter(history, "reads", "final-read")
+    for cell in cells:
+        for topic, number in cell.topic_partitions:
+            sends = TableWriter(history, "sends", f"{cell.name}-0", partition=(topic, number))
+            log = TableWriter(history, "log", "final-read", partition=(topic, number))
+            for kind, offset in (("invoke", None), ("ok", 0)) if number == 0 else ():
+                sends.append((cell.name, topic, number, 0, 0, kind, 1000, offset, None))
+            reads.append((topic, number, 0, 0, 0, 0, True, None))
+            sends.close()
+            log.close()
+    reads.close()

@@ -1,0 +1,179 @@
+"""What a campaign sets out to do is a pure function of it, and all of it is in the manifest."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.campaign.model import Campaign
+from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
+from harness.campaign.timeline import run_seed
+from harness.campaign.validation import load
+from history import manifest
+
+ROOT = Path(__file__).parent.parent.parent
+ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
+
+
+def planned(campaign: Campaign, seed: int = 5) -> manifest.Manifest:
+    resolved = campaign.resolved(seed=seed)
+    return manifest_of(resolved, runs_of(resolved))
+
+
+def test_the_same_seed_gives_the_same_manifest(campaign: Campaign) -> None:
+    assert planned(campaign) == planned(campaign)
+    assert planned(campaign) != planned(campaign, seed=6)
+
+
+def test_it_comes_back_from_disk_as_it_was(campaign_file, tmp_path: Path) -> None:
+    given = {"cells.topic": {"segment.bytes": [100000, 200000]}, "cluster.brokers": [3, 4]}
+    written = planned(load(campaign_file(given)))
+    written.write(tmp_path)
+    assert manifest.read(tmp_path) == written
+
+
+def test_every_cell_fault_and_writer_of_a_run_is_in_it(campaign: Campaign) -> None:
+    (run,) = planned(campaign).runs
+    assert [cell.cell.name for cell in run.cells][:2] == ["acks-0.minisr-1", "acks-0.minisr-2"]
+    assert {fault.fault for fault in run.faults} == {"kill", "pause"}
+    assert [fault.fault_id for fault in run.faults] == [1, 2]
+    writers = [(one.table, one.writer, one.node) for one in run.writers]
+    for cell in run.cells:
+        assert ("sends", f"{cell.cell.name}-0", "client-1") in writers
+    assert ("log", "final-read", "client-1") in writers
+    assert [table for table, writer, node in writers if (writer, node) == ("harness", "harness")]
+    assert {table for table, writer, _ in writers if writer == "harness"} == set(HARNESS_TABLES)
+    log = next(one for one in run.writers if one.table == "log")
+    assert len(log.partitions) == 3 * len(run.cells)
+    assert (run.session_timeout_ms, run.replica_lag_ms, run.recovery_ms) == (2000, 30000, 60000)
+
+
+def test_every_cluster_is_a_run_as_often_as_asked(campaign_file) -> None:
+    given = {"cluster.brokers": [3, 4], "runs": 2}
+    given["cluster.properties.replica~lag~time~max~ms"] = [2000, 4000]
+    runs = planned(load(campaign_file(given))).runs
+    assert [run.number for run in runs] == list(range(1, 9))
+    assert [dict(run.cluster) for run in runs[:4]] == [
+        {"brokers": 3, "replica.lag.time.max.ms": 2000},
+        {"brokers": 3, "replica.lag.time.max.ms": 4000},
+        {"brokers": 4, "replica.lag.time.max.ms": 2000},
+        {"brokers": 4, "replica.lag.time.max.ms": 4000},
+    ]
+    assert [run.replica_lag_ms for run in runs] == [2000, 4000] * 4
+    assert {run.seed for run in runs[:4]} == {run_seed(5, 1)}, "what differs is what is swept"
+    assert {run.seed for run in runs[4:]} == {run_seed(5, 2)}
+    assert runs[0].faults == runs[3].faults
+
+
+def test_a_run_gets_the_cluster_that_it_is_of(campaign_file) -> None:
+    campaign = load(campaign_file({"cluster.brokers": [3, 5], "cluster.zookeepers": [1, 3]}))
+    clusters = [run.cluster for run in runs_of(campaign.resolved(seed=1))]
+    assert [(one.brokers, one.zookeepers) for one in clusters] == [(3, 1), (3, 3), (5, 1), (5, 3)]
+    largest = campaign.cluster.largest
+    assert (largest.brokers, largest.zookeepers) == (5, 3)
+
+
+def test_what_is_expected_is_in_it(campaign_file) -> None:
+    expect = [
+        {"verdict": "pass"},
+        {"where": {"acks": 1}, "verdict": "fail"},
+        {"where": {"brokers": 4, "min.insync.replicas": 2}, "verdict": "inconclusive"},
+    ]
+    given = {"cluster.brokers": [3, 4], "expect": expect}
+    first, second = planned(load(campaign_file(given))).runs
+    assert {c.cell.name: c.expect for c in first.cells} == {
+        "acks-0.minisr-1": "pass",
+        "acks-0.minisr-2": "pass",
+        "acks-1.minisr-1": "fail",
+        "acks-1.minisr-2": "fail",
+        "acks-all.minisr-1": "pass",
+        "acks-all.minisr-2": "pass",
+    }
+    assert {c.expect for c in second.cells if c.cell.min_insync_replicas == 2} == {"inconclusive"}
+
+
+def test_nothing_is_expected_where_nothing_is_said(campaign: Campaign) -> None:
+    assert {cell.expect for run in planned(campaign).runs for cell in run.cells} == {None}
+
+
+def test_a_campaign_that_breaks_nothing_is_a_baseline(campaign: Campaign, campaign_file) -> None:
+    assert not planned(campaign).baseline
+    found = planned(load(campaign_file({"faults": []})))
+    assert found.baseline
+    assert found.runs[0].faults == ()
+
+
+_ONE_LINE = """    replication_factor = Setting("""
+_NEW_SETTING = """    linger_ms = Setting(
+        name="linger.ms", parse=_count, scope=Scope.PRODUCER, default=lambda _: 5, short="linger"
+    )
+"""
+_SEE_IT_THROUGH = """
+import sys
+from pathlib import Path
+from checkers.verdict import CampaignResult, CellResult, Verdict
+from harness import report
+from harness.campaign import producers, validation
+from harness.campaign.runs import manifest_of, runs_of
+
+file, out = Path(sys.argv[1]), Path(sys.argv[2])
+campaign = validation.load(file).resolved(seed=1)
+validation.check(campaign, file)
+runs = runs_of(campaign)
+manifest_of(campaign, runs).write(out)
+(out / "campaign.yaml").write_text(campaign.to_yaml())
+cells = [one.cell for one in runs[0].cells]
+for cell in cells:
+    print(cell.name, producers.properties(cell)["linger.ms"])
+numbers = dict.fromkeys(
+    ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered"), 0
+)
+results = [
+    CellResult(run=1, settings=cell, guarantees=(), verdict=Verdict.PASS,
+               reasons=(), **numbers)
+    for cell in cells
+]
+result = CampaignResult(verdict=Verdict.PASS, cells=tuple(results), anomalies={}, findings=())
+from checkers.verdict import ANOMALIES
+import pyarrow.parquet as pq
+pq.write_table(ANOMALIES.empty_table(), out / "anomalies.parquet")
+report.write(out, result)
+assert report.load(out) == result
+report.write(out, result)
+"""
+
+
+def test_a_new_setting_is_one_line_in_one_file(campaign_file, tmp_path: Path) -> None:
+    """In a copy of the sources: the campaign file knows it, names of cells and topics, the
+    producer, the manifest, verdict.json and the report have it."""
+    copy, out = tmp_path / "copy", tmp_path / "out"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    cell = copy / "history" / "cell.py"
+    assert cell.read_text().count(_ONE_LINE) == 1
+    cell.write_text(cell.read_text().replace(_ONE_LINE, _NEW_SETTING + _ONE_LINE))
+    (out / "runs").mkdir(parents=True)
+    file = campaign_file({"cells.linger~ms": [1, 50], "cells.acks": "all"})
+    file.write_text(file.read_text().replace("acks-1-minisr-1", "acks-all-minisr-1-linger-50"))
+    seen = subprocess.run(
+        [sys.executable, "-c", _SEE_IT_THROUGH, str(file), str(out)],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert seen.returncode == 0, seen.stderr
+    assert "acks-all.minisr-2.linger-50 50" in seen.stdout.splitlines()
+    for name in ("manifest.json", "verdict.json"):
+        assert '"linger.ms": 50' in (out / name).read_text()
+    assert "linger.ms" in (out / "report.html").read_text().partition("<h2>Cells</h2>")[2]
+    wrong = campaign_file({"cells.linger~ms": "soon"})
+    refused = subprocess.run(
+        [sys.executable, "-m", "harness", "run", str(wrong)],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert "cells.linger.ms: a whole number from 1, not 'soon'" in refused.stderr

@@ -1,0 +1,226 @@
+"""Whoever ends by itself is noticed, at once and under its own name; whoever a fault ended is not
+blamed; and a host that is silent has not ended."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from memory_cluster import Memory, MemoryProcess
+
+from harness.running import clients, servers
+from harness.running.clients import ClientProcess
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.steps import closing, setup
+from harness.running.watch import Watch
+from history import reader
+from infra.interface import ClockReading, InfraError, ProcessState
+from infra.waiting import wait_until
+from nemesis import FAULTS
+from nemesis.effects import Kill
+from nemesis.interface import Plan, Target
+from nemesis.ledger import OpenFault
+from workloads.interface import Client
+
+
+@dataclass
+class SilentProcess(MemoryProcess):
+    """On a host that may be silent."""
+
+    silent: bool = False
+
+    def state(self) -> ProcessState:
+        if self.silent:
+            raise InfraError(f"the host of {self.name} does not answer")
+        return super().state()
+
+    def signal(self, signal_number: int) -> None:
+        if self.silent:
+            raise InfraError(f"the host of {self.name} does not answer")
+        super().signal(signal_number)
+
+
+@pytest.fixture
+def watched(run: Run, memory: Memory) -> Callable[[], list[tuple[str, int | None, int | None]]]:
+    """Looks at broker-1 when called: what was recorded of it so far."""
+    one = servers._Watched(run, memory.system.brokers[0])
+
+    def look() -> list[tuple[str, int | None, int | None]]:
+        one.look()
+        rows = reader.read(run.history, "servers").to_pylist()
+        return [(row["event"], row["exit_code"], row["fault_id"]) for row in rows]
+
+    return look
+
+
+def hold(run: Run, fault_id: int) -> None:
+    """A fault that is about to kill broker-1."""
+    effect = Kill("broker-1")
+    run.ledger.open(
+        OpenFault(
+            fault_id=fault_id,
+            fault=FAULTS["kill"],
+            target=Target(expression="one", nodes=("broker-1",), servers=("broker-1",)),
+            plan=Plan(effects=(effect,)),
+            hold_ms=3_000,
+        )
+    )
+    run.ledger.doing(fault_id, effect)
+
+
+def test_a_start_is_recorded_once(watched) -> None:
+    watched()
+    assert watched() == [("started", None, None)]
+
+
+def test_an_end_that_no_fault_accounts_for_is_a_finding(run: Run, memory: Memory, watched) -> None:
+    watched()
+    process = memory.system.brokers[0].process
+    process.current, process.code = ProcessState.EXITED, 70
+    watched()
+    assert watched() == [("started", None, None), ("ended", 70, None)]
+    assert run.findings == ["run 1, servers: broker-1 ended by itself, status 70"]
+
+
+def test_an_end_under_a_fault_is_that_faults(run: Run, memory: Memory, watched) -> None:
+    watched()
+    hold(run, 3)
+    memory.system.brokers[0].process.signal(signal.SIGKILL)
+    assert watched() == [("started", None, None), ("ended", -9, 3)]
+    assert not run.findings
+
+
+def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
+    run: Run, memory: Memory, watched
+) -> None:
+    hold(run, 3)
+    watched()
+    server = memory.system.brokers[0]
+    server.process.signal(signal.SIGKILL)
+    server.start()
+    run.ledger.close(3)
+    assert watched() == [("started", None, None), ("ended", -9, 3), ("started", None, None)]
+    assert not run.findings
+
+
+def test_after_a_proven_heal_an_end_is_the_servers_own(run: Run, memory: Memory, watched) -> None:
+    """The counter-example: a broker that dies in the second after its fault was healed."""
+    hold(run, 3)
+    watched()
+    run.ledger.close(3)
+    process = memory.system.brokers[0].process
+    process.current, process.code = ProcessState.EXITED, 1
+    assert watched()[-1] == ("ended", 1, None)
+    assert run.findings
+
+
+def test_a_silent_host_is_no_end(run: Run, memory: Memory, watched) -> None:
+    server = memory.system.brokers[0]
+    server.process = process = SilentProcess("broker-1")
+    watched()
+    hold(run, 4)
+    process.signal(signal.SIGKILL)
+    process.silent = True
+    with pytest.raises(InfraError):
+        watched()
+    server.start()
+    run.ledger.close(4)
+    process.silent = False
+    assert watched() == [("started", None, None), ("ended", -9, 4), ("started", None, None)]
+    assert not run.findings
+
+
+def test_every_server_is_watched_until_the_end(run: Run, memory: Memory) -> None:
+    servers.watch(run)
+    names = {server.name for server in (*memory.system.brokers, *memory.system.zookeepers)}
+    assert run.watches.keys() == names
+    wait_until(lambda: len(reader.read(run.history, "servers")) == len(names), 30, "all to be seen")
+    process = memory.system.zookeepers[0].process
+    process.current, process.code = ProcessState.EXITED, 1
+    closing.collect(run, Deadline.after(run.clock, 60))
+    assert "run 1, servers: zookeeper-1 ended by itself, status 1" in run.findings
+    assert not run.watches
+
+
+def test_a_watch_goes_on_whatever_a_look_raises() -> None:
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        raise (InfraError("silent") if len(looks) == 1 else RuntimeError("a fault of our own"))
+
+    watch = Watch("x", look).start()
+    wait_until(lambda: len(looks) >= 3, 30, "three looks")
+    assert watch.stop(10)
+
+
+@dataclass
+class Ended:
+    """A client node's process and what became of it."""
+
+    process: SilentProcess = field(default_factory=lambda: SilentProcess("producer-t"))
+
+    def client(self, run: Run) -> ClientProcess:
+        client = Client(name="producer-t", module="m", specification={})
+        return ClientProcess(client, self.process, run.directory / "progress.json")
+
+
+def test_a_client_that_ends_by_itself_is_a_finding(run: Run) -> None:
+    ended = Ended()
+    run.producers.append(ended.client(run))
+    run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+    setup._look_after_clients(run)
+    assert not run.findings
+    ended.process.current, ended.process.code = ProcessState.EXITED, 1
+    setup._look_after_clients(run)
+    assert run.findings == ["run 1, workload: the client producer-t ended by itself, status 1"]
+    assert run.producers == []
+
+
+def test_a_silent_client_host_ends_neither_the_watching_nor_the_flush(run: Run) -> None:
+    """The others are flushed, the clocks asked; that it did not end is told."""
+    silent, other = Ended(), Ended()
+    silent.process.silent = True
+    run.producers.extend([other.client(run), silent.client(run)])
+    run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+    setup._look_after_clients(run)
+    del run.watches[setup.CLIENTS]
+    assert not run.findings
+    run.ended_well["workload"] = True
+    closing.flush(run, Deadline.after(run.clock, 10))
+    assert run.producers == []
+    assert [text for text in run.findings if "cannot be killed" in text]
+    assert not run.ended_well["flush"]
+    assert [row["moment"] for row in reader.read(run.history, "clocks").to_pylist()] == ["end"]
+
+
+def test_a_client_killed_in_vain_keeps_nothing_from_being_closed(run: Run, memory: Memory) -> None:
+    silent = Ended()
+    silent.process.silent = True
+    run.producers.append(silent.client(run))
+    memory.backend.links_cut.add(("a", "b"))
+    closing.teardown(run, Deadline.after(run.clock, 30))
+    assert not memory.backend.links_cut, "the backend was closed"
+    assert any("producer-t was not closed" in text for text in run.findings)
+
+
+def test_the_clocks_of_client_nodes_are_recorded(run: Run) -> None:
+    run.client_node.reading = ClockReading(offset_ns=-7, bound_ns=3)
+    setup.compare_clocks(run, "start")
+    (row,) = reader.read(run.history, "clocks").to_pylist()
+    assert (row["node"], row["moment"], row["offset_ns"], row["bound_ns"]) == (
+        "client-1",
+        "start",
+        -7,
+        3,
+    )
+
+
+def test_waiting_for_a_client_that_is_silent_takes_the_time_there_is(run: Run) -> None:
+    silent = Ended()
+    silent.process.silent = True
+    told = clients.wait(silent.client(run), Deadline.after(run.clock, 5))
+    assert told is not None
+    assert "does not answer" in told
+    assert run.clock.monotonic() == pytest.approx(5, abs=0.5)

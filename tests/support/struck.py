@@ -1,0 +1,61 @@
+"""Faults on the cluster in memory: aimed, injected, proven and healed in one line each."""
+
+import random
+from pathlib import Path
+
+from memory_cluster import Memory, Once
+
+from nemesis import FAULTS
+from nemesis.executor import Executor
+from nemesis.expressions import parse
+from nemesis.interface import Proof
+from nemesis.ledger import Ledger, OpenFault
+from nemesis.proof import expiry_ms, prove
+from nemesis.targets import resolve
+
+
+class Nemesis:
+    """What a run has of it: one ledger, one executor."""
+
+    def __init__(self, memory: Memory, path: Path, patience_s: float = 10.0) -> None:
+        self.memory = memory
+        self.ledger = Ledger(path)
+        self.executor = Executor(memory.cluster, self.ledger, patience_s)
+        self._numbers = 0
+
+    def aim(
+        self,
+        name: str,
+        expression: str,
+        *,
+        seed: int = 1,
+        hold_ms: int | None = None,
+        **own: object,
+    ) -> OpenFault:
+        """A fault, aimed and planned. ``hold_ms``: long enough for all its effects if not given."""
+        self._numbers += 1
+        fault, cluster = FAULTS[name], self.memory.cluster
+        target = resolve(parse(expression), cluster, seed)
+        parameters = fault.parameters.model_validate(own)
+        plan = fault.plan(cluster.members, target, parameters, random.Random(seed))
+        return OpenFault(
+            fault_id=self._numbers,
+            fault=fault,
+            target=target,
+            plan=plan,
+            hold_ms=expiry_ms(self.memory.system) if hold_ms is None else hold_ms,
+        )
+
+    def strike(self, name: str, expression: str, **how: object) -> OpenFault:
+        """Aim and inject."""
+        entry = self.aim(name, expression, **how)  # type: ignore[arg-type]
+        self.executor.inject(entry)
+        return entry
+
+    def bitten(self, entry: OpenFault) -> Proof:
+        looks = entry.fault.bitten(self.executor.injection(entry))
+        return prove(looks, Once(), 0.0, by_itself=True)
+
+    def healed(self, entry: OpenFault) -> Proof:
+        looks = entry.fault.healed(self.executor.injection(entry))
+        return prove(looks, Once(), 0.0, by_itself=False)
