@@ -6,13 +6,13 @@ STAMP  := $(VENV)/.installed
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-kafka test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs demo test test-kafka test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) java  ## virtual environment, packages, Java
+setup: $(STAMP) programs  ## virtual environment, packages, Java, nft
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -23,8 +23,10 @@ $(STAMP): pyproject.toml constraints.txt
 		--editable '.[dev]'
 	@touch $@
 
-java:
-	@infra/java.sh
+programs:
+	@infra/need.sh default-jre-headless infra/java.sh
+	@infra/need.sh nftables which nft || \
+		echo "without nft, the backend local cannot cut links: ackproof doctor" >&2
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml

@@ -15,6 +15,7 @@ from infra.docker.engine import unavailable
 from infra.interface import Backend, Capability, System
 from infra.local import enter as local_enter
 from infra.local.backend import LocalBackend
+from infra.nodes import capabilities
 from infra.registry import Kind
 from infra.ssh import hosts, inventory
 from infra.ssh.backend import SshBackend
@@ -80,7 +81,7 @@ class Open(Protocol):
 
 
 def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return LocalBackend(scratch)
+    return LocalBackend(scratch, site.nodes)
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
@@ -91,19 +92,26 @@ def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     return SshBackend(site.inventory, site.nodes, report=site.tell)
 
 
+def _on_this_machine(site: Site) -> frozenset[Capability]:
+    uncuttable = local_enter.uncuttable()
+    if uncuttable is not None:
+        site.tell(f"links cannot be cut: {uncuttable}")
+    return capabilities([uncuttable])
+
+
 def _survey(site: Site) -> frozenset[Capability]:
     return hosts.survey(site.inventory, site.nodes, site.accepted_host_keys, site.tell)
 
 
 BACKENDS: Mapping[str, Place] = {
     LocalBackend.name: Place(
-        capabilities=lambda _: LocalBackend.capabilities,
+        capabilities=_on_this_machine,
         obstacle=local_enter.can_enter,
         open=_local,
         enter=local_enter.enter,
     ),
     DockerBackend.name: Place(
-        capabilities=lambda _: DockerBackend.capabilities,
+        capabilities=lambda _: capabilities([None]),  # nft is in the image
         obstacle=unavailable,
         open=_docker,
         enter=docker_enter.enter,

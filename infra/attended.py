@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from infra.interface import InfraError
 from infra.local.signals import Forwarder
+from infra.local.status import of
 from infra.registry import Kind, Registry
 
 
@@ -43,10 +44,10 @@ def enter(
     child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *argv], process_group=0)
     forwarder.attach(child.pid)
     registry.note_init(run_id, child.pid)
-    status = child.wait()
+    code = child.wait()
     try:
         afterwards()
         registry.remove(run_id)
     except (InfraError, OSError) as error:
         tell(f"cannot clean up after the run: {error}")
-    sys.exit(status if status >= 0 else 128 - status)
+    sys.exit(of(code))

@@ -6,6 +6,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.agent.stat import stat
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
@@ -55,15 +57,10 @@ class ProcessIdentity:
 
 
 def _start(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessLookupError(f"no process {pid}") from error
-    # The second field, the program's name, may hold blanks and parentheses of its own.
-    state, *fields = stat.rpartition(")")[2].split()
-    if state in "ZX":
+    found = stat(pid)
+    if found.letter in "ZX":
         raise ProcessLookupError(f"process {pid} has ended")
-    return int(fields[18])
+    return found.start
 
 
 def _boot() -> str:

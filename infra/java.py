@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from infra.agent.facts import release
 from infra.interface import InfraError
 
 JAVA_VERSION_MIN = 17
@@ -36,18 +37,14 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
 @cache
 def _version(program: str) -> int:
     try:
-        return parse_version(told_version(program))
+        return parse_version(_told_version(program))
     except (OSError, subprocess.SubprocessError) as error:
         raise InfraError(f"{program} does not run ({error}): {_REMEDY}") from error
 
 
-def told_version(program: str) -> str:
-    """What tells the version of ``program``, a Java, to :func:`parse_version`: the file ``release``
-    of its distribution or, where there is none, itself, which starts a JVM. Raises OSError and
-    SubprocessError where it does not run."""
-    release = Path(program).resolve().parent.parent / "release"
-    if release.is_file() and os.access(program, os.X_OK):
-        return release.read_text(encoding="utf-8")
+def _told_version(program: str) -> str:
+    if (kept := release(program)) is not None:
+        return kept
     answer = subprocess.run(
         [program, "-version"], capture_output=True, text=True, timeout=30, check=True
     )
@@ -55,8 +52,8 @@ def told_version(program: str) -> str:
 
 
 def parse_version(told: str) -> int:
-    """The feature release in what :func:`told_version` gives: 17 of ``"17.0.15"``, 8 of
-    ``"1.8.0_402"``. Raises InfraError where there is no version in it."""
+    """The feature release in what ``java -version`` or the file ``release`` tells: 17 of
+    ``"17.0.15"``, 8 of ``"1.8.0_402"``. Raises InfraError where there is no version in it."""
     found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', told, re.MULTILINE)
     if found is None:
         raise InfraError(f"no version of Java in {told.strip()!r}")

@@ -1,18 +1,24 @@
-"""The nodes of a backend by name, whatever kind they are."""
+"""The nodes of a backend by name, and the links between them, whatever kind they are."""
 
 import re
 import threading
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
 
-from infra.interface import InfraError, Node
-
-N = TypeVar("N", bound=Node)
+from infra.interface import Capability, InfraError, Node
+from infra.node import AgentNode
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SLACK_S = 15.0
 
 
-class Nodes(Generic[N]):
+def capabilities(uncuttable: Iterable[str | None]) -> frozenset[Capability]:
+    """What a backend can do. ``uncuttable``: of each place, why links to it cannot be cut; None
+    when they can."""
+    cuttable = all(obstacle is None for obstacle in uncuttable)
+    return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])})
+
+
+class Nodes:
     """Each is made once, at first asking. Threads that ask for different ones do not wait for each
     other.
 
@@ -21,14 +27,14 @@ class Nodes(Generic[N]):
             tried again.
     """
 
-    def __init__(self, make: Callable[[str], N]) -> None:
+    def __init__(self, make: Callable[[str], AgentNode]) -> None:
         self._make = make
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
-        self._made: dict[str, N] = {}
+        self._made: dict[str, AgentNode] = {}
         self._closed = False
 
-    def get(self, name: str) -> N:
+    def get(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"node name {name!r}: must match {_NAME.pattern}")
@@ -41,11 +47,25 @@ class Nodes(Generic[N]):
                 self._made[name] = self._make(name)
             return self._made[name]
 
-    def ours(self, node: Node) -> N:
+    def ours(self, node: Node) -> AgentNode:
         """A node that was got here, as what it is."""
         return self._made[node.name]
 
-    def made(self) -> Sequence[N]:
+    def cut(self, source: Node, target: Node) -> None:
+        """See ``infra.interface.Backend``; the same for :meth:`heal` and :meth:`reaches`."""
+        self.ours(target).agent.ask("cut", addresses=self.ours(source).addresses)
+
+    def heal(self, source: Node, target: Node) -> None:
+        self.ours(target).agent.ask("heal", addresses=self.ours(source).addresses)
+
+    def reaches(self, source: Node, target: Node, port: int, timeout: float) -> bool:
+        arguments = {"address": target.address, "port": port, "within": timeout}
+        reached: bool = self.ours(source).agent.ask(
+            "reaches", timeout=timeout + _SLACK_S, **arguments
+        )
+        return reached
+
+    def made(self) -> Sequence[AgentNode]:
         """Those that there are, closed or not."""
         return list(self._made.values())
 

@@ -16,7 +16,7 @@ from harness.exit_status import ExitStatus
 from infra.docker.engine import unavailable
 from infra.interface import InfraError
 from infra.java import JAVA_VERSION_MIN, find_java
-from infra.local.enter import can_enter
+from infra.local.enter import can_enter, uncuttable
 from infra.ssh import hosts
 
 _GIB = 1024**3
@@ -67,7 +67,7 @@ def doctor(context: click.Context) -> None:
 
 def findings(directory: Path) -> Iterator[Finding]:
     """Look for everything; results are to go below ``directory``."""
-    for look in (_namespaces, _java, _memory, lambda: _disk(directory), _docker, _ssh):
+    for look in (_namespaces, _nft, _java, _memory, lambda: _disk(directory), _docker, _ssh):
         yield look()
 
 
@@ -79,6 +79,17 @@ def _namespaces() -> Finding:
         works=obstacle is None,
         seen=way if obstacle is None else "refused",
         cost="the backend local: no cluster on this machine",
+        remedy=obstacle or "",
+    )
+
+
+def _nft() -> Finding:
+    obstacle = can_enter() or uncuttable()
+    return Finding(
+        what="nftables",
+        works=obstacle is None,
+        seen="links can be cut" if obstacle is None else "links cannot be cut",
+        cost="faults that cut links, with the backend local",
         remedy=obstacle or "",
     )
 

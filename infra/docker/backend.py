@@ -14,13 +14,12 @@ from docker.errors import DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
-from infra.docker import links
 from infra.docker.engine import connected, owned, unavailable
 from infra.docker.image import ensure_image
-from infra.docker.node import DockerNode
+from infra.docker.node import make_node, remove
 from infra.interface import Capability, InfraError, Node
-from infra.nodes import Nodes
-from infra.probe import accepts
+from infra.node import AgentNode
+from infra.nodes import Nodes, capabilities
 from infra.together import on_all
 
 
@@ -40,7 +39,6 @@ class DockerBackend:
     """
 
     name = "docker"
-    capabilities = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
 
     def __init__(
         self,
@@ -60,36 +58,38 @@ class DockerBackend:
             self._image = ensure_image(self._client, progress)
             network = self._client.networks.create(self._run, internal=True, labels=owned())
             made.callback(network.remove)
-            made.callback(lambda: on_all(DockerNode.close, self._nodes.made()))
+            made.callback(lambda: on_all(AgentNode.close, self._nodes.made()))
             on_all(self.node, names)
             self._made = made.pop_all()
 
-    def node(self, name: str) -> DockerNode:
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return capabilities(node.agent.ask("can_cut") for node in self._nodes.made())
+
+    def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when there is no
         container to be had."""
         return self._nodes.get(name)
 
     def cut(self, source: Node, target: Node) -> None:
-        links.cut(self._nodes.ours(source).namespace, target.address)
+        self._nodes.cut(source, target)
 
     def heal(self, source: Node, target: Node) -> None:
-        links.heal(self._nodes.ours(source).namespace, target.address)
+        self._nodes.heal(source, target)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        return self._nodes.ours(source).namespace.call(
-            lambda: accepts(target.address, port, timeout)
-        )
+        return self._nodes.reaches(source, target, port, timeout)
 
     def close(self) -> None:
         self._nodes.close()
         self._made.close()
 
-    def _make(self, name: str) -> DockerNode:
+    def _make(self, name: str) -> AgentNode:
         container = self._start(name)
         try:
-            return DockerNode(name, container, self._run, self._shared)
+            return make_node(name, container, self._run, self._shared)
         except BaseException:
-            container.remove(force=True, v=True)
+            remove(container)
             raise
 
     def _start(self, name: str) -> Container:
@@ -102,6 +102,7 @@ class DockerBackend:
                 hostname=name,
                 network=self._run,
                 labels=owned(),
+                cap_add=["NET_ADMIN"],  # of its own network alone, to cut links there
                 mounts=[Mount(shared, shared, type="bind")] if shared else [],
             )
         except DockerException as error:

@@ -21,7 +21,7 @@ _RELEASE = "bookworm"
 PUBLIC_BASE = f"debian:{_RELEASE}-slim"
 OUR_BASE = f"ackproof-base:{_RELEASE}"
 _MIRROR = "http://deb.debian.org/debian"
-_NEED = str(Path(__file__).with_name("need.sh"))
+_NEED = str(Path(__file__).parents[1] / "need.sh")
 
 
 def present(client: docker.DockerClient, name: str) -> bool:
@@ -50,7 +50,7 @@ def make(client: docker.DockerClient) -> None:
     """Make OUR_BASE. Raises InfraError where debootstrap is not to be had, or fails."""
     with tempfile.TemporaryDirectory(prefix="ackproof-base-") as directory:
         root, archive = Path(directory, "root"), Path(directory, "base.tar")
-        _run(_NEED, "debootstrap", "debootstrap")
+        _run(_NEED, "debootstrap", "which", "debootstrap")
         _run("debootstrap", "--variant=minbase", _RELEASE, str(root), _MIRROR)
         _run("tar", "--create", f"--file={archive}", f"--directory={root}", ".")
         repository, _, tag = OUR_BASE.partition(":")

@@ -24,7 +24,10 @@ none() {
 if usable /dev/null; then
     exec "$@"
 fi
-{ "$here/need.sh" dockerd docker.io && "$here/need.sh" iptables iptables; } || none "$@"
+need() {
+    "$here/../need.sh" "$1" which "$2"
+}
+{ need docker.io dockerd && need iptables iptables; } || none "$@"
 
 log=$(mktemp /tmp/ackproof-dockerd-XXXXXX)
 reason=$(mktemp /tmp/ackproof-dockerd-XXXXXX)

@@ -1,19 +1,21 @@
-"""The local backend: nodes as network namespaces of this machine, nothing to install.
+"""The local backend: nodes as network namespaces of this machine.
 
 Made inside the namespaces of :mod:`infra.local.enter`, whose end is the end of everything here.
 Not handled: more than one open backend in a process (they would share the one router), slow
 links, disks that lose writes.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra.interface import Capability, InfraError, Node
-from infra.local.enter import host_network, inside
+from infra.local.enter import host_network, inside, uncuttable
 from infra.local.namespace import NetworkNamespace
 from infra.local.network import Router, free_subnet, routed_networks
-from infra.local.node import LocalNode
-from infra.nodes import Nodes
-from infra.probe import accepts
+from infra.local.node import make_node
+from infra.node import AgentNode
+from infra.nodes import Nodes, capabilities
+from infra.together import on_all
 
 
 class LocalBackend:
@@ -22,14 +24,14 @@ class LocalBackend:
     Args:
         directory: Of the caller's, who also removes it; each node's files lie below
             ``<directory>/<node name>``.
+        names: The nodes that will be asked for: their agents are started at once, together.
 
     Raises InfraError outside of the namespaces that ``infra.local.enter.enter`` makes.
     """
 
     name = "local"
-    capabilities = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         if not inside():
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
         self._directory = directory.absolute()
@@ -37,22 +39,26 @@ class LocalBackend:
         descriptor = host_network()
         self._host = None if descriptor is None else NetworkNamespace(descriptor)
         self._router = Router(free_subnet(self._host.call(routed_networks) if self._host else ()))
+        for name in names:  # nobody waits for an agent before it is asked
+            self.node(name)
 
-    def node(self, name: str) -> LocalNode:
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return capabilities([uncuttable()])
+
+    def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or out of
         addresses."""
         return self._nodes.get(name)
 
     def cut(self, source: Node, target: Node) -> None:
-        self._router.cut(source.address, target.address)
+        self._nodes.cut(source, target)
 
     def heal(self, source: Node, target: Node) -> None:
-        self._router.heal(source.address, target.address)
+        self._nodes.heal(source, target)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        return self._nodes.ours(source).namespace.call(
-            lambda: accepts(target.address, port, timeout)
-        )
+        return self._nodes.reaches(source, target, port, timeout)
 
     def expose(self) -> str | None:
         """Let this machine outside of the run reach the nodes at their addresses, until the run
@@ -67,14 +73,8 @@ class LocalBackend:
         if self._nodes.close():
             # Links first: those of a namespace that nobody holds go by themselves, meanwhile.
             self._router.close()
-            for node in self._nodes.made():
-                node.close()
+            on_all(AgentNode.close, self._nodes.made())
 
-    def _make(self, name: str) -> LocalNode:
-        namespace = NetworkNamespace.create()
-        try:
-            address = self._router.attach(namespace)
-            return LocalNode(name, address, self._directory / name, namespace)
-        except BaseException:
-            namespace.close()
-            raise
+    def _make(self, name: str) -> AgentNode:
+        with NetworkNamespace.create() as namespace:  # held by its agent from now on
+            return make_node(name, self._directory / name, namespace, self._router)

@@ -21,14 +21,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from infra.agent.cuts import TABLE
+from infra.agent.privilege import search_path
 from infra.interface import InfraError
 from infra.local.marker import marked as inside
 from infra.registry import STATE_DIRECTORY, Kind, Registry
 
-__all__ = ["can_enter", "enter", "host_network", "inside"]
+__all__ = ["can_enter", "enter", "host_network", "inside", "uncuttable"]
 
 _HOST_NETWORK = "ACKPROOF_HOST_NETWORK"
-_PROGRAMS = ("unshare", "nsenter", "setpriv", "tee")
+_PROGRAMS = ("unshare", "nsenter", "setpriv", "env")
+_INSTALL_NFT = "install it (Debian, Ubuntu: apt-get install nftables)"
 _AS_ROOT: tuple[str, ...] = ()
 _AS_USER = ("--user", "--map-root-user")
 _OBSTACLES = (
@@ -94,6 +97,13 @@ def can_enter() -> str | None:
     return None
 
 
+def uncuttable() -> str | None:
+    """None when links between nodes can be cut here, tried for real; else why not, and how to mend
+    it."""
+    complaint = _try(_way_in(), "nft", "add", "table", *TABLE.split())
+    return f"nft does not work here ({complaint}): {_INSTALL_NFT}" if complaint else None
+
+
 def host_network() -> int | None:
     """A descriptor of the network namespace that we came from; None when not root there, since
     nothing could be done with it."""
@@ -112,23 +122,23 @@ def _way_in() -> tuple[str, ...]:
         )
     complaint = ""
     for flags in (_AS_ROOT, _AS_USER) if os.geteuid() == 0 else (_AS_USER,):
-        complaint = _try(flags)
+        complaint = _try(flags, "setpriv", "--pdeathsig", "KILL", "true")
         if not complaint:
             return flags
     raise InfraError(f"this machine does not let us make namespaces ({complaint}); {_remedy()}")
 
 
-def _try(flags: Sequence[str]) -> str:
-    """Empty when namespaces can be made with these flags; else the complaint."""
-    command = ["unshare", *flags, "--net", "--pid", "--fork", "--mount-proc", "--"]
+def _try(flags: Sequence[str], *argv: str) -> str:
+    """Empty when ``argv`` runs in namespaces made with these flags; else the complaint."""
     try:
         done = subprocess.run(
-            [*command, "setpriv", "--pdeathsig", "KILL", "true"],
+            ["unshare", *flags, "--net", "--pid", "--fork", "--mount-proc", "--", *argv],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
+            env={**os.environ, "PATH": search_path()},
         )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

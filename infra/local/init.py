@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from infra.local.marker import mark
 from infra.local.signals import FORWARDED, Forwarder
+from infra.local.status import exit_with, of
 
 
 def main(command: Sequence[str]) -> int:
@@ -35,9 +36,8 @@ def _reap_until(child: int) -> int:
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+            return of(os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[2:]))
+    exit_with(lambda: main(sys.argv[2:]))

@@ -4,9 +4,8 @@ A namespace lives as long as somebody holds it: a process in it, or our descript
 mounted under ``/run/netns``, so nothing can be left there.
 """
 
-import contextlib
+import ctypes
 import os
-import subprocess
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,10 +16,7 @@ from infra.interface import InfraError
 
 T = TypeVar("T")
 
-_IPV6_SWITCHES = (
-    "/proc/sys/net/ipv6/conf/all/disable_ipv6",
-    "/proc/sys/net/ipv6/conf/default/disable_ipv6",
-)
+_CLONE_NEWNET = 0x40000000
 
 
 class NetworkNamespace:
@@ -31,30 +27,8 @@ class NetworkNamespace:
 
     @classmethod
     def create(cls) -> "NetworkNamespace":
-        """A fresh one, IPv6 off. Raises InfraError where the kernel refuses."""
-        # tee writes the switches from inside the new namespace, and its echo tells us that it
-        # is inside: only then does /proc/<pid>/ns/net name the new namespace.
-        with subprocess.Popen(
-            ["unshare", "--net", "--", "tee", *_IPV6_SWITCHES],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as child:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            assert child.stderr is not None
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.write(b"1\n")
-                child.stdin.flush()
-            if not child.stdout.readline():
-                complaint = child.stderr.read().decode(errors="replace").strip()
-                raise InfraError(f"cannot make a network namespace: {complaint}")
-            return cls.of_process(child.pid)
-
-    @classmethod
-    def of_process(cls, pid: int) -> "NetworkNamespace":
-        """The one that a process is in. Raises OSError where that may not be had."""
-        return cls(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+        """A fresh one. Raises InfraError where the kernel refuses."""
+        return cls(_in_a_thread(_fresh))
 
     @property
     def path(self) -> str:
@@ -62,27 +36,14 @@ class NetworkNamespace:
         return f"/proc/self/fd/{self.descriptor}"
 
     def call(self, function: Callable[[], T]) -> T:
-        """``function()`` inside the namespace: sockets it opens belong there.
+        """``function()`` inside the namespace: sockets it opens and processes it starts belong
+        there. What it raises is raised here."""
 
-        Runs in a thread of its own, because a thread that entered a namespace stays in it.
-        What it raises is raised here.
-        """
-        outcome: list[T] = []
-        failure: list[BaseException] = []
+        def inside() -> T:
+            netns.setns(self.descriptor, fork=False)
+            return function()
 
-        def run() -> None:
-            try:
-                netns.setns(self.descriptor, fork=False)
-                outcome.append(function())
-            except BaseException as error:  # noqa: BLE001 - carried over to the caller
-                failure.append(error)
-
-        thread = threading.Thread(target=run, name="network-namespace")
-        thread.start()
-        thread.join()
-        if failure:
-            raise failure[0]
-        return outcome[0]
+        return _in_a_thread(inside)
 
     def close(self) -> None:
         """Let go. The kernel removes it with its last process."""
@@ -93,3 +54,31 @@ class NetworkNamespace:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _fresh() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise InfraError(f"cannot make a network namespace: {reason}")
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _in_a_thread(function: Callable[[], T]) -> T:
+    """``function()`` in a thread of its own, because one that has entered a namespace stays in
+    it."""
+    results: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # noqa: BLE001 - carried over to the caller
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="network-namespace")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return results[0]

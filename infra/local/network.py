@@ -1,16 +1,12 @@
 """The network of a run: every node one hop away from the router, which is our own namespace.
 
 Each node has a veth pair to the router, an address of its own (/32) and the router as its only
-way. Whatever goes from one node to another is routed here, so a policy rule ``from A to B
-blackhole`` drops A's packets to B and nothing else, for open connections too. What the router
-itself sends, the harness's own traffic, is never dropped: its source is no node.
+way. What the router itself sends, the harness's own traffic, comes from no node's address.
 """
 
-import errno
 import ipaddress
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from socket import AF_INET
 
@@ -24,13 +20,11 @@ _PREFIX_LENGTH = 24
 _ROUTER = 1
 _HOST = 2
 _FIRST_NODE = 11
-_CUT_PRIORITY = 100
-_SWITCHES = {
+_NO_IPV6 = {"ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1"}
+_ROUTES = {
     "ipv4/ip_forward": "1",
     "ipv4/conf/all/rp_filter": "0",
     "ipv4/conf/default/rp_filter": "0",
-    "ipv6/conf/all/disable_ipv6": "1",
-    "ipv6/conf/default/disable_ipv6": "1",
 }
 
 
@@ -61,10 +55,7 @@ class Router:
         self.address = str(subnet[_ROUTER])
         self._lock = threading.Lock()
         self._links = 0
-        for switch, value in _SWITCHES.items():
-            path = Path("/proc/sys/net") / switch
-            if path.exists():  # a kernel without IPv6 has none to switch off
-                path.write_text(value)
+        _set(_NO_IPV6 | _ROUTES)
         with IPRoute() as netlink:
             _up(netlink, "lo")
 
@@ -76,16 +67,8 @@ class Router:
             address = str(self.subnet[_FIRST_NODE + self._links])
             self._links += 1
             self._link(f"node{self._links}", namespace, "eth0", address)
-            namespace.call(lambda: _configure_end("eth0", address, self.address, "default"))
+            namespace.call(lambda: _configure_node(address, self.address))
         return address
-
-    def cut(self, source: str, target: str) -> None:
-        """Drop what goes from address ``source`` to ``target``. Idempotent."""
-        self._rule("add", source, target, errno.EEXIST)
-
-    def heal(self, source: str, target: str) -> None:
-        """Undo :meth:`cut`. Idempotent."""
-        self._rule("del", source, target, errno.ENOENT)
 
     def expose(self, host: NetworkNamespace) -> None:
         """Link the host's namespace too: it reaches the nodes, and they it. The link goes when
@@ -104,11 +87,10 @@ class Router:
                 ) from error
 
     def close(self) -> None:
-        """Remove every link and every cut; the namespace may serve another run."""
+        """Remove every link; the namespace may serve another run."""
         with self._lock, IPRoute() as netlink:
             for link in list(netlink.get_links(kind="veth")):
                 netlink.link("del", index=link["index"])
-            netlink.flush_rules(family=AF_INET, priority=_CUT_PRIORITY)
 
     def _link(self, name: str, namespace: NetworkNamespace, peer: str, address: str) -> None:
         with IPRoute() as netlink:
@@ -122,33 +104,25 @@ class Router:
             netlink.addr("add", index=index, address=self.address, prefixlen=32)
             netlink.route("add", dst=f"{address}/32", oif=index)
 
-    def _rule(self, command: str, source: str, target: str, harmless: int) -> None:
-        with self._lock, IPRoute() as netlink, _tolerating(harmless):
-            netlink.rule(
-                command,
-                src=source,
-                src_len=32,
-                dst=target,
-                dst_len=32,
-                action="FR_ACT_BLACKHOLE",
-                priority=_CUT_PRIORITY,
-            )
-
-
-@contextmanager
-def _tolerating(code: int) -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        if error.code != code:
-            raise
-
 
 def _up(netlink: IPRoute, name: str) -> int:
     """Bring a link up; its index."""
     index: int = netlink.link_lookup(ifname=name)[0]
     netlink.link("set", index=index, state="up")
     return index
+
+
+def _set(switches: Mapping[str, str]) -> None:
+    for switch, value in switches.items():
+        path = Path("/proc/sys/net") / switch
+        if path.exists():  # a kernel without IPv6 has none to switch off
+            path.write_text(value)
+
+
+def _configure_node(address: str, router: str) -> None:
+    """Called inside a node's namespace."""
+    _set(_NO_IPV6)
+    _configure_end("eth0", address, router, "default")
 
 
 def _configure_end(name: str, address: str, router: str, reachable: str) -> None:

@@ -1,103 +1,87 @@
-"""A local node: a directory, a network namespace, and the processes started in it."""
+"""Making a local node: a directory, a network namespace, and the agent in it."""
 
 import os
-import shutil
+import socket
 import subprocess
-import threading
+import sys
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
-from infra.interface import ClockReading, Command, InfraError, Software
+import infra
+from infra.agent.main import command_line
+from infra.agent_client import AgentClient
+from infra.copying import SeenThere
+from infra.interface import InfraError
 from infra.local.namespace import NetworkNamespace
-from infra.local.process import LocalProcess
+from infra.local.network import Router
+from infra.node import AgentNode, Made
+from infra.sockets import Sockets
 from infra.software import of_this_machine
 
+_SOURCES = Path(infra.__file__).parents[1]
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
 """All that a node's processes see of our environment: it may hold secrets."""
+_ENDS_WITHIN_S = 20.0
 
 
-class LocalNode:
-    """Implements ``infra.interface.Node``. Owns the namespace and the processes."""
+def make_node(name: str, directory: Path, namespace: NetworkNamespace, router: Router) -> AgentNode:
+    """The node in ``namespace``, linked to ``router``, its files in ``directory``. Raises
+    InfraError when there is no address left for it."""
+    (directory / "logs").mkdir(parents=True)
+    with ExitStack() as made:
+        running, door = _start_agent(namespace, directory)
+        made.callback(_end, running, name)
+        address = router.attach(namespace)  # while the agent starts
 
-    def __init__(
-        self, name: str, address: str, directory: Path, namespace: NetworkNamespace
-    ) -> None:
-        self.name = name
-        self.address = address
-        self.namespace = namespace
-        self._path = directory
-        self._logs = directory / "logs"
-        self._logs.mkdir(parents=True)
-        self._lock = threading.Lock()
-        self._processes: list[LocalProcess] = []
-        self._closed = False
+        def last_words() -> str | None:
+            return None if running.poll() is None else _log(directory).read_text(errors="replace")
 
-    @property
-    def directory(self) -> PurePosixPath:
-        return PurePosixPath(self._path)
+        return AgentNode(
+            Made(
+                name=name,
+                addresses=[address],
+                directory=PurePosixPath(directory),
+                agent=AgentClient(name, Sockets(name, door, last_words)),
+                software=of_this_machine,
+                shares=SeenThere(name, Path("/")),
+                remove=made.pop_all().close,
+            )
+        )
 
-    @property
-    def log_directory(self) -> PurePosixPath:
-        return PurePosixPath(self._logs)
 
-    @property
-    def software(self) -> Software:
-        return of_this_machine()
-
-    def start(self, command: Command) -> LocalProcess:
-        """Start ``command`` in the node. A program that does not exist ends with status 127 and
-        a line in the log. Raises InfraError when the node is closed."""
-        with self._lock:
-            if self._closed:
-                raise InfraError(f"{self.name} is closed: {command.name} cannot start there")
-            process = LocalProcess(command.name, self._spawn(command))
-            self._processes.append(process)
-        return process
-
-    def write(self, path: PurePosixPath, content: bytes) -> None:
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-    def read(self, path: PurePosixPath) -> bytes:
-        return Path(path).read_bytes()
-
-    def fetch(self, source: PurePosixPath, target: Path) -> None:
-        if Path(source).is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
-
-    def share(self, directory: Path) -> PurePosixPath:
-        return PurePosixPath(directory)
-
-    def clock(self) -> ClockReading:
-        return ClockReading(offset_ns=0, bound_ns=0)  # this machine's own
-
-    def sync(self) -> None:
-        """Nothing to do: the files are the same."""
-
-    def close(self) -> None:
-        """Kill every process and let go of the namespace; files stay. Idempotent."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            for process in self._processes:
-                process.kill()
-            self.namespace.close()
-
-    def _spawn(self, command: Command) -> subprocess.Popen[bytes]:
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        # nsenter becomes the program itself, so the id we hold is the program's.
-        with (self._logs / f"{command.name}.log").open("ab") as log:
-            return subprocess.Popen(
-                ["nsenter", f"--net={self.namespace.path}", "--", *command.argv],
-                pass_fds=(self.namespace.descriptor,),
+def _start_agent(
+    namespace: NetworkNamespace, directory: Path
+) -> tuple["subprocess.Popen[bytes]", bytes]:
+    """The agent's process, and where it listens: at an abstract name that the kernel has chosen, in
+    our own network namespace and not in the node's. No file is left whoever is killed, and whoever
+    asks before the agent is up simply waits."""
+    with socket.socket(socket.AF_UNIX) as listener, _log(directory).open("wb") as log:
+        listener.bind("")
+        listener.listen()
+        command = command_line(sys.executable, str(_SOURCES), "inherit", str(listener.fileno()))
+        running = namespace.call(
+            lambda: subprocess.Popen(
+                command,
+                pass_fds=(listener.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=command.directory or self._path,
-                env={**inherited, **command.env},
+                stderr=log,
+                env={name: os.environ[name] for name in _INHERITED if name in os.environ},
                 start_new_session=True,
             )
+        )
+        return running, listener.getsockname()
+
+
+def _end(running: "subprocess.Popen[bytes]", name: str) -> None:
+    """The agent ends everything below it first."""
+    running.terminate()
+    try:
+        running.wait(_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired as error:
+        running.kill()
+        raise InfraError(f"the agent of {name} does not end (process {running.pid})") from error
+
+
+def _log(directory: Path) -> Path:
+    return directory / "agent.log"

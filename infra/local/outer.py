@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from infra.interface import InfraError
 from infra.local.signals import FORWARDED, Forwarder
+from infra.local.status import exit_with, of
 from infra.registry import Registry
 
 _AS_FIRST_PROCESS = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount-proc", "--")
@@ -34,13 +35,13 @@ def main(run_id: str, command: Sequence[str]) -> int:
     forwarder.attach(init.pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     registry.note_init(run_id, init.pid)
-    status = init.wait()
+    code = init.wait()
     try:
         registry.remove(run_id)
     except (InfraError, OSError) as error:
         sys.stderr.write(f"ackproof: cannot clean up after the run: {error}\n")
-    return status if status >= 0 else 128 - status
+    return of(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[3:]))
+    exit_with(lambda: main(sys.argv[1], sys.argv[3:]))

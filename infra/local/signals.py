@@ -10,13 +10,18 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 class Forwarder:
     """Passes SIGINT, SIGTERM, SIGHUP and SIGQUIT to a child, those too that come before it is
-    there. A signal that was ignored from the start stays ignored (``nohup``, ``&`` in scripts)."""
+    there.
+
+    A shell starts ``ackproof run ... &`` in a script with SIGINT and SIGQUIT ignored. Whoever
+    sends one all the same means the run, which heals before it ends; so they are passed on, and the
+    child finds them as it expects them, since what has a handler here is reset when it is executed.
+    SIGHUP alone stays ignored where it was (``nohup``)."""
 
     def __init__(self) -> None:
         self._child: int | None = None
         self._early: list[int] = []
         for number in FORWARDED:
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._forward)
 
     def attach(self, child: int) -> None:

@@ -10,16 +10,22 @@ import socket
 import threading
 from collections.abc import Sequence
 
+from infra.agent_client import AgentClient
+from infra.copying import Copied
 from infra.interface import Capability, InfraError, Node
-from infra.nodes import Nodes
-from infra.ssh import hosts
-from infra.ssh.hosts import make_ready
+from infra.node import AgentNode, Made
+from infra.nodes import Nodes, capabilities
+from infra.ssh.connection import Channels
+from infra.ssh.hosts import ReadyHost, make_ready
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.keeper import LEASE_S, Keeper
 from infra.ssh.login import Trust
-from infra.ssh.node import SshNode
 from infra.ssh.preparation import Report
-from infra.ssh.together import on_all
+from infra.together import on_all
+
+_CHANNELS = 4
+_ACQUIRE_TIMEOUT_S = 60.0
+_RELEASE_TIMEOUT_S = 60.0
 
 
 def _silent(_line: str) -> None: ...
@@ -55,6 +61,7 @@ class SshBackend:
         self._placed: dict[str, Host] = {}
         self._nodes = Nodes(self._make)
         self._keepers: list[Keeper] = []
+        self._uncuttable: list[str | None] = []
         try:
             self._place(names)
             on_all(self.node, names)
@@ -64,27 +71,21 @@ class SshBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return hosts.capabilities([node.prepared for node in self._nodes.made()])
+        return capabilities(self._uncuttable)
 
-    def node(self, name: str) -> SshNode:
+    def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when no host is
         left for it."""
         return self._nodes.get(name)
 
     def cut(self, source: Node, target: Node) -> None:
-        node = self._nodes.ours(target)
-        addresses = self._nodes.ours(source).addresses
-        node.connection.ask("cut", base=str(node.base), addresses=addresses)
+        self._nodes.cut(source, target)
 
     def heal(self, source: Node, target: Node) -> None:
-        addresses = self._nodes.ours(source).addresses
-        self._nodes.ours(target).connection.ask("heal", addresses=addresses)
+        self._nodes.heal(source, target)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        reached: bool = self._nodes.ours(source).connection.ask(
-            "reaches", address=target.address, port=port, within=timeout
-        )
-        return reached
+        return self._nodes.reaches(source, target, port, timeout)
 
     def close(self) -> None:
         """Raises InfraError naming the hosts that could not be released: they come clean when
@@ -93,7 +94,7 @@ class SshBackend:
             return
         on_all(Keeper.close, self._keepers)
         try:
-            on_all(SshNode.close, self._nodes.made())
+            on_all(AgentNode.close, self._nodes.made())
         except InfraError as error:
             raise InfraError(
                 f"{error}\nleft there until {LEASE_S / 60:.0f} minutes have passed without a word "
@@ -110,20 +111,53 @@ class SshBackend:
             except LookupError as lacking:
                 raise InfraError(str(lacking)) from None
 
-    def _make(self, name: str) -> SshNode:
+    def _make(self, name: str) -> AgentNode:
         self._place([name])
-        ready = make_ready(self._placed[name], self._inventory.directory, self._trust, self._report)
+        host = make_ready(self._placed[name], self._inventory.directory, self._trust, self._report)
+        prepared = host.prepared
         try:
-            ready.connection.ask(
+            prepared.agent.ask(
                 "acquire",
-                base=str(ready.prepared.base),
+                timeout=_ACQUIRE_TIMEOUT_S,
+                base=str(prepared.base),
                 run=self._run,
                 holder=f"{getpass.getuser()}@{socket.gethostname()}",
                 lease_s=LEASE_S,
+                env={"PYTHONPATH": str(prepared.sources)},
             )
-            node = SshNode(name, ready)
+            node = _node(name, host)
         except BaseException:
-            ready.connection.close()
+            host.connection.close()
             raise
-        self._keepers.append(Keeper(node, self._run))
+        self._uncuttable.append(prepared.uncuttable)
+        self._keepers.append(Keeper(node, prepared.base, self._run))
         return node
+
+
+def _node(name: str, host: ReadyHost) -> AgentNode:
+    """The node on a host that the run holds."""
+    prepared = host.prepared
+    run = prepared.base / "run"
+    argv = [*prepared.program, "connect", str(run / "agent.sock")]
+    way = Channels(host.connection, argv, at_once=_CHANNELS)
+    agent = AgentClient(str(host.connection.host), way)
+    agent.ask("mkdir", path=str(run / name / "logs"))
+    return AgentNode(
+        Made(
+            name=name,
+            addresses=host.addresses,
+            directory=run / name,
+            agent=agent,
+            software=lambda: prepared.software,
+            shares=Copied(agent, run / name / "shared"),
+            remove=lambda: _release(host),
+        )
+    )
+
+
+def _release(host: ReadyHost) -> None:
+    try:
+        base = str(host.prepared.base)
+        host.prepared.agent.ask("release", base=base, timeout=_RELEASE_TIMEOUT_S)
+    finally:
+        host.connection.close()

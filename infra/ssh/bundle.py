@@ -19,10 +19,10 @@ ROOMS = ("broker", "history", "workloads")
 """What runs on nodes."""
 
 _AGENT = (
-    "infra/__init__.py", "infra/identity.py", "infra/interface.py", "infra/java.py",
-    "infra/waiting.py", "infra/ssh/__init__.py", "infra/ssh/remote/*.py",
+    "infra/__init__.py", "infra/agent/*.py", "infra/identity.py", "infra/waiting.py",
+    "infra/ssh/__init__.py", "infra/ssh/remote/*.py",
 )  # fmt: skip
-_MAIN = b"import sys\nfrom infra.ssh.remote.agent import main\nmain(sys.argv[1:])\n"
+_MAIN = b"import sys\nfrom infra.ssh.remote.main import main\nmain(sys.argv[1:])\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -36,7 +36,7 @@ class Package:
 
 @once
 def agent() -> Package:
-    """Runs as ``python3 -I <file> serve``."""
+    """Runs as ``python3 -I -S <file> serve``."""
     files = {str(path.relative_to(PROJECT)): path.read_bytes() for path in _matching(_AGENT)}
     files["__main__.py"] = _MAIN
     return Package(f"agent-{_digest(files)}.pyz", _zipped(files))

@@ -7,7 +7,7 @@ from infra.ssh.connection import Connection
 from infra.ssh.inventory import Host, Inventory
 from infra.ssh.login import Trust
 from infra.ssh.preparation import bring_agent
-from infra.ssh.together import on_all
+from infra.together import on_all
 
 _PURGE_TIMEOUT_S = 120.0
 
@@ -45,9 +45,10 @@ def clean(
 
 def _clean(connection: Connection, directory: str, everything: bool) -> str:
     """What was done, in words."""
-    base = str(bring_agent(connection, directory))
-    tenant = connection.ask("tenant", base=base)
+    brought = bring_agent(connection, directory)
+    base = str(brought.base)
+    tenant = brought.agent.ask("tenant", base=base)
     if tenant is not None and tenant["alive"] and not everything:
         return f"a run of {tenant['holder']} is alive, left alone"
-    connection.ask("purge", base=base, timeout=_PURGE_TIMEOUT_S)
+    brought.agent.ask("purge", base=base, timeout=_PURGE_TIMEOUT_S)
     return f"removed {base}" + ("" if tenant is None else f", with a run of {tenant['holder']}")

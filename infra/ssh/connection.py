@@ -1,9 +1,9 @@
 """A host at the other end of SSH: kept open, opened again when it was lost.
 
-Everything goes through three doors: :meth:`Connection.run` for the few programs that are needed
-before the agent is there (the one place where a command line is quoted), :meth:`Connection.ask` for
-the agent, :meth:`Connection.files` for SFTP. What fails because the connection was lost is done
-once more over a new one: the agent's operations may be asked twice, and files are copied anew.
+Everything goes through two doors: :meth:`Connection.run` for the few programs that are needed
+before the agent is there, and :class:`Channels` for agents. What fails because the connection was
+lost is done once more over a new one: agents know what they were asked already, and files are
+copied anew.
 """
 
 import shlex
@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import paramiko
 
+from infra.agent.wire import Wire
 from infra.interface import InfraError
-from infra.ssh.channel import ERRORS, AgentChannel, Answer
 from infra.ssh.inventory import Host
 from infra.ssh.login import Trust, Unreachable, log_in
 from infra.waiting import wait_until
@@ -27,8 +27,8 @@ T = TypeVar("T")
 _LOST = (OSError, EOFError, paramiko.SSHException, Unreachable)
 _PATIENCE_S = 30.0
 _RETRY_EVERY_S = 0.5
-ASK_TIMEOUT_S = 15.0
-_SOCKET_CLOSED = "Socket is closed"
+_RUN_TIMEOUT_S = 15.0
+_LAST_WORDS_BYTES = 4096
 
 
 class _Standing(Enum):
@@ -47,16 +47,16 @@ class Outcome:
     output: str
 
 
-@dataclass(slots=True)
-class _Opened:
-    client: paramiko.SSHClient
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A connection, as long as it lives. ``closing``: closes it and its way there."""
+
+    transport: paramiko.Transport
     closing: ExitStack
-    agent: AgentChannel | None = None
-    sftp: paramiko.SFTPClient | None = None
 
 
 class Connection:
-    """One host. May be used by several threads; the agent and SFTP serve one at a time.
+    """One host. May be used by several threads.
 
     Args:
         patience_s: How long a lost connection is tried to be had again, seconds; a third of that
@@ -68,63 +68,27 @@ class Connection:
         self._trust = trust
         self._patience = patience_s
         self._opening = threading.RLock()
-        self._asking = threading.Lock()
-        self._copying = threading.Lock()
-        self._opened: _Opened | None = None
+        self._opened: Opened | None = None
         self._standing = _Standing.NEW
         self._closed = False
-        self._agent: Sequence[str] = ()
 
-    def use_agent(self, argv: Sequence[str]) -> None:
-        """Say how the agent is started, once it is on the host."""
-        self._agent = argv
+    def run(
+        self, argv: Sequence[str], content: bytes = b"", timeout: float = _RUN_TIMEOUT_S
+    ) -> Outcome:
+        """Run a program to its end with ``content`` on its standard input; its exit status and all
+        it has written. It is run once more when the connection is lost meanwhile."""
 
-    def run(self, argv: Sequence[str], timeout: float = ASK_TIMEOUT_S) -> Outcome:
-        """Run a program to its end; its exit status and all it has written. It is run once more
-        when the connection is lost meanwhile."""
-
-        def act(opened: _Opened) -> Outcome:
-            transport = opened.client.get_transport()
-            if transport is None:
-                raise EOFError("not connected")
-            with transport.open_session(timeout=timeout) as channel:
+        def act(opened: Opened) -> Outcome:
+            with opened.transport.open_session(timeout=timeout) as channel:
                 channel.settimeout(timeout)
                 channel.set_combine_stderr(True)
                 channel.exec_command(shlex.join(argv))
+                channel.sendall(content)
                 channel.shutdown_write()
                 output = channel.makefile("rb").read()
                 return Outcome(channel.recv_exit_status(), output.decode(errors="replace"))
 
-        return self._persist(act)
-
-    def ask(self, operation: str, *, timeout: float = ASK_TIMEOUT_S, **arguments: Any) -> Any:
-        """The agent's answer. Raises what its error stands for: ProcessLookupError,
-        FileNotFoundError, InfraError; the last also when the host is not to be had again."""
-
-        def act(opened: _Opened) -> Answer:
-            if opened.agent is None:
-                opened.agent = AgentChannel(opened.client, shlex.join(self._agent))
-            return opened.agent.ask(operation, arguments, timeout)
-
-        with self._asking:
-            answer = self._persist(act)
-        if answer.error is not None:
-            raise ERRORS[answer.error](f"{self.host}: {answer.text}")
-        return answer.result
-
-    def files(self, act: Callable[[paramiko.SFTPClient], T]) -> T:
-        """``act`` with SFTP; once more from the start when the connection is lost meanwhile."""
-
-        def attempt(opened: _Opened) -> T:
-            if opened.sftp is None:
-                opened.sftp = opened.client.open_sftp()
-                channel = opened.sftp.get_channel()
-                assert channel is not None
-                channel.settimeout(ASK_TIMEOUT_S)
-            return act(opened.sftp)
-
-        with self._copying:
-            return self._persist(attempt)
+        return self.persist(act)
 
     def close(self) -> None:
         """Idempotent. Nothing is opened again afterwards."""
@@ -132,22 +96,24 @@ class Connection:
         with self._opening:
             self._drop(self._opened)
 
-    def _persist(self, act: Callable[[_Opened], T]) -> T:
+    def persist(self, act: Callable[[Opened], T]) -> T:
+        """``act`` with an open connection, again from the start when it is lost meanwhile, as long
+        as our patience lasts. Raises InfraError then."""
         results: list[T] = []
         reasons: list[str] = []
 
         def attempt() -> bool:
             if self._closed:
                 raise InfraError(f"{self.host}: the connection is closed")
-            opened: _Opened | None = None
+            opened: Opened | None = None
             try:
                 opened = self._open()
                 results.append(act(opened))
             except _LOST as error:
-                if opened is not None and _own_word(opened, error):
-                    raise
                 reasons.append(str(error) or f"no answer ({type(error).__name__})")
-                self._drop(opened)
+                # A program that was killed there ends its own channel and no other.
+                if opened is None or _silent(opened, error):
+                    self._drop(opened)
                 return False
             return True
 
@@ -162,14 +128,17 @@ class Connection:
     def _patience_s(self) -> float:
         return self._standing.value * self._patience
 
-    def _open(self) -> _Opened:
+    def _open(self) -> Opened:
         with self._opening:
             if self._opened is None:
                 client, closing = log_in(self.host, self._trust)
-                self._opened = _Opened(client, closing)
+                transport = client.get_transport()
+                if transport is None:
+                    raise EOFError("not connected")
+                self._opened = Opened(transport, closing)
             return self._opened
 
-    def _drop(self, opened: _Opened | None) -> None:
+    def _drop(self, opened: Opened | None) -> None:
         """Close what was lost; not what another thread has opened since."""
         with self._opening:
             if opened is not None and opened is self._opened:
@@ -177,14 +146,66 @@ class Connection:
                 opened.closing.close()
 
 
-def _own_word(opened: _Opened, error: Exception) -> bool:
-    """Whether an error is the host's own or ours (no such file, disk full), and no lost
-    connection."""
-    transport = opened.client.get_transport()
-    return (
-        isinstance(error, OSError)
-        and not isinstance(error, TimeoutError | ConnectionError)
-        and str(error) != _SOCKET_CLOSED
-        and transport is not None
-        and transport.is_active()
-    )
+def _silent(opened: Opened, error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or not opened.transport.is_active()
+
+
+class Channels:
+    """Implements ``infra.agent_client.Way``: the agent is a program, at the other end of a channel
+    that lives as long as it.
+
+    Args:
+        argv: Starts it.
+        at_once: Of sshd's sessions (MaxSessions, 10), how many may be taken.
+    """
+
+    def __init__(self, connection: Connection, argv: Sequence[str], at_once: int) -> None:
+        self._connection = connection
+        self._command_line = shlex.join(argv)
+        self._turn = threading.BoundedSemaphore(at_once)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Opened, Wire]] = []
+
+    def use(self, act: Callable[[Wire], T], timeout: float) -> T:
+        def attempt(opened: Opened) -> T:
+            wire = self._take(opened)
+            try:
+                wire.stream.settimeout(timeout)
+                result = act(wire)
+            except BaseException as error:
+                self._explain(wire, error)
+                raise
+            with self._lock:
+                self._idle.append((opened, wire))
+            return result
+
+        with self._turn:
+            return self._connection.persist(attempt)
+
+    def close(self) -> None:
+        with self._lock:
+            while self._idle:
+                self._idle.pop()[1].close()
+
+    def _take(self, opened: Opened) -> Wire:
+        with self._lock:
+            # Those of a connection that was lost are of no use.
+            self._idle = [(of, wire) for of, wire in self._idle if of is opened]
+            if self._idle:
+                return self._idle.pop()[1]
+        channel = opened.transport.open_session()
+        channel.exec_command(self._command_line)
+        return Wire(channel)
+
+    def _explain(self, wire: Wire, error: BaseException) -> None:
+        """Raise InfraError for what another attempt would not mend: a program that has ended by
+        itself, or is none of ours."""
+        channel = wire.stream
+        assert isinstance(channel, paramiko.Channel)
+        words = ""
+        if channel.exit_status_ready() and channel.recv_exit_status() > 0:
+            channel.settimeout(1.0)
+            words = channel.recv_stderr(_LAST_WORDS_BYTES).decode(errors="replace").strip()
+        channel.close()
+        if words or isinstance(error, ValueError):
+            raise InfraError(f"{self._connection.host}: {words or error}") from error

@@ -18,7 +18,9 @@ class UnknownHost(InfraError):
         self.fingerprint = fingerprint
         super().__init__(
             f"{host}: unknown host, it shows the key {fingerprint}, which is not in {known_hosts}; "
-            "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host itself"
+            f"{host}: unknown host, it shows the key {fingerprint}, which is not in {known_hosts}. "
+            "Compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host; "
+            f"if this is the host you mean, add: --accept-host-key {fingerprint}"
         )
 
 
@@ -53,9 +55,3 @@ def changed(error: paramiko.BadHostKeyException, known_hosts: Path) -> InfraErro
         f"is {error.key.fingerprint}. Somebody may be listening in. Only if you know that the host "
         f"was installed anew: ssh-keygen -f {known_hosts} -R '{error.hostname}'"
     )
-
-
-def how_to_accept(unknown: list[UnknownHost]) -> str:
-    """The options of the command line that accept these hosts."""
-    options = " ".join(f"--accept-host-key {host.fingerprint}" for host in unknown)
-    return f"if these are the hosts you mean, add: {options}"

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from infra.interface import Capability, InfraError
+from infra.nodes import capabilities
 from infra.ssh.connection import Connection
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
 from infra.ssh.preparation import Prepared, Report, prepare
-from infra.ssh.together import on_all
+from infra.together import on_all
 
 
 def unavailable() -> str | None:
@@ -26,13 +27,11 @@ class ReadyHost:
     """A host with everything on it that a node needs.
 
     Attributes:
-        address: The IPv4 address that it has itself and is reached at.
-        addresses: Every address that it may send from.
+        addresses: Every address that it may send from. The first is IPv4, and it is reached there.
     """
 
     connection: Connection
     prepared: Prepared
-    address: str
     addresses: Sequence[str]
 
 
@@ -41,22 +40,16 @@ def make_ready(host: Host, directory: str, trust: Trust, report: Report) -> Read
     connection = Connection(host, trust)
     try:
         prepared = prepare(connection, directory, report)
-        addresses: list[str] = connection.ask("address")["addresses"]
+        addresses: list[str] = prepared.agent.ask("addresses")
+        own = _own_address(host, addresses)
         return ReadyHost(
             connection=connection,
             prepared=prepared,
-            address=_own_address(host, addresses),
-            addresses=addresses,
+            addresses=[own, *(address for address in addresses if address != own)],
         )
     except BaseException:
         connection.close()
         raise
-
-
-def capabilities(hosts: Sequence[Prepared]) -> frozenset[Capability]:
-    """What can be done where every one of ``hosts`` can do it."""
-    cuttable = all(host.uncuttable is None for host in hosts)
-    return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])})
 
 
 def survey(
@@ -72,7 +65,7 @@ def survey(
         if host.prepared.uncuttable is not None:
             report(f"{host.connection.host}: links cannot be cut: {host.prepared.uncuttable}")
         host.connection.close()
-    return capabilities([host.prepared for host in ready])
+    return capabilities([host.prepared.uncuttable for host in ready])
 
 
 def _own_address(host: Host, addresses: Sequence[str]) -> str:

@@ -2,9 +2,10 @@
 
 import logging
 import threading
+from pathlib import PurePosixPath
 
 from infra.interface import InfraError
-from infra.ssh.node import SshNode
+from infra.node import AgentNode
 
 LEASE_S = 600.0
 """How long a host keeps what is on it without a word of the harness."""
@@ -16,10 +17,11 @@ log = logging.getLogger(__name__)
 
 class Keeper:
     """Keeps one node's host, in a thread of its own, from its making to :meth:`close`. A host that
-    does not answer is logged and tried again."""
+    does not answer is logged and tried again. ``base``: the directory for all of ours there."""
 
-    def __init__(self, node: SshNode, run: str) -> None:
+    def __init__(self, node: AgentNode, base: PurePosixPath, run: str) -> None:
         self._node = node
+        self._base = str(base)
         self._run = run
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"keep-{node.name}", daemon=True)
@@ -33,8 +35,7 @@ class Keeper:
     def _keep(self) -> None:
         while not self._ended.wait(_EVERY_S):
             try:
-                base = str(self._node.base)
-                self._node.connection.ask("renew", base=base, run=self._run)
+                self._node.agent.ask("renew", base=self._base, run=self._run)
                 self._node.sync()
             except (InfraError, OSError) as error:
                 if not self._ended.is_set():

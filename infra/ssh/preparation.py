@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from paramiko import SFTPClient
-
+from infra.agent_client import AgentClient
 from infra.interface import InfraError, Software
 from infra.java import JAVA_VERSION_MIN, parse_version
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
-from infra.ssh.connection import Connection
+from infra.ssh.connection import Channels, Connection
 
 _PYTHON_MIN = (3, 11)
 _DEBIAN = frozenset({"debian", "ubuntu"})
@@ -29,6 +28,7 @@ _APT = (
 )  # fmt: skip
 
 _NO_PROGRAM = 127
+_PYTHON = ("python3", "-I", "-S")
 _LOOK = """\
 import json, os, sys
 base = os.path.expanduser(sys.argv[1])
@@ -36,6 +36,17 @@ agent = os.path.exists(os.path.join(base, sys.argv[2]))
 print(json.dumps({"python": sys.version_info[:2], "base": base, "agent": agent}))
 """
 """All that must be known before the agent is there, asked in one round trip."""
+
+_PUT = """\
+import os, sys
+path = sys.argv[1]
+aside = "%s.%d" % (path, os.getpid())
+os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+with open(aside, "wb") as file:
+    file.write(sys.stdin.buffer.read())
+os.replace(aside, path)
+"""
+"""Brings the agent itself."""
 
 Report = Callable[[str], None]
 
@@ -46,21 +57,34 @@ class Prepared:
 
     Attributes:
         base: All of ours lies below it.
+        program, agent: See :class:`Brought`.
         sources: For PYTHONPATH.
         uncuttable: Why its links cannot be cut; None when they can.
     """
 
     base: PurePosixPath
+    program: Sequence[str]
+    agent: AgentClient
     software: Software
     sources: PurePosixPath
     uncuttable: str | None
 
 
-def bring_agent(connection: Connection, directory: str) -> PurePosixPath:
-    """Bring the agent to the host and start it from now on; the directory for all of ours.
-    ``directory``: as in the inventory. Raises InfraError without a fitting Python."""
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The agent on a host. ``base``: the directory for all of ours. ``program``: its command line
+    without its role. ``agent``: asked to prepare or release the host; no run's."""
+
+    base: PurePosixPath
+    program: Sequence[str]
+    agent: AgentClient
+
+
+def bring_agent(connection: Connection, directory: str) -> Brought:
+    """Bring the agent to the host. ``directory``: as in the inventory. Raises InfraError without a
+    fitting Python."""
     package = bundle.agent()
-    look = ["python3", "-I", "-S", "-c", _LOOK, directory, package.name]
+    look = [*_PYTHON, "-c", _LOOK, directory, package.name]
     looked = connection.run(look)
     if looked.status == _NO_PROGRAM:
         _apt(connection, ["python3"])
@@ -72,12 +96,12 @@ def bring_agent(connection: Connection, directory: str) -> PurePosixPath:
     base = PurePosixPath(seen["base"])
     path = base / package.name
     if not seen["agent"]:
-        made = connection.run(["mkdir", "-p", "-m", "0700", str(base)])
-        if made.status != 0:
-            raise InfraError(f"{connection.host}: {made.output.strip()}")
-        put(connection, package.content, path)
-    connection.use_agent(["python3", "-I", str(path), "serve"])
-    return base
+        put = connection.run([*_PYTHON, "-c", _PUT, str(path)], package.content)
+        if put.status != 0:
+            raise InfraError(f"{connection.host}: {put.output.strip()}")
+    program = [*_PYTHON, str(path)]
+    way = Channels(connection, [*program, "serve"], at_once=1)
+    return Brought(base, program, AgentClient(str(connection.host), way))
 
 
 def _check_python(connection: Connection, version: Sequence[int]) -> None:
@@ -97,49 +121,41 @@ def prepare(connection: Connection, directory: str, report: Report) -> Prepared:
 
     Raises InfraError naming host, what is missing and why it cannot be had.
     """
-    base = bring_agent(connection, directory)
-    facts = _facts_after_installing(connection, report)
+    brought = bring_agent(connection, directory)
+    agent = brought.agent
+    facts = _facts_after_installing(connection, agent, report)
     platform = libraries.Platform(tuple(facts["python"]), facts["machine"], facts["libc"])
-    kept = base / "software"
+    kept = brought.base / "software"
     installed = kept / libraries.name_for(platform)
     sources = kept / bundle.sources().name
     jars = kept / bundle.jars().name
     for package in (bundle.sources(), bundle.jars()):
-        _bring(connection, package, kept / package.name)
-    _bring_libraries(connection, platform, installed, report)
+        _bring(agent, package, kept / package.name)
+    _bring_libraries(agent, platform, installed, report)
     return Prepared(
-        base=base,
+        base=brought.base,
+        program=brought.program,
+        agent=agent,
         sources=sources,
         software=Software(
             python=str(installed / "bin" / "python"),
             java=facts["java"]["path"],
             zookeeper_class_path=":".join(str(jars / path.name) for path in zookeeper_jars()),
         ),
-        uncuttable=facts["not_root"] or connection.ask("can_cut"),
+        uncuttable=facts["not_root"] or agent.ask("can_cut"),
     )
 
 
-def put(connection: Connection, content: bytes, path: PurePosixPath) -> None:
-    """Write a file that appears as a whole. Its directory exists."""
-    aside = f"{path}.part"
-
-    def write(sftp: SFTPClient) -> None:
-        with sftp.open(aside, "wb") as file:
-            file.set_pipelined(True)
-            file.write(content)
-        sftp.posix_rename(aside, str(path))
-
-    connection.files(write)
-
-
-def _facts_after_installing(connection: Connection, report: Report) -> dict[str, Any]:
-    facts: dict[str, Any] = connection.ask("facts")
+def _facts_after_installing(
+    connection: Connection, agent: AgentClient, report: Report
+) -> dict[str, Any]:
+    facts: dict[str, Any] = agent.ask("facts")
     missing = _missing(facts)
     if missing:
         _check_may_install(connection, facts, missing)
         report(f"{connection.host}: installing {', '.join(missing)}")
         _apt(connection, missing)
-        facts = connection.ask("facts")
+        facts = agent.ask("facts")
     still = [package for package in _missing(facts) if package != "nftables"]
     if still:
         raise InfraError(f"{connection.host}: {', '.join(still)} installed, but of no use")
@@ -184,27 +200,25 @@ def _apt(connection: Connection, packages: Sequence[str]) -> None:
         )
 
 
-def _bring(connection: Connection, package: bundle.Package, directory: PurePosixPath) -> None:
-    if not connection.ask("has", directory=str(directory)):
+def _bring(agent: AgentClient, package: bundle.Package, directory: PurePosixPath) -> None:
+    if not agent.ask("has", directory=str(directory)):
         archive = directory.with_name(f"{package.name}.zip")
-        connection.ask("mkdir", path=str(archive.parent))
-        put(connection, package.content, archive)
-        connection.ask("unpack", archive=str(archive), directory=str(directory))
+        agent.write(archive, package.content)
+        agent.ask("unpack", archive=str(archive), directory=str(directory))
 
 
 def _bring_libraries(
-    connection: Connection, platform: libraries.Platform, directory: PurePosixPath, report: Report
+    agent: AgentClient, platform: libraries.Platform, directory: PurePosixPath, report: Report
 ) -> None:
-    if connection.ask("has", directory=str(directory)):
+    if agent.ask("has", directory=str(directory)):
         return
     wheels = libraries.wheels(platform)
     size_mb = sum(wheel.stat().st_size for wheel in wheels) / 1e6
-    report(f"{connection.host}: bringing {len(wheels)} libraries ({size_mb:.0f} MB)")
+    report(f"{agent.who}: bringing {len(wheels)} libraries ({size_mb:.0f} MB)")
     aside = directory.with_name(f"{directory.name}.wheels")
-    connection.ask("mkdir", path=str(aside))
     for wheel in wheels:
-        put(connection, wheel.read_bytes(), aside / wheel.name)
-    connection.ask(
+        agent.write(aside / wheel.name, wheel.read_bytes())
+    agent.ask(
         "install_libraries",
         timeout=_INSTALL_WITHIN_S,
         wheels=str(aside),

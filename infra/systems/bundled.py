@@ -5,7 +5,6 @@ holds ``server.properties`` and ``data`` (``log.dirs``).
 """
 
 import io
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -13,6 +12,7 @@ from pathlib import PurePosixPath
 from jproperties import Properties
 from kazoo.client import KazooClient
 
+from infra.agent.probes import accepts
 from infra.interface import (
     Backend,
     ClusterView,
@@ -37,8 +37,6 @@ _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
 _BROKERS_UP_S = 60.0
 _STOP_GRACE_S = 5.0
-"""Less than a controlled shutdown retries for: of brokers that all stop at once, the last ones
-have nobody to hand their leaders to."""
 
 BrokerCommand = Callable[[Node, PurePosixPath], Sequence[str]]
 
@@ -181,11 +179,7 @@ def _server_properties(settings: Mapping[str, str]) -> bytes:
 
 
 def _listens(server: NodeServer) -> bool:
-    try:
-        socket.create_connection((server.node.address, server.port), timeout=1.0).close()
-    except OSError:
-        return False
-    return True
+    return accepts(server.node.address, server.port)
 
 
 def _await_all(

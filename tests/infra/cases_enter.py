@@ -34,6 +34,15 @@ def counts_signals(scratch: Path) -> int:
     return len(seen) + (40 if signal.SIGTERM in seen else 0)
 
 
+def is_interrupted(scratch: Path) -> int:
+    try:
+        _ready(scratch)
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        return 9
+
+
 def reaps_orphans(_: Path) -> None:
     started = subprocess.run(
         ["sh", "-c", "sleep 0.05 >/dev/null & echo $!"], capture_output=True, check=True

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 
-from infra.interface import Command
+from infra.interface import Command, Node
 from infra.local.backend import LocalBackend
-from infra.local.node import LocalNode
+from infra.waiting import wait_until
 
 PORT = 9000
 
@@ -26,8 +25,8 @@ def backends_follow_each_other(scratch: Path) -> None:
     second = LocalBackend(scratch / "2")
     a, b = second.node("a"), second.node("b")
     assert (a.address, b.address) == addresses
-    with _listen(b):
-        assert second.reaches(a, b, PORT)
+    _listen(b)
+    wait_until(lambda: second.reaches(a, b, PORT), 20, "the listener")
     second.close()
 
 
@@ -45,9 +44,10 @@ def our_environment_stays_ours(scratch: Path) -> None:
 def ipv6_is_off(scratch: Path) -> None:
     backend = LocalBackend(scratch)
     node = backend.node("a")
-    addresses = Path("/proc/thread-self/net/if_inet6")
+    addresses = Path("/proc/self/net/if_inet6")
     if addresses.exists():
-        assert node.namespace.call(addresses.read_text) == ""
+        assert node.start(Command(name="show", argv=["cat", str(addresses)])).wait(10) == 0
+        assert node.read(node.log_directory / "show.log") == b""
         assert addresses.read_text() == ""
     backend.close()
 
@@ -57,12 +57,15 @@ def serves_the_host(scratch: Path) -> None:
     backend = LocalBackend(scratch / "nodes")
     node = backend.node("a")
     subnet = backend.expose()
-    with _listen(node):
-        (scratch / "new").write_text(f"{subnet} {node.address} {PORT}")
-        (scratch / "new").rename(scratch / "address")
-        while True:
-            signal.pause()
+    _listen(node)
+    wait_until(lambda: backend.reaches(node, node, PORT), 20, "the listener")
+    (scratch / "new").write_text(f"{subnet} {node.address} {PORT}")
+    (scratch / "new").rename(scratch / "address")
+    while True:
+        signal.pause()
 
 
-def _listen(node: LocalNode) -> socket.socket:
-    return node.namespace.call(lambda: socket.create_server((node.address, PORT)))
+def _listen(node: Node) -> None:
+    code = f"import signal, socket; s = socket.create_server(({node.address!r}, {PORT}))"
+    argv = [sys.executable, "-c", f"{code}; signal.pause()"]
+    node.start(Command(name="listens", argv=argv))

@@ -5,8 +5,10 @@ Run inside of wherever the backend works by the tests of tests/backends.
 
 import hashlib
 import os
+import resource
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import psutil
@@ -14,13 +16,14 @@ import pytest
 from ensemble import three_zookeepers_survive_their_leader
 from peer import PORT, peers
 
+from infra.agent.probes import accepts
 from infra.interface import Backend, Command, InfraError, Node, Process, ProcessState
-from infra.probe import accepts
 from infra.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"
 SILENCE_S = 0.5
 BIG_BYTES = 100 << 20
+SECOND_NS = 1_000_000_000
 
 
 def nodes_reach_each_other(backend: Backend, _scratch: Path) -> None:
@@ -77,6 +80,58 @@ def a_cut_leaves_other_links_alone(backend: Backend, _scratch: Path) -> None:
         assert not backend.reaches(a, b, PORT, timeout=0.3), "each way is healed for itself"
         backend.heal(b, a)
         assert backend.reaches(a, b, PORT)
+
+
+def many_links_are_cut_at_once(backend: Backend, _scratch: Path) -> None:
+    """By threads, as overlapping faults do it: none is lost, none undoes another's."""
+    nodes = [backend.node(name) for name in "abcd"]
+    links = [(a, b) for a in nodes for b in nodes if a is not b]
+    kept, healed = links[::2], links[1::2]
+    with peers(*nodes), ThreadPoolExecutor(len(links)) as pool:
+        list(pool.map(lambda link: backend.cut(*link), links))
+        reached = pool.map(lambda link: backend.reaches(*link, PORT, timeout=0.5), links)
+        assert not any(reached)
+        list(pool.map(lambda link: backend.heal(*link), healed))
+        list(pool.map(lambda link: backend.cut(*link), kept))
+        # A connection takes both ways, so what is healed one way alone is not reached.
+        whole = [link for link in healed if link[::-1] in healed]
+        reached = list(pool.map(lambda link: backend.reaches(*link, PORT, timeout=0.5), links))
+        assert [link for link, does in zip(links, reached, strict=True) if does] == whole
+        list(pool.map(lambda link: backend.heal(*link), kept))
+        assert all(pool.map(lambda link: backend.reaches(*link, PORT, timeout=5), links))
+
+
+def the_clock_is_compared(backend: Backend, _scratch: Path) -> None:
+    """All nodes are on this machine, and so is their clock: the bound must hold."""
+    reading = backend.node("a").clock()
+    assert 0 < reading.bound_ns < SECOND_NS
+    assert abs(reading.offset_ns) <= reading.bound_ns
+
+
+def an_agent_that_is_silent_is_told(backend: Backend, _scratch: Path) -> None:
+    a, b = backend.node("a"), backend.node("b")
+    process, agent = _with_agent(a, "silent")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        with pytest.raises(InfraError):
+            process.state()
+        assert b.clock().bound_ns < SECOND_NS, "the others are asked as before"
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    wait_until(lambda: process.state() is ProcessState.RUNNING, 60, "an answer")
+
+
+def an_agent_that_is_killed_takes_its_processes_along(backend: Backend, _scratch: Path) -> None:
+    node = backend.node("a")
+    process, agent = _with_agent(node, "killed")
+    os.kill(agent, signal.SIGKILL)
+    with pytest.raises(InfraError, match=r"agent .*gone"):
+        process.state()
+    wait_until(lambda: not marked(_mark("killed")), 20, "its process to end")
+    with pytest.raises(InfraError):
+        node.start(Command(name="x", argv=["true"]))
+    backend.close()
+    assert process.state() is ProcessState.EXITED
 
 
 def signals_and_states(backend: Backend, _scratch: Path) -> None:
@@ -176,6 +231,34 @@ def files(backend: Backend, scratch: Path) -> None:
             read(PurePosixPath("/nonexistent"))
 
 
+def what_cannot_be_written_is_told(backend: Backend, scratch: Path) -> None:
+    """And the next one is written all the same."""
+    node = backend.node("a")
+    node.write(node.directory / "file", b"content")
+    big = bytes(3 << 20)
+    for path in (node.directory / "file" / "below", node.log_directory):
+        with pytest.raises(InfraError):
+            node.write(path, big)
+        assert node.read(node.directory / "file") == b"content"
+    with pytest.raises(InfraError):
+        node.read(node.log_directory)
+    node.write(node.directory / "big", big)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))  # as a disk that is full
+    try:
+        with pytest.raises(OSError, match="too large"):
+            node.fetch(node.directory / "big", scratch / "big")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    (scratch / "tree").mkdir()
+    node.write(node.directory / "tree" / "file", b"content")
+    assert node.start(
+        Command(name="ln", argv=["ln", "-s", "file", "link"], directory=node.directory / "tree")
+    ).wait(10) == 0  # fmt: skip
+    node.fetch(node.directory / "tree", scratch / "tree")
+    assert (scratch / "tree" / "link").readlink() == Path("file")
+
+
 def a_hundred_megabytes(backend: Backend, scratch: Path) -> None:
     node = backend.node("a")
     content = os.urandom(1 << 20) * (BIG_BYTES >> 20)
@@ -253,6 +336,11 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
 
 
 CASES = (
+    many_links_are_cut_at_once,
+    the_clock_is_compared,
+    an_agent_that_is_silent_is_told,
+    an_agent_that_is_killed_takes_its_processes_along,
+    what_cannot_be_written_is_told,
     nodes_reach_each_other,
     a_cut_is_one_way_and_hits_open_connections,
     a_cut_is_silent_for_new_connections,
@@ -270,6 +358,20 @@ CASES = (
     refusals,
     three_zookeepers_survive_their_leader,
 )
+
+
+def _with_agent(node: Node, name: str) -> tuple[Process, int]:
+    """A process, and the id of the agent that it is below, as this machine numbers it."""
+    process = node.start(Command(name="sleeps", argv=["sleep", "1000"], env={MARK: _mark(name)}))
+    wait_until(lambda: len(marked(_mark(name))) == 1, 20, "the process")
+    (pid,) = marked(_mark(name))
+    parent = psutil.Process(pid).parent()
+    assert parent is not None
+    return process, parent.pid
+
+
+def _mark(name: str) -> str:
+    return f"{os.environ[MARK]}-{name}"
 
 
 def _python(node: Node, name: str, code: str, env: dict[str, str] | None = None) -> Process:

@@ -2,9 +2,9 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -50,10 +50,17 @@ class Inside:
         case = [str(HERE / "enter_case.py"), self.mark, str(self.scratch)]
         return [*self.prefix, self.python, *case, str(self.cases / file), function]
 
-    def start(self, file: str, function: str, **options: object) -> subprocess.Popen[bytes]:
+    def start(
+        self, file: str, function: str, *, ignored: Sequence[signal.Signals] = (), **options: object
+    ) -> subprocess.Popen[bytes]:
+        """``ignored``: these signals are ignored from the start, as a shell may leave them."""
         self.directory.mkdir(exist_ok=True)
+        ignoring = [f"--ignore-signal={number.name.removeprefix('SIG')}" for number in ignored]
         run = subprocess.Popen(
-            self.argv(file, function), env=self.environ, cwd=self.directory, **options
+            ["env", *ignoring, *self.argv(file, function)],
+            env=self.environ,
+            cwd=self.directory,
+            **options,
         )
         self.started.append(run)
         return run
@@ -106,12 +113,13 @@ def inside_as(who: str, cases: Path) -> Iterator[Inside]:
     directory = Path(tempfile.mkdtemp(prefix="ackproof-test-", dir="/tmp"))
     directory.chmod(0o777)
     mark = uuid.uuid4().hex
+    site = [path for path in sys.path if path.endswith("-packages")]
     environ = {
         **os.environ,
         MARK: mark,
         "ACKPROOF_STATE_DIRECTORY": str(directory / "state"),
         "HOME": str(directory),
-        "PYTHONPATH": f"{PROJECT}:{sysconfig.get_path('purelib')}",
+        "PYTHONPATH": ":".join([str(PROJECT), *site]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     case = Inside(prefix, python, environ, directory, cases, mark, root)

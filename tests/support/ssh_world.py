@@ -10,7 +10,8 @@ says so in a line of JSON, and then obeys lines of JSON on its standard input un
 A host is a set of namespaces (``ssh_machine.py``); its disk is an overlay over this machine's, of
 which it sees neither the users' homes nor the project. What the hosts need and this machine lacks
 (openssh-server, sudo) is installed into a layer of theirs, this machine stays as it is; nftables is
-only downloaded there, for the hosts to install themselves. With this process everything is gone.
+removed there, and downloaded for the hosts to install themselves. With this process everything is
+gone.
 """
 
 import json
@@ -113,6 +114,7 @@ class World:
         self.router = Router(free_subnet(outside.call(routed_networks)))
         self.router.expose(outside)
         self.harness = str(self.router.subnet[_HARNESS])
+        self.silent: set[str] = set()
         self.machines = []
         for index in range(number):
             namespace = NetworkNamespace.create()
@@ -124,6 +126,17 @@ class World:
         self.write_known_hosts()
         for machine in self.machines:
             machine.on()
+
+    def silence(self) -> None:
+        """Drop what is on its way between this machine and the silent hosts."""
+        rules = "".join(
+            f"add rule inet world passing ip saddr {a} ip daddr {b} drop\n"
+            for silent in self.silent
+            for a, b in ((silent, self.harness), (self.harness, silent))
+        )
+        chain = "add table inet world\nadd chain inet world passing "
+        hook = "{ type filter hook forward priority -300; }\nflush chain inet world passing\n"
+        subprocess.run(["nft", "-f", "-"], input=chain + hook + rules, text=True, check=True)
 
     def write_known_hosts(self) -> None:
         known = [f"{m.address} {k}\n" for m, k in zip(self.machines, self.keys, strict=True)]
@@ -146,9 +159,9 @@ class World:
     def obey(self, order: str, number: int) -> None:
         machine = self.machines[number]
         if order in ("cut", "heal"):
-            change = getattr(self.router, order)
-            change(self.harness, machine.address)
-            change(machine.address, self.harness)
+            change = self.silent.add if order == "cut" else self.silent.discard
+            change(machine.address)
+            self.silence()
         elif order == "rekey":
             machine.off()
             self.keys[number] = machine.make_key()
@@ -196,10 +209,11 @@ def _install(root: Path, network: int) -> None:
     wanted = ["openssh-server", "sudo", "python3-venv", "iproute2", "procps"]
     if shutil.which("java") is None:
         wanted.append("default-jre-headless")
-    apt = [
+    there = [
         "nsenter", f"--net=/proc/self/fd/{network}", "--", "chroot", str(root),
-        "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y",
+        "env", "DEBIAN_FRONTEND=noninteractive",
     ]  # fmt: skip
+    apt = [*there, "apt-get", "-q", "-y"]
     install = [*apt, "install", "--no-install-recommends"]
 
     def run(*argv: str) -> bool:
@@ -208,8 +222,11 @@ def _install(root: Path, network: int) -> None:
         )
         return done.returncode == 0
 
+    # Of this machine, the hosts see the moment: somebody may just be installing something here.
+    run(*there, "dpkg", "--configure", "-a")
     done = run(*install, *wanted) or (run(*apt, "update") and run(*install, *wanted))
-    if not (done and run(*install, "--download-only", "nftables")):
+    gone = run(*apt, "remove", "nftables")
+    if not (done and gone and run(*install, "--download-only", "nftables")):
         sys.exit("what the hosts need could not be installed")
 
 

@@ -4,12 +4,12 @@ A directory counts when the file ``complete`` is in it; anything else is made an
 """
 
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-from infra.ssh.remote.privilege import Refused
+from infra.agent.children import carry_out
+from infra.agent.wire import Refused
 
 _COMPLETE = "complete"
 _INSTALLED_WITHIN_S = 600
@@ -53,8 +53,6 @@ def _fresh(directory: str) -> Path:
 
 
 def _run(argv: list[str]) -> None:
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=_INSTALLED_WITHIN_S, check=False
-    )
-    if done.returncode != 0:
-        raise Refused(f"{' '.join(argv[:4])}: {(done.stderr or done.stdout).strip()[-2000:]}")
+    status, output, complaint = carry_out(argv, within=_INSTALLED_WITHIN_S)
+    if status != 0:
+        raise Refused(f"{' '.join(argv[:4])}: {(complaint or output).strip()[-2000:]}")

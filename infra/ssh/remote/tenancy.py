@@ -1,8 +1,8 @@
 """Who has this host: one run at a time, as long as its harness is heard of.
 
 The run's directory is the claim. Its modification time is renewed by every word of the harness;
-when that has been silent for long, the guard (a process of its own) ends what the run has here and
-removes what it made. Whatever happens to harness and network, the host comes clean by itself.
+when that has been silent for long, the guard (:mod:`infra.ssh.remote.guard`) ends what the run has
+here and removes what it made.
 """
 
 import json
@@ -10,18 +10,22 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from infra.agent import children, cuts
+from infra.agent.wire import Refused
 from infra.identity import ProcessIdentity
-from infra.ssh.remote import links, processes
-from infra.ssh.remote.privilege import Refused
-from infra.ssh.remote.spawning import spawn
-from infra.ssh.remote.supervisor import write_whole
+from infra.ssh.remote.addresses import ssh_port
+from infra.ssh.remote.main import again
+from infra.waiting import wait_until
 
-_LOOK_EVERY_S = 5.0
+SOCKET = "agent.sock"
+LOG = "agent.log"
+_SERVES_WITHIN_S = 20.0
+_ENDS_WITHIN_S = 20.0
 _ALIVE_S = 60.0
 """A harness says something every few seconds. One that has been silent for longer may only be cut
 off: its processes are left to run, unless somebody else wants the host."""
@@ -30,26 +34,37 @@ _CLAIM = "run.json"
 _GUARD = "guard.json"
 _LEASE = "lease"
 _CUT = "cut"
+_INHERITED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "USER", "LOGNAME",
+    "SSH_CONNECTION",
+)  # fmt: skip
 
 
-def acquire(base: str, run: str, holder: str, lease_s: float) -> None:
-    """Take the host for ``run``, from a dead one if need be. ``holder``: who that is, for others to
-    read. Raises Refused while another run that lives has it."""
-    place = _place(base)
+def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, str]) -> None:
+    """Take the host for ``run``, from a dead one if need be, and start its agent. Raises Refused
+    while another run that lives has the host.
+
+    Args:
+        holder: Who that is, for others to read.
+        env: For the run's processes, added to what a login has.
+    """
+    claimed = place(base)
     there = tenant(base)
     if there is not None and there["run"] != run and not there["alive"]:
         release(base)
-    aside = place.with_name(f"run.{os.getpid()}.new")
+    aside = claimed.with_name(f"run.{os.getpid()}.new")
     aside.mkdir(parents=True)
     (aside / _LEASE).touch()
-    write_whole(aside / _CLAIM, {"run": run, "holder": holder, "lease_s": lease_s})
+    _write_whole(aside / _CLAIM, {"run": run, "holder": holder, "lease_s": lease_s})
     try:
-        aside.rename(place)  # of two, one succeeds: a directory with content is not replaced
+        aside.rename(claimed)  # of two, one succeeds: a directory with content is not replaced
     except OSError:
         shutil.rmtree(aside)
         _check_ours(base, run)
-    if not (place / _GUARD).exists():
-        write_whole(place / _GUARD, asdict(ProcessIdentity.of(spawn("guard", base).pid)))
+    if not (claimed / _GUARD).exists():
+        own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        _write_whole(claimed / _GUARD, asdict(_start_guard(base, {**own, **env})))
+    wait_until((claimed / SOCKET).exists, _SERVES_WITHIN_S, "the run's agent")
 
 
 def renew(base: str, run: str) -> None:
@@ -57,47 +72,62 @@ def renew(base: str, run: str) -> None:
     there = tenant(base)
     if there is None or there["run"] != run:
         raise Refused("the run has lost this host: it was silent for too long, or was removed")
-    os.utime(_place(base) / _LEASE)
+    os.utime(place(base) / _LEASE)
 
 
 def tenant(base: str) -> dict[str, Any] | None:
     """The run that has the host, for how long it has been silent, and whether it is taken to be
     alive; None when nobody has it."""
-    place = _place(base)
+    claimed = place(base)
     try:
-        claim: dict[str, Any] = json.loads((place / _CLAIM).read_text())
-        claim["silent_s"] = max(0.0, time.time() - (place / _LEASE).stat().st_mtime)
+        claim: dict[str, Any] = json.loads((claimed / _CLAIM).read_text())
+        claim["silent_s"] = max(0.0, time.time() - (claimed / _LEASE).stat().st_mtime)
     except FileNotFoundError:
         return None
     return claim | {"alive": claim["silent_s"] < _ALIVE_S}
 
 
-def cut(base: str, addresses: Sequence[str]) -> None:
-    """Drop whatever comes from these addresses, until healed or released. Written down first: where
-    nothing was ever cut, releasing takes no root."""
-    written = _place(base) / _CUT
+def cut(addresses: Sequence[str]) -> None:
+    """Drop whatever comes from these addresses, but for what comes to our sshd: the harness may be
+    on a node, or come by way of one. Written down first: where nothing was ever cut, releasing
+    takes no root. Asked of the run's agent, which is in the directory of its claim."""
+    written = Path(_CUT)
     first = not written.exists()
     written.touch()
     try:
-        links.cut(addresses)
+        cuts.cut(addresses, ssh_port())
     except Refused:
-        if first:  # nft does all or nothing
+        if first:  # nothing was done
             written.unlink()
         raise
 
 
+def heal(addresses: Sequence[str]) -> None:
+    """Undo :func:`cut`."""
+    cuts.heal(addresses, ssh_port())
+
+
 def release(base: str) -> None:
-    """End what the run has here and remove what it made: processes, rules, files."""
-    place = _place(base)
-    if not place.exists():
+    """End what the run has here and remove what it made: processes, rules, files. Raises Refused
+    when something does not end."""
+    claimed = place(base)
+    if (claimed / _GUARD).exists():
+        guard = ProcessIdentity(**json.loads((claimed / _GUARD).read_text()))
+        if not guard.end(signal.SIGTERM, _ENDS_WITHIN_S):
+            raise Refused(f"what runs here does not end (guard {guard.pid})")
+    remove(base)
+
+
+def remove(base: str) -> None:
+    """Remove what a run has made that has no processes any more."""
+    claimed = place(base)
+    if not claimed.exists():
         return
-    processes.end_all(place / "processes")
-    if (place / _CUT).exists():
-        links.remove()
-    _end_guard(place)
+    if (claimed / _CUT).exists():
+        cuts.remove()
     # The claim goes with the rest, as a whole: a second harness sees all of it or nothing.
-    aside = place.with_name(f"run.{os.getpid()}.removed")
-    place.rename(aside)
+    aside = claimed.with_name(f"run.{os.getpid()}.removed")
+    claimed.rename(aside)
     shutil.rmtree(aside)
 
 
@@ -107,12 +137,9 @@ def purge(base: str) -> None:
     shutil.rmtree(base, ignore_errors=False)
 
 
-def guard(base: Path) -> None:
-    """Release the host when its run has been silent for longer than its lease."""
-    while (there := tenant(str(base))) is not None:
-        if there["silent_s"] > there["lease_s"]:
-            release(str(base))
-        time.sleep(_LOOK_EVERY_S)
+def place(base: str) -> Path:
+    """The directory that is the claim."""
+    return Path(base) / "run"
 
 
 def _check_ours(base: str, run: str) -> None:
@@ -127,14 +154,18 @@ def _check_ours(base: str, run: str) -> None:
         )
 
 
-def _end_guard(place: Path) -> None:
-    try:
-        known = json.loads((place / _GUARD).read_text())
-    except FileNotFoundError:
-        return
-    if known["pid"] != os.getpid():
-        ProcessIdentity(**known).end(signal.SIGKILL, _LOOK_EVERY_S)
+def _start_guard(base: str, env: Mapping[str, str]) -> ProcessIdentity:
+    """In a session of its own and without our streams: the end of the connection is nothing to
+    it."""
+    streams = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
+    guard = children.in_main_thread(
+        lambda: children.spawn(again("guard", base), env, streams, dies_with_us=False)
+    )
+    return ProcessIdentity.of(guard.pid)
 
 
-def _place(base: str) -> Path:
-    return Path(base) / "run"
+def _write_whole(path: Path, content: object) -> None:
+    """Write JSON to a file that appears as a whole."""
+    aside = path.with_suffix(".new")
+    aside.write_text(json.dumps(content))
+    aside.replace(path)

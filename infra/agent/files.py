@@ -1,0 +1,68 @@
+"""The node's files."""
+
+import os
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from infra.agent.wire import CHUNK
+
+
+def mkdir(path: str) -> None:
+    """Make a directory and those above it."""
+    os.makedirs(path, exist_ok=True)
+
+
+def read(path: str) -> Iterator[bytes]:
+    """A file's content up to its end as it is when we get there. Raises FileNotFoundError."""
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def write(path: str, chunks: Iterable[bytes]) -> None:
+    """Write a file, which appears as a whole, making its directories."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    aside = f"{path}.{threading.get_ident()}.part"
+    try:
+        with open(aside, "wb") as file:
+            file.writelines(chunks)
+        os.replace(aside, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(aside)
+        raise
+
+
+def tree(path: str) -> list[dict[str, object]]:
+    """Everything below a directory, parents first; of a file, itself alone under the name ``""``.
+    ``stamp`` changes whenever the content may have. Raises FileNotFoundError."""
+    found = [_entry(path, "")]
+    pending = [""] if found[0]["kind"] == "directory" else []
+    while pending:
+        directory = pending.pop()
+        for child in sorted(os.listdir(os.path.join(path, directory))):
+            name = os.path.join(directory, child)
+            try:
+                entry = _entry(os.path.join(path, name), name)
+            except FileNotFoundError:  # gone since
+                continue
+            found.append(entry)
+            if entry["kind"] == "directory":
+                pending.append(name)
+    return found
+
+
+def _entry(path: str, name: str) -> dict[str, object]:
+    status = os.lstat(path)
+    entry: dict[str, object] = {"name": name, "kind": "other"}
+    if stat.S_ISDIR(status.st_mode):
+        entry["kind"] = "directory"
+    elif stat.S_ISREG(status.st_mode):
+        entry["kind"] = "file"
+        entry["stamp"] = [status.st_ino, status.st_size, status.st_mtime_ns]
+    elif stat.S_ISLNK(status.st_mode):
+        entry["kind"] = "link"
+        entry["target"] = os.readlink(path)
+    return entry

@@ -1,0 +1,52 @@
+"""Doing what only root may do, where we are allowed to."""
+
+import os
+import pwd
+from collections.abc import Sequence
+
+from infra.agent.children import carry_out
+from infra.agent.wire import Refused
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of users too: a login over SSH as a rule lacks the sbin directories."""
+_NOT_FOUND = 127
+
+
+def search_path() -> str:
+    """PATH of this process, and what it may lack."""
+    return f"{os.environ.get('PATH', '')}:{_PATH}"
+
+
+def obstacle() -> str | None:
+    """None when we are root, or sudo makes us root without asking; else what sudo says."""
+    try:
+        as_root(["true"])
+    except Refused as refused:
+        return str(refused)
+    return None
+
+
+def as_root(argv: Sequence[str], text: str = "") -> str:
+    """Run a program as root with ``text`` on its standard input; what it wrote. Raises Refused
+    with the complaint when it fails or we may not."""
+    command = [*(() if os.geteuid() == 0 else ("sudo", "-n", "--")), *argv]
+    env = {**os.environ, "PATH": search_path(), "LC_ALL": "C"}
+    status, output, complaint = carry_out(command, text, env)
+    if status == _NOT_FOUND or f"sudo: {argv[0]}: command not found" in complaint:
+        raise Refused(f"{(argv if 'sudo:' in complaint else command)[0]} is not installed")
+    if status != 0:
+        raise Refused(f"{argv[0]}: {_explained(complaint.strip() or f'status {status}')}")
+    return output
+
+
+def _explained(complaint: str) -> str:
+    if "sudo:" not in complaint:
+        return complaint
+    return f"{complaint} (user {_user()} needs sudo without a password here)"
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

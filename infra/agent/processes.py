@@ -1,0 +1,60 @@
+"""The node's processes: started, looked at, signalled, ended. Each is known by a number of ours."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from infra.agent import children
+from infra.agent.children import Child, in_main_thread
+from infra.agent.stat import stat
+
+_STOPPED = frozenset("Tt")
+_started: list[Child] = []
+
+
+def start(argv: Sequence[str], env: Mapping[str, str], directory: str, log: str) -> dict[str, int]:
+    """Start a program with ``env`` added to our environment; ``log`` gets what it writes. Its
+    ``number`` and its ``pid``."""
+
+    def start_it() -> dict[str, int]:
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        written = (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+        streams = [nothing, written, (os.POSIX_SPAWN_DUP2, 1, 2)]
+        there = ("env", f"--chdir={directory}", "--")
+        child = children.spawn([*there, *argv], {**os.environ, **env}, streams)
+        _started.append(child)
+        return {"number": len(_started) - 1, "pid": child.pid}
+
+    return in_main_thread(start_it)
+
+
+def state(number: int) -> dict[str, object]:
+    """``state``: of infra.interface.ProcessState; ``exit_code``: negative for a signal, None
+    while it lives. It has exited once its exit code is known: of a process that is killed the first
+    thread may be gone (a zombie in ``/proc``) while others still write."""
+
+    def look() -> dict[str, object]:
+        children.reap()
+        child = _started[number]
+        if child.code is not None:
+            return {"state": "exited", "exit_code": child.code}
+        stopped = stat(child.pid).letter in _STOPPED
+        return {"state": "stopped" if stopped else "running", "exit_code": None}
+
+    return in_main_thread(look)
+
+
+def send(number: int, signal_number: int) -> None:
+    """Send a signal. Raises ProcessLookupError when it has exited."""
+    in_main_thread(lambda: children.signal_child(_started[number], signal_number))
+
+
+def end_all() -> list[int | None]:
+    """Kill every process and all that it has started; the exit codes of all that were ever started,
+    by number."""
+
+    def end() -> list[int | None]:
+        children.end_all()
+        return [child.code for child in _started]
+
+    return in_main_thread(end)

@@ -1,0 +1,121 @@
+"""Serving: each connection in a thread of its own, request after request."""
+
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from infra.agent import children, files
+from infra.agent.verbs import Verbs
+from infra.agent.wire import Stream, Wire, error_of
+
+_REMEMBERED = 256
+
+
+class Server:
+    """Answers what is in the table ``verbs``."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+        self._once = Once()
+
+    def listen(self, listener: socket.socket) -> None:
+        """Serve whoever connects, until SIGTERM; nothing of ours lives afterwards."""
+        children.adopt_orphans()
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        children.run()
+        children.end_all()
+
+    def serve_one(self, stream: Stream) -> None:
+        """Serve one who is connected already, until that ends. Programs end then; what was told to
+        outlive us goes on."""
+
+        def serve() -> None:
+            try:
+                self._converse(stream)
+            finally:
+                children.stop()
+
+        threading.Thread(target=serve, daemon=True).start()
+        children.run()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+
+    def _converse(self, stream: Stream) -> None:
+        wire = Wire(stream)
+        try:
+            while True:
+                self._answer(wire, wire.header())
+        except (OSError, EOFError, ValueError):  # it hung up, or talks nonsense
+            wire.close()
+
+    def _answer(self, wire: Wire, request: Mapping[str, Any]) -> None:
+        body = wire.body()
+        header: Mapping[str, Any] = {"result": None}
+        if "ask" in request:
+            list(body)
+            header = self._once.answer(request["id"], lambda: self._asked(request))
+        elif "write" in request:
+            header = _told(lambda: files.write(request["write"], body))
+            list(body)  # what was not read, since it could not be written
+        else:
+            list(body)
+            header = _sent(wire, request["read"])
+        wire.end_body()
+        wire.send_header(header)
+        wire.flush()
+
+    def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return _told(lambda: self._verbs[request["ask"]](**request["arguments"]))
+
+
+class Once:
+    """Remembers answers by the id of their request. A request whose answer was lost with its
+    connection is asked again, and must not be done again: the program would run twice, a second
+    SIGINT would make it give up what it does at the first. One that is still under way is waited
+    for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+
+    def answer(self, number: str, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        with self._lock:
+            known = self._answers.get(number)
+            answer = self._answers.setdefault(number, _Answer())
+            while len(self._answers) > _REMEMBERED:
+                self._answers.popitem(last=False)
+        if known is None:
+            answer.header = act()
+            answer.there.set()
+        answer.there.wait()
+        return answer.header
+
+
+class _Answer:
+    def __init__(self) -> None:
+        self.there = threading.Event()
+        self.header: dict[str, Any] = {}
+
+
+def _told(act: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"result": act()}
+    except Exception as error:  # noqa: BLE001 - told to who has asked, who raises it
+        return error_of(error)
+
+
+def _sent(wire: Wire, path: str) -> dict[str, Any]:
+    chunks = files.read(path)
+    while True:
+        try:
+            chunk = next(chunks, b"")
+        except Exception as error:  # noqa: BLE001 - told to who has asked, who raises it
+            return error_of(error)
+        if not chunk:
+            return {"result": None}
+        wire.send_chunk(chunk)

@@ -1,0 +1,117 @@
+"""A node, whatever kind it is: what is done there is done by its agent."""
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from infra import copying
+from infra.agent_client import AgentClient
+from infra.copying import Shares
+from infra.interface import ClockReading, Command, InfraError, Software
+from infra.process import AgentProcess
+
+_END_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a backend has made for a node.
+
+    Attributes:
+        addresses: Every address that it may send from; at the first it is reached.
+        directory: The node's own; ``logs`` in it is made by the backend.
+        software: Finds out what ``Node.software`` is.
+        shares: What of this machine the node sees.
+        remove: Removes what was made, called once. Raises InfraError when it cannot.
+    """
+
+    name: str
+    addresses: Sequence[str]
+    directory: PurePosixPath
+    agent: AgentClient
+    software: Callable[[], Software]
+    shares: Shares
+    remove: Callable[[], None]
+
+
+class AgentNode:
+    """Implements ``infra.interface.Node``."""
+
+    def __init__(self, made: Made) -> None:
+        self._made = made
+        self.name = made.name
+        self.address = made.addresses[0]
+        self.addresses = made.addresses
+        self.directory = made.directory
+        self.log_directory = made.directory / "logs"
+        self.agent = made.agent
+        self._software: Software | None = None
+        self._lock = threading.Lock()
+        self._processes: list[AgentProcess] = []
+        self._closed = False
+
+    @property
+    def software(self) -> Software:
+        if self._software is None:
+            self._software = self._made.software()
+        return self._software
+
+    def start(self, command: Command) -> AgentProcess:
+        """Start ``command`` on the node. A program that does not exist ends with status 127 and a
+        line in the log. Raises InfraError when the node is closed."""
+        if self._closed:
+            raise InfraError(f"{self.name} is closed: {command.name} cannot start there")
+        started = self.agent.ask(
+            "start",
+            argv=list(command.argv),
+            env=dict(command.env),
+            directory=str(command.directory or self.directory),
+            log=str(self.log_directory / f"{command.name}.log"),
+        )
+        process = AgentProcess(command.name, started["pid"], started["number"], self.agent)
+        self._processes.append(process)
+        return process
+
+    def write(self, path: PurePosixPath, content: bytes) -> None:
+        self.agent.write(path, content)
+
+    def read(self, path: PurePosixPath) -> bytes:
+        return self.agent.read(path)
+
+    def fetch(self, source: PurePosixPath, target: Path) -> None:
+        copying.fetch(self.agent, source, target)
+
+    def share(self, directory: Path) -> PurePosixPath:
+        return self._made.shares.share(directory)
+
+    def sync(self) -> None:
+        self._made.shares.sync()
+
+    def clock(self) -> ClockReading:
+        return self.agent.clock()
+
+    def close(self) -> None:
+        """End every process and remove what was made for the node. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            ended = self._end_all()
+            self._made.remove()
+            for process in self._processes:
+                code = ended[process.number] if process.number < len(ended) else None
+                process.ended(-signal.SIGKILL if code is None else code)
+        finally:
+            self.agent.close()
+
+    def _end_all(self) -> Sequence[int | None]:
+        """How each process ended, by number; empty when the agent is gone: what was below it was
+        killed then."""
+        try:
+            codes: list[int | None] = self.agent.ask("end_all", timeout=_END_TIMEOUT_S)
+        except InfraError:
+            return ()
+        return codes

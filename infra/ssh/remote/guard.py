@@ -1,0 +1,45 @@
+"""The guard: parent of a run's agent, which sees to it that the host comes clean.
+
+It is the agent's subreaper: killed with SIGKILL, the agent leaves what daemons it has below the
+guard, which ends them. SIGTERM makes it end everything and go. When the run has been silent for
+longer than its lease, the guard ends everything and removes what the run has made; whatever happens
+to harness and network. Not handled: a logind that kills what a user leaves behind
+(KillUserProcesses=yes; Debian's and Ubuntu's default is no).
+"""
+
+import os
+import threading
+import time
+
+from infra.agent import children
+from infra.agent.children import Child, in_main_thread
+from infra.ssh.remote import tenancy
+from infra.ssh.remote.main import again
+
+_LOOK_EVERY_S = 5.0
+
+
+def guard(base: str) -> None:
+    """Start the agent of the run that has this host, and see to its end."""
+    children.adopt_orphans()
+    os.chdir(tenancy.place(base))
+    log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    agent = children.spawn(again("listen", tenancy.SOCKET), os.environ, [log])
+    threading.Thread(target=_watch, args=(base, agent), daemon=True).start()
+    children.run()
+    children.end_all()
+
+
+def _watch(base: str, agent: Child) -> None:
+    while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
+        pass
+    in_main_thread(children.end_all)
+    while not _abandoned(base):
+        time.sleep(_LOOK_EVERY_S)
+    tenancy.remove(base)
+    children.stop()
+
+
+def _abandoned(base: str) -> bool:
+    there = tenancy.tenant(base)
+    return there is None or there["silent_s"] > there["lease_s"]

@@ -1,0 +1,20 @@
+"""What hosts can be asked besides what every node can."""
+
+from infra.agent.verbs import VERBS as AGENT
+from infra.agent.verbs import Verbs
+from infra.ssh.remote import addresses, software, tenancy
+
+VERBS: Verbs = {
+    **AGENT,
+    "addresses": addresses.addresses,
+    "has": software.has,
+    "unpack": software.unpack,
+    "install_libraries": software.install_libraries,
+    "acquire": tenancy.acquire,
+    "renew": tenancy.renew,
+    "tenant": tenancy.tenant,
+    "release": tenancy.release,
+    "purge": tenancy.purge,
+    "cut": tenancy.cut,
+    "heal": tenancy.heal,
+}

@@ -1,0 +1,209 @@
+"""The agent itself, started here and asked: what conformance cannot see from outside of a node."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.agent.main import command_line
+from infra.agent.wire import Wire
+from infra.agent_client import AgentClient
+from infra.interface import InfraError
+from infra.sockets import Sockets
+from infra.waiting import wait_until
+
+PROJECT = Path(__file__).parents[2]
+FAST_NS = 5 * 10**9
+CLOCK_THAT_IS_FAST = f"""
+import sys, time
+sys.path.insert(0, {str(PROJECT)!r})
+from infra.agent import main
+from infra.agent.verbs import VERBS
+main.take_on("listen", sys.argv[1:], {{**VERBS, "time_ns": lambda: time.time_ns() + {FAST_NS}}})
+"""
+LISTEN = command_line(sys.executable, str(PROJECT), "listen")
+
+
+@dataclass(frozen=True)
+class Started:
+    client: AgentClient
+    process: "subprocess.Popen[bytes]"
+    way: Sockets
+    directory: Path
+
+    def start(self, *argv: str) -> int:
+        """The number of a process that was started."""
+        log = str(self.directory / "log")
+        number: int = self.client.ask("start", argv=argv, env={}, directory="/", log=log)["number"]
+        return number
+
+    def below(self) -> Sequence[psutil.Process]:
+        found = psutil.Process(self.process.pid).children(recursive=True)
+        return [process for process in found if process.is_running()]
+
+
+@pytest.fixture
+def agent() -> Iterator[Callable[..., Started]]:
+    """Starts agents, which are ended afterwards."""
+    with ExitStack() as stack:
+
+        def start(*command: str) -> Started:
+            directory = Path(stack.enter_context(TemporaryDirectory(dir="/tmp")))  # a short path
+            path = directory / "sock"
+            process = subprocess.Popen([*(command or LISTEN), str(path)])
+            stack.callback(ended, process)
+            words = lambda: None if process.poll() is None else "x"  # noqa: E731
+            way = stack.enter_context(closing(Sockets("node", str(path), words)))
+            return Started(AgentClient("node", way), process, way, directory)
+
+        yield start
+
+
+def ended(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+@pytest.fixture
+def deaf() -> Iterator[int]:
+    """A port that answers no connection: as many wait to be accepted as may."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def test_what_is_asked_twice_is_done_once(agent) -> None:
+    """As when the answer was lost with its connection, and the request comes by another one."""
+    there = agent()
+    command = {"argv": ["sleep", "1000"], "env": {}, "directory": "/", "log": "/dev/null"}
+    request = {"ask": "start", "arguments": command, "id": "the same"}
+    answers = [there.way.use(lambda wire: exchange(wire, request), 10) for _ in range(3)]
+    assert answers == answers[:1] * 3
+    assert len(there.below()) == 1
+    other = there.way.use(lambda wire: exchange(wire, {**request, "id": "another"}), 10)
+    assert other["result"]["number"] == answers[0]["result"]["number"] + 1
+
+
+def test_what_is_asked_again_while_it_is_under_way_is_waited_for(agent, deaf: int) -> None:
+    there = agent()
+    probe = {"address": "127.0.0.1", "port": deaf, "within": 1.0}
+    request = {"ask": "reaches", "id": "x", "arguments": probe}
+
+    def ask(_: int) -> dict[str, Any]:
+        return there.way.use(lambda wire: exchange(wire, request), 20)
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, range(4))) == [{"result": False}] * 4
+    took = time.monotonic() - begun
+    assert took >= 1.0
+    begun = time.monotonic()
+    assert ask(0) == {"result": False}
+    assert time.monotonic() - begun < 1.0 <= took, "remembered, and not tried again"
+
+
+def test_slow_requests_keep_nobody_waiting(agent, deaf: int) -> None:
+    there = agent()
+    probe = {"address": "127.0.0.1", "port": deaf, "within": 60.0}
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(there.client.ask, "reaches", timeout=90.0, **probe)
+        number = there.start("sleep", "1000")
+        assert there.client.ask("state", number=number)["state"] == "running"
+        assert not slow.done()
+        there.process.terminate()
+        with pytest.raises(InfraError):
+            slow.result(30)
+
+
+def test_a_process_outlives_the_connection_that_started_it(agent) -> None:
+    """The parent-death signal comes when the thread that forked ends."""
+    there = agent()
+    number = there.start("sleep", "1000")
+    there.way.close()
+    again = Sockets("node", str(there.directory / "sock"), lambda: None)
+    with closing(again):
+        client = AgentClient("node", again)
+        assert client.ask("state", number=number)["state"] == "running"
+        exited = lambda: client.ask("state", number=number)["state"] == "exited"  # noqa: E731
+        with pytest.raises(TimeoutError):
+            wait_until(exited, 0.3, "what must not be")
+
+
+def test_a_clock_that_is_fast_is_seen(agent) -> None:
+    reading = agent(sys.executable, "-c", CLOCK_THAT_IS_FAST).client.clock()
+    assert abs(reading.offset_ns - FAST_NS) <= reading.bound_ns < FAST_NS
+
+
+def test_sigterm_ends_everything_below(agent) -> None:
+    """Daemons, stopped ones; and while many end by themselves, whose SIGCHLD comes at the same
+    time and may go to another thread."""
+    there = agent()
+    there.start("setsid", "--fork", "sleep", "1000")
+    number = there.start("sleep", "1000")
+    wait_until(lambda: [p.name() for p in there.below()] == ["sleep"] * 2, 20, "two sleepers")
+    there.client.ask("signal", number=number, signal_number=signal.SIGSTOP)
+    below = there.below()
+    for _ in range(50):
+        there.start("true")
+    there.process.terminate()
+    assert there.process.wait(20) == 0
+    assert psutil.wait_procs(below, 5)[1] == []
+
+
+def test_what_it_cannot_do_is_told(agent) -> None:
+    client = agent().client
+    with pytest.raises(InfraError, match="node: KeyError: 'fly'"):
+        client.ask("fly")
+    with pytest.raises(InfraError, match="node: TypeError"):
+        client.ask("mkdir", wrong=1)
+    with pytest.raises(FileNotFoundError, match="/nonexistent"):
+        client.read(PurePosixPath("/nonexistent"))
+    with pytest.raises(InfraError, match="Is a directory"):
+        client.read(PurePosixPath("/tmp"))
+    assert client.read(PurePosixPath("/proc/self/comm")), "a file whose size is said to be 0"
+
+
+def test_what_is_no_agent_is_told() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"Welcome to this machine\n")
+        with pytest.raises(ValueError, match="this is no agent, it begins with b'Welc'"):
+            Wire(ours).header()
+        theirs.close()
+
+
+def test_it_imports_little() -> None:
+    """A node is only there when its agent is."""
+    heavy = {"dataclasses", "pathlib", "subprocess", "logging", "asyncio", "inspect", "tempfile"}
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import infra.agent.main, infra.agent.server"
+    )
+    show = f"{code}, infra.agent.verbs; print(sorted(sys.modules))"
+    argv = [sys.executable, "-I", "-S", "-c", show, str(PROJECT)]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert "infra.agent.children" in said
+    assert {name for name in heavy if f"'{name}'" in said} == set()
+
+
+def exchange(wire: Wire, request: dict[str, object]) -> dict[str, Any]:
+    wire.send_header(request)
+    wire.end_body()
+    wire.flush()
+    assert list(wire.body()) == []
+    return wire.header()
