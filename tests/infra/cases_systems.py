@@ -142,6 +142,8 @@ def views_of_a_paused_zookeeper(scratch: Path) -> None:
         wait_until(lambda: _can_view(system), 20, "a view")
         (zookeeper,) = system.zookeepers
         zookeeper.process.signal(signal.SIGSTOP)
+        # A signal is sent, not done: a thread of the JVM may still answer what was asked meanwhile.
+        wait_until(lambda: not _can_view(system), 20, "the stop to be felt")
         begun = time.monotonic()
         with pytest.raises(ViewUnavailable):
             system.view()
