@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from infra.interface import InfraError
 from infra.local.signals import Forwarder
-from infra.local.status import of
+from infra.local.status import outermost
 from infra.registry import Kind, Registry
 
 
@@ -35,8 +35,8 @@ def enter(
     afterwards: Callable[[], object] = _nothing,
 ) -> NoReturn:
     """Run ``argv`` as a run that the registry knows, and exit with its status (128 + n when signal
-    n ended it). Arguments and errors as of ``infra.local.enter.enter``; ``afterwards`` removes what
-    is not below ``scratch``."""
+    n ended it, 3 for its 1: ``infra.local.status``). Arguments and errors as of
+    ``infra.local.enter.enter``; ``afterwards`` removes what is not below ``scratch``."""
     registry = Registry.open()
     registry.add(run_id, kind, results=results, scratch=scratch)
     forwarder = Forwarder()
@@ -50,4 +50,4 @@ def enter(
         registry.remove(run_id)
     except (InfraError, OSError) as error:
         tell(f"cannot clean up after the run: {error}")
-    sys.exit(of(code))
+    sys.exit(outermost(code))

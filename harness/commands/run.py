@@ -17,6 +17,7 @@ from harness.running import execution
 from harness.running.deadline import SystemClock
 from harness.running.interruption import Interruption
 from infra.interface import InfraError
+from infra.local.status import MEANT_AS_1
 from infra.registry import Kind
 from infra.systems import SYSTEMS
 
@@ -113,7 +114,7 @@ def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
             )
         if latest:  # only now: a link to a run without a report would be of no use to anybody
             places.link_latest(directory)
-    context.exit(status)
+    context.exit(MEANT_AS_1 if status is ExitStatus.BROKEN else status)
 
 
 def _load(

@@ -59,7 +59,8 @@ def enter(
     scratch: Path | None = None,
 ) -> NoReturn:
     """Replace this process by one that runs ``argv`` inside fresh namespaces and exits with its
-    status (128 + n when signal n ended it). Terminal, signals and descriptors are passed through.
+    status (128 + n when signal n ended it, 3 for its 1: ``infra.local.status``). Terminal, signals
+    and descriptors are passed through.
 
     Args:
         argv: The command, as a rule ours again: ``[sys.executable, *sys.orig_argv[1:]]``. Inside,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from infra.interface import InfraError
 from infra.local.signals import FORWARDED, Forwarder
-from infra.local.status import exit_with, of
+from infra.local.status import exit_with, outermost
 from infra.registry import Registry
 
 _AS_FIRST_PROCESS = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount-proc", "--")
@@ -40,7 +40,7 @@ def main(run_id: str, command: Sequence[str]) -> int:
         registry.remove(run_id)
     except (InfraError, OSError) as error:
         sys.stderr.write(f"ackproof: cannot clean up after the run: {error}\n")
-    return of(code)
+    return outermost(code)
 
 
 if __name__ == "__main__":

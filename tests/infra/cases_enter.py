@@ -9,6 +9,7 @@ from pathlib import Path
 
 from infra.interface import Command
 from infra.local.backend import LocalBackend
+from infra.local.status import MEANT_AS_1
 from infra.waiting import wait_until
 
 
@@ -21,8 +22,8 @@ def kills_itself(_: Path) -> None:
 
 
 def counts_signals(scratch: Path) -> int:
-    """Ends at the first SIGINT or SIGTERM that finds it waiting; exits with the number of them
-    seen until then, and with 40 more for SIGTERM."""
+    """Ends at the first SIGINT or SIGTERM that finds it waiting; exits with 20 and the number of
+    them seen until then, and with 20 more for SIGTERM."""
     seen: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, _frame: seen.append(n))
@@ -31,7 +32,15 @@ def counts_signals(scratch: Path) -> int:
         signal.pause()
     with suppress(TimeoutError):
         wait_until(lambda: len(seen) > 1, 0.2, "a signal that should come only once")
-    return len(seen) + (40 if signal.SIGTERM in seen else 0)
+    return len(seen) + (40 if signal.SIGTERM in seen else 20)
+
+
+def breaks_a_guarantee(_scratch: Path) -> int:
+    return MEANT_AS_1
+
+
+def fails_as_python_does(_scratch: Path) -> int:
+    raise RuntimeError("an internal error")
 
 
 def is_interrupted(scratch: Path) -> int:

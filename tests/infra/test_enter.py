@@ -55,7 +55,7 @@ def test_a_command_that_does_not_exist_is_127(inside) -> None:
     assert "cannot start /nonexistent: No such file or directory" in done.stderr
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 41)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 21), (signal.SIGTERM, 41)])
 def test_signals_reach_the_command_once(inside, wait_for, number: int, status: int) -> None:
     run = inside.start(CASES, "counts_signals")
     _ready(inside, wait_for)
@@ -63,7 +63,7 @@ def test_signals_reach_the_command_once(inside, wait_for, number: int, status: i
     assert run.wait(20) == status
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 41)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 21), (signal.SIGTERM, 41)])
 def test_signals_that_were_ignored_at_the_start_reach_the_command(
     inside, wait_for, number: int, status: int
 ) -> None:
@@ -105,6 +105,13 @@ def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
     assert "there is no run unknown on this machine" in crashed.stderr
 
 
+@pytest.mark.parametrize(
+    ("case", "status"), [("breaks_a_guarantee", 1), ("fails_as_python_does", 3)]
+)
+def test_only_a_broken_guarantee_is_1(inside, case: str, status: int) -> None:
+    assert inside.start(CASES, case, stderr=subprocess.DEVNULL).wait(20) == status
+
+
 def test_a_signal_to_the_whole_group_reaches_the_command_once(inside, wait_for) -> None:
     run = inside.start(CASES, "counts_signals", start_new_session=True)
     _ready(inside, wait_for)
@@ -124,7 +131,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_command_once(inside, wait_for) -> None
     assert terminal.stdin is not None
     terminal.stdin.write(b"\x03")
     terminal.stdin.flush()
-    assert terminal.wait(20) == 1
+    assert terminal.wait(20) == 21
     terminal.stdin.close()
 
 
