@@ -92,6 +92,7 @@ class _Epoch:
         context.unclean = set(event.unclean)
         for tp in context.partitions():
             self._partitions.discover(tp, event.states.get(tp))
+        context.suspect_bounced()
         self._outbox.batch.metadata(context.live, ())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())

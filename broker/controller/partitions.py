@@ -99,7 +99,7 @@ class Partitions:
             assignment.target if reassigned else assignment.replicas,
             online=context.online - suspects,
             stopping=context.stopping - suspects,
-            unclean=tp.topic in context.unclean or tp in context.unclean_once,
+            unclean=self._may_be_unclean(tp, state),
             preferred=tp in context.preferred,
         )
         unchanged = choice == Choice(state.leader, state.isr)
@@ -109,6 +109,15 @@ class Partitions:
             context.suspects.pop(tp, None)
             return None
         return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
+
+    def _may_be_unclean(self, tp: TopicPartition, state: PartitionState) -> bool:
+        """Not while suspects are back: with the next write they may lead, and whatever they lost,
+        a replica outside the ISR has no more. After a power cut of the whole cluster it would be
+        preferred to them, and all be lost that only the ISR had."""
+        context = self._context
+        if context.suspects.get(tp, set()) & context.online & set(state.isr):
+            return False
+        return tp.topic in context.unclean or tp in context.unclean_once
 
     def _write(
         self, tp: TopicPartition, choice: Choice, epoch: LeaderEpoch, expected: ZkVersion | None

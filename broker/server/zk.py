@@ -253,7 +253,7 @@ class KafkaZk:
             *(self.session.get(zk_nodes.partition_state(tp)) for tp in wanted)
         )
         found = {
-            tp: understood(zk_nodes.decode_state, tp, node[0], node[1].version)
+            tp: understood(zk_nodes.decode_state, tp, node[0], node[1].version, node[1].mzxid)
             for tp, node in zip(wanted, nodes, strict=True)
             if node is not None
         }
