@@ -251,6 +251,18 @@ class Respond:
     base_offset: Offset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLostRecords:
+    """Alarm: the leader has not got what it served to this follower in this very epoch.
+
+    Nothing is cut. The follower must not go on fetching in ``leader_epoch``: when the leader has
+    passed ``log_end_offset`` again, with other records, it would be taken for in sync.
+    """
+
+    leader_epoch: LeaderEpoch
+    log_end_offset: Offset
+
+
 Effect = (
     Truncate
     | TruncateFully
@@ -260,6 +272,7 @@ Effect = (
     | WriteIsr
     | HighWatermark
     | Respond
+    | LeaderLostRecords
 )
 
 

@@ -15,6 +15,7 @@ from broker.replication.events import (
     FetchFrom,
     FetchOutOfRange,
     LeaderAndIsr,
+    LeaderLostRecords,
 )
 from broker.replication.local import Effects, LocalLog
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
@@ -100,16 +101,20 @@ class Follower:
         starts later: nothing here is of use any more, begin anew at its start.
 
         Once the leader has served a fetch from this log's end, this log is a prefix of the
-        leader's for the rest of the epoch; that the leader's ends before is then old news, and to
-        cut by it would take back what the leader counts as replicated.
+        leader's for the rest of the epoch, and to cut it would take back what the leader counts as
+        replicated. A leader that is asked in order then says so only after it has lost its own
+        log's end: it crashed, and leads on in its epoch. That it may have as much again by now
+        changes nothing. (An answer that comes twice says so, too; therefore it does no more than
+        raise the alarm.)
         """
         if not self._expects(event.leader_epoch):
             return ()
-        if event.log_end_offset < self._log.log_end_offset:
-            return () if self._is_prefix else self._log.truncate(event.log_end_offset)
-        if event.log_start_offset > self._log.log_end_offset:
+        end = self._log.log_end_offset
+        if event.log_start_offset > end:
             return self._log.truncate_fully(event.log_start_offset)
-        return ()
+        if self._is_prefix:
+            return (LeaderLostRecords(leader_epoch=self.epoch, log_end_offset=end),)
+        return self._log.truncate(event.log_end_offset) if event.log_end_offset < end else ()
 
     def _expects(self, epoch: LeaderEpoch) -> bool:
         return epoch == self.epoch and not self._truncating
