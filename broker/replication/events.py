@@ -127,6 +127,19 @@ class LogStartMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndMoved:
+    """The log ends at ``offset`` now, lower than :class:`Truncate` asked for: that was inside a
+    batch, and batches are not split. What is missing is fetched again."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The replica is given up, and its log about to be deleted. Later events concern nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
     """A client gives up the records below ``offset``, which is not above the high watermark."""
 
@@ -169,6 +182,8 @@ Event = (
     | EpochEndOffset
     | FetchOutOfRange
     | LogStartMoved
+    | LogEndMoved
+    | Stopped
     | DeleteRecords
     | IsrWritten
     | IsrWriteFailed

@@ -28,10 +28,12 @@ from broker.replication.events import (
     HighWatermark,
     LeaderAndIsr,
     LeaderLostRecords,
+    LogEndMoved,
     LogStartMoved,
     Produce,
     Respond,
     StartEpoch,
+    Stopped,
     Truncate,
     TruncateFully,
     WriteIsr,
@@ -204,12 +206,10 @@ class Partition:
         """How many produce requests wait for the in-sync replicas."""
         return len(self._producers)
 
-    def refuse_all(self, error: ErrorCode) -> None:
-        """Answers everyone who still waits: the partition goes away."""
-        for waiting in self._producers.values():
-            if not waiting.future.done():
-                waiting.future.set_result(refused(error))
-        self._producers.clear()
+    def stop(self) -> None:
+        """The partition goes away: everyone who still waits is answered, and nobody is let wait
+        any more."""
+        self.step(Stopped())
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -245,8 +245,11 @@ class Partition:
 
     def _truncate(self, offset: Offset) -> None:
         self.log.truncate_to(offset)
-        if self.log.log_end_offset != offset:
-            raise RuntimeError(f"{self.tp} was to end at {offset}, inside a batch: a hole follows")
+        if self.log.log_end_offset < offset:
+            # The cut was inside a batch. Unless the replica hears of it, it fetches from behind
+            # the hole, and counts at its leader as holding what it has just given up.
+            for effect in self.replica.step(LogEndMoved(offset=self.log.log_end_offset)):
+                self._carry_out(effect)
 
     def _raise_alarm(self, effect: LeaderLostRecords) -> None:
         self.not_to_be_fetched_in = effect.leader_epoch

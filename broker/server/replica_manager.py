@@ -245,7 +245,7 @@ class ReplicaManager:
     def _delete(self, tp: TopicPartition) -> None:
         partition = self._partitions.pop(tp, None)
         if partition is not None:
-            partition.refuse_all(ErrorCode.unknown_topic_or_partition)
+            partition.stop()
             self._surroundings.purgatory.wake(tp)
             if not any(other.topic == tp.topic for other in self._partitions):
                 forget_topic(tp.topic)

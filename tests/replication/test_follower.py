@@ -13,9 +13,9 @@ from broker.replication.events import (
     Fetched,
     FetchFrom,
     FetchOutOfRange,
-    LeaderLostRecords,
     HighWatermark,
     LeaderAndIsr,
+    LeaderLostRecords,
     Truncate,
     TruncateFully,
 )
