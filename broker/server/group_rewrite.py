@@ -12,6 +12,7 @@ topic by itself finds its beginning moved.
 
 import asyncio
 import logging
+
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import LogStartMoved

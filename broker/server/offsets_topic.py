@@ -5,24 +5,14 @@ The topic is made when somebody first looks for a coordinator, never with fewer 
 :mod:`broker.server.group_rewrite`.
 """
 
-import struct
-
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig
+from broker.server.java_hash import java_hash
 from broker.server.metadata_cache import LiveBroker, MetadataCache
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.topics import Refused, Topics, TopicSpec
 from broker.types import TopicPartition
-
-
-def java_hash(text: str) -> int:
-    """``String.hashCode`` of Java: over UTF-16 code units, in signed 32 bits."""
-    data = text.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for unit in struct.unpack(f">{len(data) // 2}H", data):
-        code = (31 * code + unit) & 0xFFFF_FFFF
-    return code - 2**32 if code >= 2**31 else code
 
 
 def partition_for(group: str, partitions: int) -> int:

@@ -26,7 +26,8 @@ from broker.server.clock import Clock
 from broker.server.group_loading import load
 from broker.server.group_rewrite import Rewriting
 from broker.server.group_shard import GroupShard, StoreConfig, moment
-from broker.server.offsets_topic import java_hash, partition_for
+from broker.server.java_hash import java_hash
+from broker.server.offsets_topic import partition_for
 from broker.server.partition import Partition, Surroundings
 from broker.server.purgatory import Purgatory
 from broker.server.topic_names import OFFSETS_TOPIC
