@@ -22,6 +22,7 @@ from broker.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    MetaProperties,
     mark_clean_shutdown,
     read_offsets,
     take_clean_shutdown,
@@ -29,6 +30,7 @@ from broker.log.checkpoints import (
 )
 from broker.log.config import LogConfig
 from broker.log.files import sync_directory
+from broker.log.ownership import claim
 from broker.log.partition_log import PartitionLog
 from broker.types import Offset, TopicPartition
 
@@ -50,9 +52,11 @@ class LogManager:
         directories: ``log.dirs``; made if absent. A new partition goes where the fewest are.
         config_of: a topic's settings, asked when a log of it is opened.
         unique: names for deleted partitions, different every time.
+        owner: the broker that wants them; None: nobody asks whose they are.
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
+        ForeignLogDirectory: one is another broker's or cluster's.
         CorruptCheckpoint: a checkpoint file is damaged, or a partition's own.
         OSError: the disk says no.
     """
@@ -62,6 +66,7 @@ class LogManager:
         directories: Sequence[Path],
         config_of: Callable[[str], LogConfig],
         unique: Callable[[], str] = lambda: uuid.uuid4().hex,
+        owner: MetaProperties | None = None,
     ) -> None:
         self._directories = tuple(directories)
         self._config_of = config_of
@@ -73,6 +78,8 @@ class LogManager:
             for directory in self._directories:
                 directory.mkdir(parents=True, exist_ok=True)
                 self._locks.append(_lock(directory))
+            if owner is not None:
+                claim(self._directories, owner)
             for directory in self._directories:
                 self._load(directory)
         except BaseException:

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 
 from broker.config import BrokerConfig, Listener
+from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
 from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
@@ -81,6 +82,7 @@ class App:
 
         Raises:
             OSError: the address is taken, or a log directory cannot be used.
+            ForeignLogDirectory: a log directory is another broker's or cluster's.
             ZkError: ZooKeeper cannot be reached, or another broker has our id.
             ExceptionGroup: a part of the broker failed.
         """
@@ -88,14 +90,19 @@ class App:
             await self._zk.start()
             closing.push_async_callback(self._zk.close)
             await self._topic_configs.load_all()
-            logs = closing.enter_context(self._open_logs())
+            cluster_id = await self._zk.cluster_id()
+            logs = closing.enter_context(self._open_logs(cluster_id))
             await self._serve(logs, stop)
         logger.info("Broker %d has stopped", self._config.id)
 
     @contextlib.contextmanager
-    def _open_logs(self) -> Iterator[LogManager]:
+    def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
         """Recovered logs; closed cleanly unless something failed."""
-        logs = LogManager(self._config.log_dirs, self._topic_configs.log_config)
+        logs = LogManager(
+            self._config.log_dirs,
+            self._topic_configs.log_config,
+            owner=MetaProperties(self._config.id, cluster_id),
+        )
         try:
             yield logs
         except BaseException:

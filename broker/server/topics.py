@@ -248,8 +248,8 @@ class Topics:
                 ErrorCode.invalid_replication_factor,
                 f"Replication factor {factor} with {len(alive)} brokers alive.",
             )
-        # Not all from the same broker: it would lead every topic of one partition. Kafka draws where
-        # to begin; by the name it is the same in every run, and takes turns for t-1, t-2, ...
+        # Not all from the same broker: it would lead every topic of one partition. Kafka draws
+        # where to begin; by the name it is the same in every run, and takes turns for t-1, t-2.
         return assign_replicas(alive, partitions, factor, start=java_hash(spec.name) % len(alive))
 
     def _check_assignment(self, spec: TopicSpec) -> Assignment:
