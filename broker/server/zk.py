@@ -14,8 +14,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from broker.controller.cluster import (
@@ -282,16 +283,38 @@ class KafkaZk:
             for p, ids in assignment.items()
         }
         created = TopicAssignment(topic_id=self._new_uuid(), partitions=parts)
-        await self.session.put(
-            zk_nodes.topic_config(topic), zk_nodes.encode_config(config), session
-        )
-        path, data = zk_nodes.topic(topic), zk_nodes.encode_topic(created)
-        try:
-            await self.session.create(path, data, session)
-        except NodeExistsError as error:
+        while not await self._created(topic, created, config, session):
+            pass  # an earlier topic's settings changed meanwhile
+
+    async def _created(
+        self,
+        topic: str,
+        created: TopicAssignment,
+        config: Mapping[str, str],
+        session: SessionNumber,
+    ) -> bool:
+        """Settings and topic in one transaction. One after the other, an automatic creation that
+        comes too late for the topic would replace the settings of the one that was made, and
+        ``min.insync.replicas`` be another than its maker was told."""
+        path, data = zk_nodes.topic_config(topic), zk_nodes.encode_config(config)
+        left = await self.session.get(path)
+
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            transaction.create(zk_nodes.topic(topic), zk_nodes.encode_topic(created))
+            if left is None:
+                transaction.create(path, data)
+            else:
+                transaction.set_data(path, data, version=left[1].version)
+            return transaction.commit_async()
+
+        topic_made, config_written = await self.session.request(submit, session)
+        if isinstance(topic_made, NodeExistsError):
             stored = (await self.topic_assignments([topic])).get(topic)
             if stored is None or stored.topic_id != created.topic_id:
-                raise TopicExists(f"topic {topic} exists already") from error
+                raise TopicExists(f"topic {topic} exists already")
+            return True
+        return not isinstance(config_written, BadVersionError | NodeExistsError | NoNodeError)
 
     async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
         """Give ``topic`` further partitions; those it has stay as they are.
