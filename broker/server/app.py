@@ -31,7 +31,7 @@ from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
 from broker.server.metrics.snapshot import Snapshot, take
-from broker.server.offsets_topic import OffsetsTopic
+from broker.server.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.partition import Surroundings
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
@@ -173,18 +173,19 @@ class App:
             configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
             controller=controller,
             producer_ids=ProducerIds(self._config.id, self._zk),
-            groups=self._groups(replicas, topics, group),
+            groups=await self._groups(replicas, topics, group),
             served=SERVED,
         )
         connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
 
-    def _groups(
+    async def _groups(
         self, replicas: ReplicaManager, topics: Topics, group: asyncio.TaskGroup
     ) -> GroupCoordinator:
         config = self._config
-        topic = OffsetsTopic(config, self._metadata, topics)
+        partitions = await count_partitions(self._zk, config)
+        topic = OffsetsTopic(config, self._metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
 
 from broker.controller.cluster import (
     BrokerInfo,
@@ -308,13 +308,14 @@ class KafkaZk:
                 transaction.set_data(path, data, version=left[1].version)
             return transaction.commit_async()
 
-        topic_made, config_written = await self.session.request(submit, session)
-        if isinstance(topic_made, NodeExistsError):
+        made, _ = await self.session.request(submit, session)
+        if isinstance(made, NodeExistsError):
             stored = (await self.topic_assignments([topic])).get(topic)
             if stored is None or stored.topic_id != created.topic_id:
                 raise TopicExists(f"topic {topic} exists already")
-            return True
-        return not isinstance(config_written, BadVersionError | NodeExistsError | NoNodeError)
+        elif isinstance(made, Exception) and not isinstance(made, RolledBackError):
+            raise made
+        return not isinstance(made, RolledBackError)
 
     async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
         """Give ``topic`` further partitions; those it has stay as they are.
