@@ -6,7 +6,8 @@ late or reordered events do no harm. While a write is under way its partition is
 the outcome is known it is reconsidered.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from broker.controller.cluster import PartitionState
 from broker.controller.context import Context
@@ -60,27 +61,31 @@ class Partitions:
 
     def follow_brokers(self, tps: Iterable[TopicPartition]) -> None:
         """Make replicas that have served Online or Offline, as their brokers are."""
+        self._outbox.each(tps, self._follow_brokers)
+
+    def _follow_brokers(self, tp: TopicPartition) -> None:
         context = self._context
-        for tp in tps:
-            for broker, phase in context.replica_phases.of(tp):
-                waits = phase is ReplicaPhase.NEW and tp not in context.states
-                if phase in SERVING and not waits:
-                    live = broker in context.online
-                    to = ReplicaPhase.ONLINE if live else ReplicaPhase.OFFLINE
-                    context.replica_phases.move(tp, broker, to)
-            context.settle_phase(tp)
+        for broker, phase in context.replica_phases.of(tp):
+            waits = phase is ReplicaPhase.NEW and tp not in context.states
+            if phase in SERVING and not waits:
+                live = broker in context.online
+                to = ReplicaPhase.ONLINE if live else ReplicaPhase.OFFLINE
+                context.replica_phases.move(tp, broker, to)
+        context.settle_phase(tp)
 
     # --- decide -----------------------------------------------------------------------------
 
     def reconsider(self, tps: Iterable[TopicPartition]) -> None:
         """Have what is not as it should be written."""
-        context = self._context
-        for tp in tps:
-            if tp not in context.writing:
-                write = self._decide(tp)
-                if write is not None:
-                    context.writing[tp] = write
-                    self._outbox.write(write)
+        self._outbox.each(tps, self._reconsider)
+
+    def _reconsider(self, tp: TopicPartition) -> None:
+        if tp in self._context.writing:
+            return
+        write = self._decide(tp)
+        if write is not None:
+            self._context.writing[tp] = write
+            self._outbox.write(write)
 
     def _decide(self, tp: TopicPartition) -> StateWrite | None:
         context = self._context
@@ -136,12 +141,24 @@ class Partitions:
     def written(self, event: StatesWritten, done: Callable[[TopicPartition], None]) -> None:
         """Take in outcomes: announce what was written (``done`` is called for it before), decide
         again what met a conflict, and do what was waiting."""
-        untold = [tp for tp, v in event.written.items() if not self._take(tp, v, done)]
-        untold += self._conflicts(event.conflicts)
-        self.reconsider([*event.written, *untold])
-        for tp in untold:
+        untold: list[TopicPartition] = []
+
+        def take(tp: TopicPartition) -> None:
+            if not self._take(tp, event.written[tp], done):
+                untold.append(tp)
+
+        def conflict(tp: TopicPartition) -> None:
+            if self._read_again(tp, event.conflicts[tp]):
+                untold.append(tp)
+
+        def tell(tp: TopicPartition) -> None:
             if tp in self._context.states and tp not in self._context.writing:
                 self.announce(tp, None)
+
+        self._outbox.each(event.written, take)
+        self._outbox.each(event.conflicts, conflict)
+        self.reconsider([*event.written, *untold])
+        self._outbox.each(untold, tell)
         self._run_waiting()
 
     def _take(
@@ -171,19 +188,15 @@ class Partitions:
             suspects[tp] = left
         return tp in suspects
 
-    def _conflicts(
-        self, conflicts: Mapping[TopicPartition, PartitionState | None]
-    ) -> list[TopicPartition]:
-        """The partitions whose states were read again. Brokers may not have been told of those
-        (see :meth:`introduce`), even if nothing is to be written any more."""
+    def _read_again(self, tp: TopicPartition, fresh: PartitionState | None) -> bool:
+        """Take in a state that was read again. Brokers may not have been told of it (see
+        :meth:`introduce`), even if nothing is to be written any more."""
         context = self._context
-        read_again = []
-        for tp, fresh in conflicts.items():
-            context.writing.pop(tp, None)
-            if fresh is not None and context.assignment(tp) and tp.topic not in context.deleting:
-                context.adopt(tp, fresh)
-                read_again.append(tp)
-        return read_again
+        context.writing.pop(tp, None)
+        if fresh is None or not context.assignment(tp) or tp.topic in context.deleting:
+            return False
+        context.adopt(tp, fresh)
+        return True
 
     def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:
         """Calls ``then`` as soon as none of ``tps`` has a write under way; maybe at once."""
@@ -196,7 +209,7 @@ class Partitions:
     def _run_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for tps, then in waiting:
-            self.when_settled(tps, then)
+            self._outbox.attempt("what waited for writes", partial(self.when_settled, tps, then))
 
     # --- announce ---------------------------------------------------------------------------
 
@@ -225,12 +238,11 @@ class Partitions:
         """
         context, batch = self._context, self._outbox.batch
         for broker in brokers:
-            whole = True
-            for tp in context.partitions_on([broker]):
+            tps = context.partitions_on([broker])
+            for tp in tps:
                 assignment = context.assignment(tp)
-                if tp in context.writing:
-                    whole = False
-                elif tp in context.states and assignment and tp.topic not in context.deleting:
+                left_out = tp in context.writing or tp.topic in context.deleting
+                if tp in context.states and assignment and not left_out:
                     batch.role(context, broker, tp, assignment.replicas)
-            if whole:
+            if context.writing.keys().isdisjoint(tps):
                 batch.complete(broker)

@@ -142,7 +142,9 @@ class World:
         return events.StatesWritten(written=written, conflicts=conflicts)
 
     def carry_out(self, effect):
-        if isinstance(effect, events.Send):
+        if isinstance(effect, events.Failed):
+            self.failed(effect)
+        elif isinstance(effect, events.Send):
             return self.deliver(effect.broker, effect.request)
         if isinstance(effect, events.WriteAssignment):
             self.topics[effect.topic] = effect.assignment
@@ -154,6 +156,10 @@ class World:
             self.states = {tp: s for tp, s in self.states.items() if tp.topic != effect.topic}
             return [events.TopicsChanged(topics={}, gone=frozenset({effect.topic}))]
         return []
+
+    def failed(self, effect):
+        """Nothing may fail, unless a test says so."""
+        raise effect.error
 
     def deliver(self, broker, request):
         assert request.broker_epoch == self.live[broker].epoch
