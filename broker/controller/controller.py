@@ -104,7 +104,10 @@ class _Epoch:
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())
         self._partitions.introduce(context.live)
-        self._outbox.batch.metadata(context.live, context.partitions())
+        # What is being written is told with its outcome. Before it, clients would be sent to a
+        # leader that has not been told that it leads, and may never be.
+        settled = context.states.keys() - context.writing.keys()
+        self._outbox.batch.metadata(context.live, settled)
 
     # --- brokers ----------------------------------------------------------------------------
 

@@ -98,13 +98,14 @@ class Partitions:
         if state.controller_epoch > context.epoch:
             return None
         reassigned = context.reassigned(tp)
+        self._trust_if_nobody_else(tp, state)
         suspects = context.suspects.get(tp, set())
         choice = choose(
             state,
             assignment.target if reassigned else assignment.replicas,
             online=context.online - suspects,
             stopping=context.stopping - suspects,
-            unclean=self._may_be_unclean(tp, state),
+            unclean=tp.topic in context.unclean or tp in context.unclean_once,
             preferred=tp in context.preferred,
         )
         unchanged = choice == Choice(state.leader, state.isr)
@@ -115,14 +116,17 @@ class Partitions:
             return None
         return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
 
-    def _may_be_unclean(self, tp: TopicPartition, state: PartitionState) -> bool:
-        """Not while suspects are back: with the next write they may lead, and whatever they lost,
-        a replica outside the ISR has no more. After a power cut of the whole cluster it would be
-        preferred to them, and all be lost that only the ISR had."""
+    def _trust_if_nobody_else(self, tp: TopicPartition, state: PartitionState) -> None:
+        """When all of the ISR that is online bounced, as after a power cut of the whole cluster,
+        whatever they lost nobody has more. They are elected from in a new epoch, by which
+        followers cut to what is left; in the old one a leader would append behind the end that it
+        lost. An unclean election would give up what only they have.
+        """
         context = self._context
-        if context.suspects.get(tp, set()) & context.online & set(state.isr):
-            return False
-        return tp.topic in context.unclean or tp in context.unclean_once
+        suspects, able = context.suspects.get(tp, set()), context.online & set(state.isr)
+        if able and able <= suspects:
+            del context.suspects[tp]
+            context.forced.add(tp)
 
     def _write(
         self, tp: TopicPartition, choice: Choice, epoch: LeaderEpoch, expected: ZkVersion | None

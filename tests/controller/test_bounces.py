@@ -12,7 +12,7 @@ from broker.controller import events
 from broker.server import zk_nodes
 from broker.server.controller import ControllerRuntime
 from broker.types import NO_LEADER, TopicPartition
-from broker.wire.interbroker import LeaderAndIsrRequest
+from broker.wire.interbroker import LeaderAndIsrRequest, UpdateMetadataRequest
 
 TP = TopicPartition("orders", 0)
 
@@ -86,9 +86,33 @@ def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
         made.register(broker)
     made.elect()
     leader, isr, epoch = made.state(TP)
-    assert (leader, set(isr)) == (1, {1, 2})
-    assert epoch > 0
-    assert 0 not in [made.told[b, TP].leader_epoch for b in (1, 2, 3)]
+    assert (leader, set(isr), epoch) == (1, {1, 2}, 1)
+    assert [made.told[b, TP].leader_epoch for b in (1, 2, 3)] == [1, 1, 1]
+    metadata = [effect.request for effect in made.sent(UpdateMetadataRequest)]
+    told = [p for r in metadata for topic in r.topic_states for p in topic.partition_states]
+    assert {part.leader_epoch for part in told} == {1}, "nobody is shown the leader that was"
+
+
+def test_those_who_bounced_lead_in_a_new_epoch_even_if_the_leader_writes_meanwhile():
+    """The write is refused by its version, and decided again on a state that looks sound."""
+    made = world()
+    for broker in (1, 2, 3):
+        made.register(broker)
+    made.feed(events.Resigned())
+    made.epoch += 1
+    made.feed(
+        events.Elected(
+            epoch=made.epoch,
+            live=dict(made.live),
+            topics=dict(made.topics),
+            states=dict(made.states),
+            unclean=frozenset(),
+        ),
+        hold=True,
+    )
+    made.leader_writes(TP, 1, 2)
+    made.release()
+    assert made.state(TP) == (1, (1, 2), 1)
 
 
 async def bounced(broker):
