@@ -23,7 +23,7 @@ def load_segments(
     Args:
         recover_from: segments that reach above this offset are walked and cut at the first batch
             that is not intact; None after a good end, when indexes that fit are believed.
-        noticed: called with every batch that was walked.
+        noticed: called with every batch above ``recover_from`` and those before it in its segment.
     """
     _remove_orphans(directory)
     bases = sorted(int(path.stem) for path in directory.glob(f"*{LOG_SUFFIX}"))
@@ -52,7 +52,11 @@ def _cut(segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None]
             return False
         except (CorruptIndex, CorruptBatch) as error:
             logger.warning("%s: recovering: %s", segment.path, error)
-    return segment.recover(noticed) > 0
+    return segment.recover(noticed if recover else _ignore) > 0
+
+
+def _ignore(_batch: RecordBatch) -> None:
+    """A segment whose indexes alone are damaged tells nothing new of the segments behind it."""
 
 
 def _drop(directory: Path, bases: Sequence[int]) -> None:

@@ -57,6 +57,7 @@ class PartitionLog:
         self._start = Offset(0)
         self._end = Offset(0)
         self._unflushed_since: int | None = None
+        self._walked_from: Offset | None = None
 
     @classmethod
     def open(
@@ -156,7 +157,8 @@ class PartitionLog:
             self.flush()
 
     def start_epoch(self, epoch: int, offset: int) -> None:
-        """Notes durably that leader epoch ``epoch`` begins at ``offset``."""
+        """Notes that leader epoch ``epoch`` begins at ``offset``; durable with the next flush, and
+        until then to be had from its batches. An epoch without any is not known after a start."""
         self.epochs.assign(epoch, offset)
 
     def read(
@@ -284,7 +286,12 @@ class PartitionLog:
             self._roll(incoming.base_offset)
 
     def flush(self) -> None:
-        """Fsyncs everything; ``recovery_point`` is then the log's end."""
+        """Fsyncs everything; ``recovery_point`` is then the log's end.
+
+        The epochs come first: below the recovery point nobody looks at the batches again, and a
+        crash in between leaves entries above the log's end, which opening cuts off.
+        """
+        self.epochs.write()
         for segment in self._segments[self._number_of(self.recovery_point) :]:
             segment.flush()
         sync_directory(self._directory)
@@ -348,7 +355,11 @@ class PartitionLog:
         return max(0, bisect_right(bases, offset) - 1)
 
     def _notice(self, batch: RecordBatch) -> None:
-        if batch.leader_epoch > self.epochs.latest:
+        """Of the batches that are walked, what they say of epochs counts; see ``log/epochs.py``."""
+        if self._walked_from is None:
+            self._walked_from = Offset(batch.base_offset)
+            self.epochs.truncate_from_end(self._walked_from)
+        if batch.leader_epoch >= 0:
             self.epochs.assign(batch.leader_epoch, batch.base_offset)
 
     def _begin(self, log_start_offset: int) -> None:

@@ -105,3 +105,17 @@ def test_a_full_segment_and_a_good_end_are_flushed(tmp_path: Path) -> None:
     with fsyncs() as seen:
         log.close()
     assert seen.of_logs() == 1
+
+
+def test_a_new_epoch_costs_no_fsync(tmp_path: Path) -> None:
+    """Neither on the leader nor on a follower that is cut: a failover is thousands of them."""
+    log = opened(tmp_path)
+    appended(log, 2)
+    with fsyncs() as seen:
+        log.start_epoch(2, log.log_end_offset)
+        log.append([batch()], log.log_end_offset, 2, NOW_MS)
+        log.truncate_to(3)
+        log.start_epoch(3, log.log_end_offset)
+        log.append([batch()], log.log_end_offset, 3, NOW_MS)
+    assert seen.names == []
+    log.close()

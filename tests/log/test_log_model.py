@@ -183,3 +183,22 @@ class LogAndList(RuleBasedStateMachine):
 
 TestLogAndList = LogAndList.TestCase
 TestLogAndList.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+class Crashes(LogAndList):
+    """What followers do besides: they are cut, and fetch records of epochs before their latest."""
+
+    @rule(count=st.integers(1, 4), back=st.integers(0, 5))
+    def append_what_an_earlier_leader_wrote(self, count: int, back: int) -> None:
+        last = self.batches[-1].leader_epoch if self.batches else 0
+        incoming = stamped(self.fresh(count), self.end, max(last, self.epoch - back))
+        self.log.append([incoming], self.end, None, NOW_MS)
+        self.take(incoming)
+
+    @rule()
+    def flush(self) -> None:
+        self.log.flush()
+
+
+TestCrashes = Crashes.TestCase
+TestCrashes.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
