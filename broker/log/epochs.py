@@ -11,7 +11,7 @@ partitions would be 2,000 of them in a row before the first fetch is served.
 The file may therefore speak of what has gone since. A follower cut to 40 where the file says "epoch
 9 begins at 50", and then fetched records of epoch 8 up to 55; its broker is killed. Believed, the
 file would have it ask its leader for epoch 9, and cut by the answer at the wrong place. So recovery
-begins by forgetting what the file says of the part that is walked.
+believes the batches it walks, and forgets what contradicts them.
 """
 
 from pathlib import Path

@@ -57,7 +57,6 @@ class PartitionLog:
         self._start = Offset(0)
         self._end = Offset(0)
         self._unflushed_since: int | None = None
-        self._walked_from: Offset | None = None
 
     @classmethod
     def open(
@@ -355,10 +354,8 @@ class PartitionLog:
         return max(0, bisect_right(bases, offset) - 1)
 
     def _notice(self, batch: RecordBatch) -> None:
-        """Of the batches that are walked, what they say of epochs counts; see ``log/epochs.py``."""
-        if self._walked_from is None:
-            self._walked_from = Offset(batch.base_offset)
-            self.epochs.truncate_from_end(self._walked_from)
+        """What the batches say that are walked counts, also against a later epoch in the file: that
+        one was cut off since (``log/epochs.py``)."""
         if batch.leader_epoch >= 0:
             self.epochs.assign(batch.leader_epoch, batch.base_offset)
 

@@ -118,4 +118,9 @@ def test_a_new_epoch_costs_no_fsync(tmp_path: Path) -> None:
         log.start_epoch(3, log.log_end_offset)
         log.append([batch()], log.log_end_offset, 3, NOW_MS)
     assert seen.names == []
+    with fsyncs() as first:
+        log.flush()
+    with fsyncs() as second:
+        log.flush()
+    assert len(first.names) == len(second.names) + 2, "the file and its directory, once"
     log.close()
