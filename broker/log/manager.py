@@ -53,6 +53,7 @@ class LogManager:
         config_of: a topic's settings, asked when a log of it is opened.
         unique: names for deleted partitions, different every time.
         owner: the broker that wants them; None: nobody asks whose they are.
+        remove: gets rid of a directory whose deletion is certain, and may take its time.
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
@@ -67,10 +68,12 @@ class LogManager:
         config_of: Callable[[str], LogConfig],
         unique: Callable[[], str] = lambda: uuid.uuid4().hex,
         owner: MetaProperties | None = None,
+        remove: Callable[[Path], object] = shutil.rmtree,
     ) -> None:
         self._directories = tuple(directories)
         self._config_of = config_of
         self._unique = unique
+        self._remove = remove
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._locks: list[int] = []
@@ -105,7 +108,11 @@ class LogManager:
         return self._logs[tp]
 
     def delete(self, tp: TopicPartition) -> None:
-        """Removes the partition's log and its checkpoints from disk; no log is no error."""
+        """Removes the partition's log and its checkpoints from disk; no log is no error.
+
+        The checkpoints before the call returns: a log start of 100 that outlived its log would
+        have the next one of that name, with 10 records, begin anew at 100 after a crash.
+        """
         log = self._logs.pop(tp, None)
         if log is None:
             return
@@ -116,7 +123,7 @@ class LogManager:
         sync_directory(doomed.parent)
         self._high_watermarks.pop(tp, None)
         self._checkpoint_all(doomed.parent)
-        shutil.rmtree(doomed)
+        self._remove(doomed)
 
     def high_watermark(self, tp: TopicPartition) -> Offset:
         """The high watermark as last checkpointed, 0 if it never was."""
