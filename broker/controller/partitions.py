@@ -96,7 +96,7 @@ class Partitions:
             first = first_leader(assignment.replicas, context.online)
             return None if first is None else self._write(tp, first, FIRST_EPOCH, None)
         if state.controller_epoch > context.epoch:
-            return None
+            return None  # a successor's: it knows of brokers that came or went since
         reassigned = context.reassigned(tp)
         self._trust_if_nobody_else(tp, state)
         suspects = context.suspects.get(tp, set())
@@ -185,7 +185,11 @@ class Partitions:
 
     def _still_suspected(self, write: StateWrite) -> bool:
         """Whether the write was decided before a broker in its ISR went down: the next one will
-        say so. Without a leader the ISR is kept, so that is no sign."""
+        say so. Without a leader the ISR is kept, so that is no sign.
+
+        1 is being given its preferred leadership back when it loses power and returns. Announced
+        as written, it would lead with what is left of its log, and the others cut theirs to match.
+        """
         tp, suspects = write.partition, self._context.suspects
         left = suspects.pop(tp, set()) & set(write.isr)
         if left and write.leader != NO_LEADER:

@@ -217,6 +217,8 @@ class PartitionLog:
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)
             return
+        # First, and on disk: a snapshot of 20 that a crash leaves behind, with the log cut to 10
+        # and grown past 20 again, would answer a producer with offsets that hold others now.
         self.producers.cut(offset)
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
@@ -345,6 +347,7 @@ class PartitionLog:
 
     def _end_at(self, offset: int) -> None:
         self._end = Offset(offset)
+        # Flushed to 18, cut to 10, grown to 30: that 10 to 18 were on disk was said of others.
         self.recovery_point = min(self.recovery_point, self._end)
         self.epochs.truncate_from_end(offset)
 

@@ -66,7 +66,8 @@ class Follower:
     def _could_be_asked(self, event: EpochEndOffset) -> bool:
         """An answer never names a later epoch than the question did, which was this log's latest.
 
-        One that does answers an earlier question once more, from before the last cut.
+        One that does answers an earlier question once more, from before the last cut. This log
+        knows nothing of so late an epoch any more: it would be cut at -1, which is all of it.
         """
         return event.leader_epoch <= self._log.epochs.latest
 
@@ -83,7 +84,11 @@ class Follower:
         return end, False
 
     def fetched(self, event: Fetched) -> Effects:
-        """Append what the leader sent, and adopt its high watermark and log start."""
+        """Append what the leader sent, and adopt its high watermark and log start.
+
+        Only from where this log ends: an answer to an earlier fetch, come late or twice, would
+        leave a hole or overlap what followed.
+        """
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
         appended = self._log.append_as_follower(event.batches, event.log_start_offset)

@@ -145,7 +145,7 @@ class ReplicaManager:
             )
         )
         if partition.replica.leader_epoch == epoch_before:
-            return
+            return  # who fetches goes on: to begin anew with each ISR change would be to lag
         if partition.replica.role is Role.FOLLOWER:
             self._fetchers.follow(partition)
         else:

@@ -371,7 +371,7 @@ class KafkaZk:
 
         When the connection broke, the first attempt may have been carried out unseen and the
         second one then fails by version: the stored state is read and compared, as Kafka does
-        (``ReplicationUtils.checkLeaderAndIsrZkData``).
+        (``checkLeaderAndIsrZkData``). At a later version the same words are another write's.
         """
         path = zk_nodes.partition_state(tp)
         data = zk_nodes.encode_state(
