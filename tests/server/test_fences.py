@@ -4,9 +4,12 @@ Each of these was found missing by taking its line out of the code: everything e
 """
 
 import asyncio
+import dataclasses
+import uuid
 from datetime import timedelta
 
 import pytest
+from batches import batch
 from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11 import request as fetch
@@ -15,6 +18,7 @@ from kio.schema.offset_for_leader_epoch.v3 import request as leader_epoch
 from kio.static.primitive import i32Timedelta
 
 from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
+from broker.replication.events import FollowerFetch
 from broker.replication.replica import Role
 from broker.types import TopicPartition
 from broker.wire import interbroker as wire
@@ -365,5 +369,59 @@ def test_a_replica_that_could_not_do_what_it_decided_takes_no_more(tmp_path):
                     host.produce(TP, b"v")
             assert len(host.halted) == 1
             partition.log._segments.clear()
+
+    run(story())
+
+
+def test_a_log_is_of_one_topic_also_while_it_is_led(tmp_path):
+    """The topic was deleted and made again while this broker could not be told (KIP-516)."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            for epoch, (topic_id, error) in enumerate(
+                [
+                    (uuid.UUID(int=1), ErrorCode.none),
+                    (uuid.UUID(int=2), ErrorCode.inconsistent_topic_id),
+                ]
+            ):
+                word = leader_and_isr(TP, 1, epoch, (1,), (1,))
+                topic = dataclasses.replace(word.topic_states[0], topic_id=topic_id)
+                answer = await host.call(dataclasses.replace(word, topic_states=(topic,)))
+                assert answer.topics[0].partition_errors[0].error_code is error
+            assert host.partition(TP).replica.leader_epoch == 0
+
+    run(story())
+
+
+def test_who_waits_for_a_low_watermark_looks_when_a_follower_s_log_start_moves(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            await told(host, 1, 0, (1, 2), (1, 2))
+            purgatory, looks = host.replicas._surroundings.purgatory, []
+            await fetch_answer(host, 0, replica=2)
+            purgatory.wait([TP], 10, lambda woken: bool(looks.append(woken)), lambda: None)
+            partition = host.partition(TP)
+            for start in (0, 0, -1):
+                partition.step(FollowerFetch(replica=2, offset=0, log_start_offset=start, now=0))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            assert len(looks) == 1
+
+    run(story())
+
+
+def test_a_producer_that_repeats_itself_hears_of_the_isr_first(tmp_path):
+    """NOT_ENOUGH_REPLICAS is what it can wait for; that its sequence is wrong would end it."""
+
+    async def story():
+        async with hosts(tmp_path, 1, min_insync_replicas=2) as brokers:
+            host = brokers[1]
+            await told(host, 1, 0, (1,), (1, 2))
+            odd = batch([b"v"], producer=(5, 1, 0))
+            host.partition(TP).produce(odd, 1, 1_000)
+            late = host.partition(TP).produce(batch([b"v"], producer=(5, 0, 7)), -1, 1_000)
+            assert late.result().error is ErrorCode.not_enough_replicas
 
     run(story())
