@@ -132,3 +132,19 @@ def test_a_move_of_a_topic_that_is_gone_does_not_touch_its_successor(zookeeper):
             assert after.partitions[0].replicas == (3,)
 
     run(main())
+
+
+def test_partitions_added_during_a_move_do_not_take_it_back(zookeeper):
+    async def main():
+        async with connected(zookeeper, KafkaZk, Interrupted) as (controller, adding):
+            await controller.create_topic("orders", {0: [1]}, {})
+            topic_id = (await controller.topic_assignments(["orders"]))["orders"].topic_id
+            orders = ControllerZk(controller)
+            tenure = await orders.elect(BrokerId(1))
+            move = moved(topic_id, 2, 1)
+            adding.meanwhile = lambda: orders.write_assignment(tenure, "orders", move)
+            await adding.add_partitions("orders", {1: [2]})
+            stored = (await controller.topic_assignments(["orders"]))["orders"]
+            assert {p: a.replicas for p, a in stored.partitions.items()} == {0: (2, 1), 1: (2,)}
+
+    run(main())
