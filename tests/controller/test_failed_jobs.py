@@ -143,3 +143,25 @@ def test_who_cannot_take_office_gives_it_back(zookeeper, caplog):
 
     caplog.set_level(logging.ERROR)
     run(main())
+
+
+@pytest.mark.integration
+def test_a_write_that_fails_does_not_leave_its_partition_alone_for_ever(zookeeper, caplog):
+    async def main():
+        async with cluster(zookeeper, 1, 2) as made:
+            orders = made.controllers[1]._term._orders
+            right = orders.write_states
+
+            async def fail(_tenure, _writes):
+                orders.write_states = right
+                raise LookupError("on purpose")
+
+            orders.write_states = fail
+            await made.brokers[1].zk.create_topic("good", {0: [2, 1]}, {})
+            await until(lambda: "could not be carried out" in caplog.text)
+            assert made.active() == [1]
+            await made.remove(2)
+            await made.state(GOOD, lambda state: state.leader == 1)
+
+    caplog.set_level(logging.ERROR)
+    run(main())
