@@ -89,6 +89,7 @@ class PartitionLog:
             directory,
             config.index_interval_bytes,
             None if clean else recovery_point,
+            log.epochs.truncate_from_end,
             log._notice,
         )
         log._begin(log_start_offset)
@@ -217,9 +218,6 @@ class PartitionLog:
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)
             return
-        # First, and on disk: a snapshot of 20 that a crash leaves behind, with the log cut to 10
-        # and grown past 20 again, would answer a producer with offsets that hold others now.
-        self.producers.cut(offset)
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
         self._end_at(self._segments[-1].truncate_to(offset))
@@ -357,8 +355,6 @@ class PartitionLog:
         return max(0, bisect_right(bases, offset) - 1)
 
     def _notice(self, batch: RecordBatch) -> None:
-        """What the batches say that are walked counts, also against a later epoch in the file: that
-        one was cut off since (``log/epochs.py``)."""
         if batch.leader_epoch >= 0:
             self.epochs.assign(batch.leader_epoch, batch.base_offset)
 

@@ -88,11 +88,11 @@ def test_a_topic_that_nobody_can_lead_does_not_end_one_controller_after_the_othe
             await asyncio.to_thread(admin.create, "/brokers/topics/bad", node)
             await made.brokers[2].zk.create_topic("good", {0: [1, 2]}, {})
             await made.state(GOOD, lambda state: state.leader == 1)
-            assert made.active() == [1]
+            await until(lambda: made.active() == [1])
             await until(lambda: GOOD in made.brokers[2].roles)
             await made.remove(1)
             await made.state(GOOD, lambda state: state.leader == 2)
-            assert made.active() == [2]
+            await until(lambda: made.active() == [2])
             roles = [r for r in made.brokers[2].requests if isinstance(r, LeaderAndIsrRequest)]
             assert roles
 
@@ -115,7 +115,7 @@ def test_a_job_that_fails_is_logged_and_the_next_one_is_done(zookeeper, caplog):
             runtime._jobs.put_nowait((None, "failing", fail))
             await made.brokers[1].zk.create_topic("good", {0: [1]}, {})
             await made.state(GOOD, lambda state: state.leader == 1)
-            assert made.active() == [1]
+            await until(lambda: made.active() == [1])
 
     run(main())
     assert "failing" in caplog.text
@@ -159,7 +159,7 @@ def test_a_write_that_fails_does_not_leave_its_partition_alone_for_ever(zookeepe
             orders.write_states = fail
             await made.brokers[1].zk.create_topic("good", {0: [2, 1]}, {})
             await until(lambda: "could not be carried out" in caplog.text)
-            assert made.active() == [1]
+            await until(lambda: made.active() == [1])
             await made.remove(2)
             await made.state(GOOD, lambda state: state.leader == 1)
 

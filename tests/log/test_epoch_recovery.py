@@ -57,3 +57,17 @@ def test_a_damaged_index_does_not_cost_the_epochs_behind_it(tmp_path: Path) -> N
     for index in sorted((tmp_path / "t-0").glob("*.timeindex"))[:1]:
         index.write_bytes(b"x" * 13)
     assert opened(tmp_path / "t-0", clean=True).epochs.entries == known
+
+
+def test_an_epoch_without_records_in_the_file_does_not_take_others_with_it(tmp_path: Path) -> None:
+    """Found by the model: closed in good order, opened, killed before anything was flushed."""
+    log = opened(tmp_path / "t-0", clean=True)
+    fetched(log, 4, 8)
+    log.start_epoch(5, log.log_end_offset)
+    log.close()
+    log = opened(tmp_path / "t-0", clean=True)
+    assert log.epochs.entries == ((4, 0),)
+    recovery_point, last = log.recovery_point, log.segment_base_offsets[-1]
+    assert last > 0
+    log.close(flush=False)
+    assert opened(tmp_path / "t-0", recovery_point).epochs.entries == ((4, 0),)
