@@ -213,7 +213,8 @@ def test_who_finds_anothers_election_has_not_won(zookeeper):
     run(main())
 
 
-def test_an_order_that_grew_while_it_was_carried_out_stays(zookeeper):
+@pytest.mark.parametrize("others", [{}, {TopicPartition("orders", 2): (3,)}])
+def test_an_order_that_grew_while_it_was_carried_out_stays(zookeeper, others):
     async def main():
         async with connected(zookeeper, KafkaZk, KafkaZk) as (zk, other):
             orders = ControllerZk(zk)
@@ -221,7 +222,7 @@ def test_an_order_that_grew_while_it_was_carried_out_stays(zookeeper):
             path = zk_nodes.REASSIGN_PARTITIONS
             more = TopicPartition("orders", 1)
             await zk.session.request(
-                lambda c: c.create_async(path, zk_nodes.encode_reassignment({TP: (1,)}))
+                lambda c: c.create_async(path, zk_nodes.encode_reassignment({TP: (1,), **others}))
             )
             read = zk.session.get
             happened = []
@@ -230,14 +231,14 @@ def test_an_order_that_grew_while_it_was_carried_out_stays(zookeeper):
                 node = await read(asked, watch)
                 if asked == path and not happened:
                     happened.append(True)
-                    grown = zk_nodes.encode_reassignment({TP: (1,), more: (2,)})
+                    grown = zk_nodes.encode_reassignment({TP: (1,), more: (2,), **others})
                     await other.session.set(path, grown, -1, other.session.number)
                 return node
 
             zk.session.get = get
             await orders.drop_reassignments(tenure, [TP])
             data, _ = await other.session.get(path)
-            assert zk_nodes.decode_reassignment(data) == {more: (2,)}
+            assert zk_nodes.decode_reassignment(data) == {more: (2,), **others}
 
     run(main())
 

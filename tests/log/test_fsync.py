@@ -130,6 +130,8 @@ def test_a_new_epoch_costs_no_fsync(tmp_path: Path) -> None:
 def test_a_flush_makes_the_names_of_new_segments_durable_too(tmp_path: Path) -> None:
     """A file whose name is not on disk is not on disk."""
     log = opened(tmp_path)
+    log.flush()
+    appended(log, 1)
     with fsyncs() as seen:
         log.flush()
     assert "t-0" in seen.names

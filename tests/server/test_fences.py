@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11 import request as fetch
 from kio.schema.list_offsets.v5 import request as list_offsets
 from kio.schema.offset_for_leader_epoch.v3 import request as leader_epoch
+from kio.schema.produce.v8 import request as produce
 from kio.static.primitive import i32Timedelta
 
 from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
@@ -423,5 +424,24 @@ def test_a_producer_that_repeats_itself_hears_of_the_isr_first(tmp_path):
             host.partition(TP).produce(odd, 1, 1_000)
             late = host.partition(TP).produce(batch([b"v"], producer=(5, 0, 7)), -1, 1_000)
             assert late.result().error is ErrorCode.not_enough_replicas
+
+    run(story())
+
+
+def test_acks_are_minus_one_zero_or_one(tmp_path):
+    """Kafka 0.8 had acks=2; taken for acks=1, it would promise more than is kept."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            await told(host, 1, 0, (1,), (1,))
+            data = produce.PartitionProduceData(index=0, records=bytes(batch([b"v"]).raw))
+            topic = produce.TopicProduceData(name=TP.topic, partition_data=(data,))
+            request = produce.ProduceRequest(
+                transactional_id=None, acks=2, timeout=NO_WAIT, topic_data=(topic,)
+            )
+            answer = (await host.call(request)).responses[0].partition_responses[0]
+            assert answer.error_code is ErrorCode.invalid_required_acks
+            assert host.partition(TP).log.log_end_offset == 0
 
     run(story())
