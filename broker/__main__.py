@@ -17,6 +17,7 @@ import broker.no_hypothesis  # noqa: F401 - for what it does
 from broker.config import BrokerConfig, ConfigError, load
 from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.manager import LogDirectoryInUse
+from broker.log.ownership import ForeignLogDirectory
 from broker.server.app import App
 from broker.server.zk_session import ZkError
 
@@ -62,7 +63,7 @@ def main(path: Path) -> None:
         sys.exit(BAD_CONFIG)
     try:
         uvloop.run(serve(config))
-    except (ZkError, CorruptCheckpoint, LogDirectoryInUse, OSError) as error:
+    except (ZkError, CorruptCheckpoint, ForeignLogDirectory, LogDirectoryInUse, OSError) as error:
         logger.error("Broker %d cannot start: %s", config.id, error)
         sys.exit(FAILED)
     except Exception:

@@ -29,8 +29,8 @@ def assign_replicas(
     Args:
         brokers: the live brokers with their racks.
         partitions: how many, from ``first_partition`` on (not 0 when a topic is extended).
-        start: where in the order of brokers partition 0 begins. Kafka draws it at random for each
-            topic, or all topics of one partition would be led by the same broker.
+        start: where in the order of brokers partition 0 begins; another for each topic, or all
+            topics of one partition would be led by the same broker. Kafka draws it at random.
 
     Raises:
         InvalidReplicationFactor: not between 1 and the number of brokers.

@@ -5,13 +5,16 @@ Shared by the controller, which decides on them, and by the server, which reads 
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """As ZooKeeper names them, with their numbers in requests."""
+
+NEVER_READ: Final = -1
+"""In place of a transaction's number: this was written by us, and not read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,8 @@ class PartitionState:
     controller_epoch: ControllerEpoch
     """Epoch of the controller that last wrote the state."""
     zk_version: ZkVersion
+    mzxid: int = field(default=NEVER_READ, compare=False)
+    """ZooKeeper's transaction that last wrote the znode, on the scale of ``LiveBroker.epoch``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from broker.controller.cluster import (
 from broker.controller.events import StateWrite
 from broker.controller.partition_state import PartitionPhase, PartitionPhases
 from broker.controller.replica_state import ReplicaPhases
-from broker.types import BrokerId, ControllerEpoch, TopicPartition
+from broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPartition
 
 
 class Context:
@@ -44,7 +44,9 @@ class Context:
         """Partitions that need a new leader epoch even if leader and ISR stay."""
         self.suspects: dict[TopicPartition, set[BrokerId]] = {}
         """Brokers that went down and count as such until the partition's state says so, even if
-        they are back by then: they may have lost what they had not flushed."""
+        they are back by then: they may have lost what they had not flushed. One that would be
+        trusted again before could be elected, or be in the ISR when the leader dies, and records
+        be gone that were acknowledged because it had them."""
         self.deleting: set[str] = set()
 
     @property
@@ -95,6 +97,22 @@ class Context:
         if known is None or known.zk_version <= state.zk_version:
             self.states[tp] = state
             self.settle_phase(tp)
+
+    def suspect_bounced(self) -> None:
+        """At an election: suspect those who registered after the states were written that count on
+        them. Nobody may have seen them go.
+
+        A broker that is leader and controller loses power, and is registered again before its
+        rival, now elected, looks: all seems as it was. Told to lead on in its epoch with a shorter
+        log, it would append other records where followers hold acknowledged ones, and these would
+        count as in sync as soon as it has passed their ends. Where nobody leads there will be a
+        new epoch anyhow.
+        """
+        for tp, state in self.states.items():
+            relied_on = self.live.keys() & state.isr if state.leader != NO_LEADER else set()
+            bounced = {b for b in relied_on if self.live[b].epoch > state.mzxid}
+            if bounced:
+                self.suspects[tp] = bounced
 
     def settle_phase(self, tp: TopicPartition) -> None:
         """Make the partition Online or Offline according to its leader."""

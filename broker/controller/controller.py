@@ -11,12 +11,13 @@ registrations written over by their brokers (Kafka's do when their listeners cha
 which ours cannot).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker.controller import events
+from broker.controller.cluster import PartitionState
 from broker.controller.context import Context
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
@@ -50,7 +51,7 @@ class Controller:
             self._epoch = _Epoch(event, self._outbox)
         elif isinstance(event, events.Resigned):
             self._epoch = None
-        elif self._epoch is not None:
+        if self._epoch is not None:
             self._epoch.take(event)
         return () if self._epoch is None else self._outbox.take(self._epoch.context)
 
@@ -59,6 +60,7 @@ class _Epoch:
     """What lives as long as this broker is the controller."""
 
     def __init__(self, event: events.Elected, outbox: Outbox) -> None:
+        """Nothing is known before ``event`` is taken."""
         self.context = Context(event.epoch)
         self._outbox = outbox
         self._partitions = Partitions(self.context, outbox)
@@ -66,6 +68,7 @@ class _Epoch:
         self._reassignments = Reassignments(self.context, outbox, self._partitions, self._deletions)
         self._elections = Elections(self.context, outbox, self._partitions)
         self._handlers: Mapping[type, Callable[[Any], None]] = {
+            events.Elected: self._elected,
             events.BrokersChanged: self._brokers_changed,
             events.TopicsChanged: self._topics_changed,
             events.IsrChanged: self._isr_changed,
@@ -80,23 +83,31 @@ class _Epoch:
             events.ReassignmentsAltered: self._reassignments.alter,
             events.StopReplicaAnswered: lambda e: self._deletions.answered(e.broker, e.errors),
         }
-        self._elected(event)
 
     def take(self, event: Event) -> None:
-        self._handlers[type(event)](event)
+        """Whatever the event leads to before something fails is carried out all the same: state
+        writes are noted as under way, and their partitions would be left alone for ever."""
+        try:
+            self._handlers[type(event)](event)
+        except Exception as error:  # noqa: BLE001  reported, with its event
+            token = getattr(event, "token", None)
+            self._outbox.put(events.Failed(what=type(event).__name__, error=error, token=token))
 
     def _elected(self, event: events.Elected) -> None:
         context = self.context
         context.live = dict(event.live)
         context.topics = dict(event.topics)
         context.unclean = set(event.unclean)
-        for tp in context.partitions():
-            self._partitions.discover(tp, event.states.get(tp))
+        self._discover(context.partitions(), event.states)
+        context.suspect_bounced()
         self._outbox.batch.metadata(context.live, ())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())
         self._partitions.introduce(context.live)
-        self._outbox.batch.metadata(context.live, context.partitions())
+        # What is being written is told with its outcome. Before it, clients would be sent to a
+        # leader that has not been told that it leads, and may never be.
+        settled = context.states.keys() - context.writing.keys()
+        self._outbox.batch.metadata(context.live, settled)
 
     # --- brokers ----------------------------------------------------------------------------
 
@@ -199,15 +210,18 @@ class _Epoch:
                 )
             old = known.partitions if known else {}
             found += [TopicPartition(topic, p) for p in assigned.partitions if p not in old]
-        for tp in found:
-            self._partitions.discover(tp, event.states.get(tp))
+        self._discover(found, event.states)
         self._partitions.reconsider(found)
+
+    def _discover(
+        self, tps: Iterable[TopicPartition], states: Mapping[TopicPartition, PartitionState]
+    ) -> None:
+        self._outbox.each(tps, lambda tp: self._partitions.discover(tp, states.get(tp)))
 
     def _isr_changed(self, event: events.IsrChanged) -> None:
         context = self.context
         known = [tp for tp in event.states if context.assignment(tp) is not None]
-        for tp in known:
-            context.adopt(tp, event.states[tp])
+        self._outbox.each(known, lambda tp: context.adopt(tp, event.states[tp]))
         self._outbox.batch.metadata(context.live, known)
         self._partitions.reconsider(known)
         self._put_last(events.DropIsrChanges(notifications=event.notifications))

@@ -289,6 +289,16 @@ class Answer:
     outcomes: Mapping[TopicPartition, Outcome]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Something unforeseen kept ``what`` (a partition, or a kind of event) from being done; all
+    else of the step was. To be logged; who asked with ``token`` is to be told."""
+
+    what: str
+    error: Exception
+    token: int | None = None
+
+
 Effect = (
     WriteStates
     | Send
@@ -300,4 +310,5 @@ Effect = (
     | DropDeletion
     | AnswerShutdown
     | Answer
+    | Failed
 )

@@ -1,9 +1,12 @@
 """Effects of one step, in their order."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 from broker.controller.context import Context
-from broker.controller.events import Effect, StateWrite, WriteStates
+from broker.controller.events import Effect, Failed, StateWrite, WriteStates
 from broker.controller.request_batch import RequestBatch
-from broker.types import BrokerId
+from broker.types import BrokerId, TopicPartition
 
 
 class Outbox:
@@ -17,6 +20,22 @@ class Outbox:
     def put(self, effect: Effect) -> None:
         """Add an effect."""
         self._effects.append(effect)
+
+    def each(self, tps: Iterable[TopicPartition], action: Callable[[TopicPartition], None]) -> None:
+        """``action`` for each of ``tps``, whatever becomes of the others.
+
+        A person writes ``{"0": [1, 1]}`` into a topic's node. If that ended the election in the
+        middle, the partitions behind it would get no leader, from this controller and the next.
+        """
+        for tp in tuple(tps):
+            self.attempt(str(tp), partial(action, tp))
+
+    def attempt(self, what: str, action: Callable[[], None]) -> None:
+        """``action``, or that it failed."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  reported, with what it was about
+            self.put(Failed(what=what, error=error))
 
     def write(self, write: StateWrite) -> None:
         """Add a state write to the step's :class:`WriteStates`, which comes last."""

@@ -6,7 +6,8 @@ late or reordered events do no harm. While a write is under way its partition is
 the outcome is known it is reconsidered.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from broker.controller.cluster import PartitionState
 from broker.controller.context import Context
@@ -60,27 +61,31 @@ class Partitions:
 
     def follow_brokers(self, tps: Iterable[TopicPartition]) -> None:
         """Make replicas that have served Online or Offline, as their brokers are."""
+        self._outbox.each(tps, self._follow_brokers)
+
+    def _follow_brokers(self, tp: TopicPartition) -> None:
         context = self._context
-        for tp in tps:
-            for broker, phase in context.replica_phases.of(tp):
-                waits = phase is ReplicaPhase.NEW and tp not in context.states
-                if phase in SERVING and not waits:
-                    live = broker in context.online
-                    to = ReplicaPhase.ONLINE if live else ReplicaPhase.OFFLINE
-                    context.replica_phases.move(tp, broker, to)
-            context.settle_phase(tp)
+        for broker, phase in context.replica_phases.of(tp):
+            waits = phase is ReplicaPhase.NEW and tp not in context.states
+            if phase in SERVING and not waits:
+                live = broker in context.online
+                to = ReplicaPhase.ONLINE if live else ReplicaPhase.OFFLINE
+                context.replica_phases.move(tp, broker, to)
+        context.settle_phase(tp)
 
     # --- decide -----------------------------------------------------------------------------
 
     def reconsider(self, tps: Iterable[TopicPartition]) -> None:
         """Have what is not as it should be written."""
-        context = self._context
-        for tp in tps:
-            if tp not in context.writing:
-                write = self._decide(tp)
-                if write is not None:
-                    context.writing[tp] = write
-                    self._outbox.write(write)
+        self._outbox.each(tps, self._reconsider)
+
+    def _reconsider(self, tp: TopicPartition) -> None:
+        if tp in self._context.writing:
+            return
+        write = self._decide(tp)
+        if write is not None:
+            self._context.writing[tp] = write
+            self._outbox.write(write)
 
     def _decide(self, tp: TopicPartition) -> StateWrite | None:
         context = self._context
@@ -91,8 +96,9 @@ class Partitions:
             first = first_leader(assignment.replicas, context.online)
             return None if first is None else self._write(tp, first, FIRST_EPOCH, None)
         if state.controller_epoch > context.epoch:
-            return None
+            return None  # a successor's: it knows of brokers that came or went since
         reassigned = context.reassigned(tp)
+        self._trust_if_nobody_else(tp, state)
         suspects = context.suspects.get(tp, set())
         choice = choose(
             state,
@@ -109,6 +115,18 @@ class Partitions:
             context.suspects.pop(tp, None)
             return None
         return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
+
+    def _trust_if_nobody_else(self, tp: TopicPartition, state: PartitionState) -> None:
+        """When all of the ISR that is online bounced, as after a power cut of the whole cluster,
+        whatever they lost nobody has more. They are elected from in a new epoch, by which
+        followers cut to what is left; in the old one a leader would append behind the end that it
+        lost. An unclean election would give up what only they have.
+        """
+        context = self._context
+        suspects, able = context.suspects.get(tp, set()), context.online & set(state.isr)
+        if able and able <= suspects:
+            del context.suspects[tp]
+            context.forced.add(tp)
 
     def _write(
         self, tp: TopicPartition, choice: Choice, epoch: LeaderEpoch, expected: ZkVersion | None
@@ -127,12 +145,24 @@ class Partitions:
     def written(self, event: StatesWritten, done: Callable[[TopicPartition], None]) -> None:
         """Take in outcomes: announce what was written (``done`` is called for it before), decide
         again what met a conflict, and do what was waiting."""
-        untold = [tp for tp, v in event.written.items() if not self._take(tp, v, done)]
-        untold += self._conflicts(event.conflicts)
-        self.reconsider([*event.written, *untold])
-        for tp in untold:
+        untold: list[TopicPartition] = []
+
+        def take(tp: TopicPartition) -> None:
+            if not self._take(tp, event.written[tp], done):
+                untold.append(tp)
+
+        def conflict(tp: TopicPartition) -> None:
+            if self._read_again(tp, event.conflicts[tp]):
+                untold.append(tp)
+
+        def tell(tp: TopicPartition) -> None:
             if tp in self._context.states and tp not in self._context.writing:
                 self.announce(tp, None)
+
+        self._outbox.each(event.written, take)
+        self._outbox.each(event.conflicts, conflict)
+        self.reconsider([*event.written, *untold])
+        self._outbox.each(untold, tell)
         self._run_waiting()
 
     def _take(
@@ -155,26 +185,26 @@ class Partitions:
 
     def _still_suspected(self, write: StateWrite) -> bool:
         """Whether the write was decided before a broker in its ISR went down: the next one will
-        say so. Without a leader the ISR is kept, so that is no sign."""
+        say so. Without a leader the ISR is kept, so that is no sign.
+
+        1 is being given its preferred leadership back when it loses power and returns. Announced
+        as written, it would lead with what is left of its log, and the others cut theirs to match.
+        """
         tp, suspects = write.partition, self._context.suspects
         left = suspects.pop(tp, set()) & set(write.isr)
         if left and write.leader != NO_LEADER:
             suspects[tp] = left
         return tp in suspects
 
-    def _conflicts(
-        self, conflicts: Mapping[TopicPartition, PartitionState | None]
-    ) -> list[TopicPartition]:
-        """The partitions whose states were read again. Brokers may not have been told of those
-        (see :meth:`introduce`), even if nothing is to be written any more."""
+    def _read_again(self, tp: TopicPartition, fresh: PartitionState | None) -> bool:
+        """Take in a state that was read again. Brokers may not have been told of it (see
+        :meth:`introduce`), even if nothing is to be written any more."""
         context = self._context
-        read_again = []
-        for tp, fresh in conflicts.items():
-            context.writing.pop(tp, None)
-            if fresh is not None and context.assignment(tp) and tp.topic not in context.deleting:
-                context.adopt(tp, fresh)
-                read_again.append(tp)
-        return read_again
+        context.writing.pop(tp, None)
+        if fresh is None or not context.assignment(tp) or tp.topic in context.deleting:
+            return False
+        context.adopt(tp, fresh)
+        return True
 
     def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:
         """Calls ``then`` as soon as none of ``tps`` has a write under way; maybe at once."""
@@ -187,7 +217,7 @@ class Partitions:
     def _run_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for tps, then in waiting:
-            self.when_settled(tps, then)
+            self._outbox.attempt("what waited for writes", partial(self.when_settled, tps, then))
 
     # --- announce ---------------------------------------------------------------------------
 
@@ -216,12 +246,11 @@ class Partitions:
         """
         context, batch = self._context, self._outbox.batch
         for broker in brokers:
-            whole = True
-            for tp in context.partitions_on([broker]):
+            tps = context.partitions_on([broker])
+            for tp in tps:
                 assignment = context.assignment(tp)
-                if tp in context.writing:
-                    whole = False
-                elif tp in context.states and assignment and tp.topic not in context.deleting:
+                left_out = tp in context.writing or tp.topic in context.deleting
+                if tp in context.states and assignment and not left_out:
                     batch.role(context, broker, tp, assignment.replicas)
-            if whole:
+            if context.writing.keys().isdisjoint(tps):
                 batch.complete(broker)

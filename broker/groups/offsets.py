@@ -68,7 +68,8 @@ class Offsets:
             del self._committed[tp]
 
     def committed_before(self, moment_ms: int) -> frozenset[TopicPartition]:
-        """Partitions with an offset that old, and nothing on its way."""
+        """Partitions with an offset that old, and nothing on its way: the tombstone would come
+        behind a commit that is, and remove what its client is about to be told is stored."""
         return frozenset(
             tp
             for tp, offset in self._committed.items()

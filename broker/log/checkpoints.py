@@ -86,7 +86,8 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
 
 
 def take_clean_shutdown(directory: Path) -> bool:
-    """Whether the last end was orderly. The marker is removed, durably: it is good for once."""
+    """Whether the last end was orderly. The marker is removed, durably: it is good for once. Left
+    there, it would vouch for a log that the next crash tears, and nobody look for the tear."""
     marker = directory / CLEAN_SHUTDOWN
     clean = marker.exists()
     if clean:

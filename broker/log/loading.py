@@ -16,6 +16,7 @@ def load_segments(
     directory: Path,
     index_interval_bytes: int,
     recover_from: int | None,
+    walking_from: Callable[[int], None],
     noticed: Callable[[RecordBatch], None],
 ) -> list[Segment]:
     """The segments of ``directory`` in order.
@@ -23,17 +24,24 @@ def load_segments(
     Args:
         recover_from: segments that reach above this offset are walked and cut at the first batch
             that is not intact; None after a good end, when indexes that fit are believed.
-        noticed: called with every batch that was walked.
+        walking_from: called with the offset where the walk begins, if there is one. What is known
+            of this offset and above is had from the batches, and from nothing else: an epoch that
+            was cut off since would not fit what took its place.
+        noticed: called with every batch above ``recover_from`` and those before it in its segment.
     """
     _remove_orphans(directory)
     bases = sorted(int(path.stem) for path in directory.glob(f"*{LOG_SUFFIX}"))
     segments: list[Segment] = []
+    walking = False
     try:
         for base_offset, next_base in zip_longest(bases, bases[1:]):
             segment = Segment(directory, base_offset, index_interval_bytes)
             segments.append(segment)
             reaches_above = next_base is None or next_base > (recover_from or 0)
             recover = recover_from is not None and reaches_above
+            if recover and not walking:
+                walking = True
+                walking_from(base_offset)
             if _cut(segment, recover, noticed):
                 _drop(directory, [base for base in bases if base > base_offset])
                 break
@@ -52,7 +60,11 @@ def _cut(segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None]
             return False
         except (CorruptIndex, CorruptBatch) as error:
             logger.warning("%s: recovering: %s", segment.path, error)
-    return segment.recover(noticed) > 0
+    return segment.recover(noticed if recover else _ignore) > 0
+
+
+def _ignore(_batch: RecordBatch) -> None:
+    """A segment whose indexes alone are damaged tells nothing new of the segments behind it."""
 
 
 def _drop(directory: Path, bases: Sequence[int]) -> None:

@@ -22,6 +22,7 @@ from broker.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    MetaProperties,
     mark_clean_shutdown,
     read_offsets,
     take_clean_shutdown,
@@ -29,6 +30,7 @@ from broker.log.checkpoints import (
 )
 from broker.log.config import LogConfig
 from broker.log.files import sync_directory
+from broker.log.ownership import claim
 from broker.log.partition_log import PartitionLog
 from broker.types import Offset, TopicPartition
 
@@ -50,9 +52,12 @@ class LogManager:
         directories: ``log.dirs``; made if absent. A new partition goes where the fewest are.
         config_of: a topic's settings, asked when a log of it is opened.
         unique: names for deleted partitions, different every time.
+        owner: the broker that wants them; None: nobody asks whose they are.
+        remove: gets rid of a directory whose deletion is certain, and may take its time.
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
+        ForeignLogDirectory: one is another broker's or cluster's.
         CorruptCheckpoint: a checkpoint file is damaged, or a partition's own.
         OSError: the disk says no.
     """
@@ -62,10 +67,13 @@ class LogManager:
         directories: Sequence[Path],
         config_of: Callable[[str], LogConfig],
         unique: Callable[[], str] = lambda: uuid.uuid4().hex,
+        owner: MetaProperties | None = None,
+        remove: Callable[[Path], object] = shutil.rmtree,
     ) -> None:
         self._directories = tuple(directories)
         self._config_of = config_of
         self._unique = unique
+        self._remove = remove
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._locks: list[int] = []
@@ -73,6 +81,8 @@ class LogManager:
             for directory in self._directories:
                 directory.mkdir(parents=True, exist_ok=True)
                 self._locks.append(_lock(directory))
+            if owner is not None:
+                claim(self._directories, owner)
             for directory in self._directories:
                 self._load(directory)
         except BaseException:
@@ -98,7 +108,11 @@ class LogManager:
         return self._logs[tp]
 
     def delete(self, tp: TopicPartition) -> None:
-        """Removes the partition's log and its checkpoints from disk; no log is no error."""
+        """Removes the partition's log and its checkpoints from disk; no log is no error.
+
+        The checkpoints before the call returns: a log start of 100 that outlived its log would
+        have the next one of that name, with 10 records, begin anew at 100 after a crash.
+        """
         log = self._logs.pop(tp, None)
         if log is None:
             return
@@ -109,7 +123,7 @@ class LogManager:
         sync_directory(doomed.parent)
         self._high_watermarks.pop(tp, None)
         self._checkpoint_all(doomed.parent)
-        shutil.rmtree(doomed)
+        self._remove(doomed)
 
     def high_watermark(self, tp: TopicPartition) -> Offset:
         """The high watermark as last checkpointed, 0 if it never was."""

@@ -89,6 +89,7 @@ class PartitionLog:
             directory,
             config.index_interval_bytes,
             None if clean else recovery_point,
+            log.epochs.truncate_from_end,
             log._notice,
         )
         log._begin(log_start_offset)
@@ -156,7 +157,8 @@ class PartitionLog:
             self.flush()
 
     def start_epoch(self, epoch: int, offset: int) -> None:
-        """Notes durably that leader epoch ``epoch`` begins at ``offset``."""
+        """Notes that leader epoch ``epoch`` begins at ``offset``; durable with the next flush, and
+        until then to be had from its batches. An epoch without any is not known after a start."""
         self.epochs.assign(epoch, offset)
 
     def read(
@@ -216,7 +218,6 @@ class PartitionLog:
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)
             return
-        self.producers.cut(offset)
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
         self._end_at(self._segments[-1].truncate_to(offset))
@@ -284,7 +285,12 @@ class PartitionLog:
             self._roll(incoming.base_offset)
 
     def flush(self) -> None:
-        """Fsyncs everything; ``recovery_point`` is then the log's end."""
+        """Fsyncs everything; ``recovery_point`` is then the log's end.
+
+        The epochs come first: below the recovery point nobody looks at the batches again, and a
+        crash in between leaves entries above the log's end, which opening cuts off.
+        """
+        self.epochs.write()
         for segment in self._segments[self._number_of(self.recovery_point) :]:
             segment.flush()
         sync_directory(self._directory)
@@ -339,6 +345,7 @@ class PartitionLog:
 
     def _end_at(self, offset: int) -> None:
         self._end = Offset(offset)
+        # Flushed to 18, cut to 10, grown to 30: that 10 to 18 were on disk was said of others.
         self.recovery_point = min(self.recovery_point, self._end)
         self.epochs.truncate_from_end(offset)
 
@@ -348,7 +355,7 @@ class PartitionLog:
         return max(0, bisect_right(bases, offset) - 1)
 
     def _notice(self, batch: RecordBatch) -> None:
-        if batch.leader_epoch > self.epochs.latest:
+        if batch.leader_epoch >= 0:
             self.epochs.assign(batch.leader_epoch, batch.base_offset)
 
     def _begin(self, log_start_offset: int) -> None:

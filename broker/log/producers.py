@@ -36,15 +36,13 @@ class LogProducers:
         Args:
             bases: where the segments begin. Only snapshots from there and the latest are kept.
         """
-        self.cut(end)
+        # A snapshot of 20, with the log cut to 10 and grown past 20 again, would answer a producer
+        # that repeats itself with offsets that hold other records now.
+        self._snapshots.remove(lambda offset: offset > end)
         found = self._latest()
         self._snapshots.remove(lambda offset: offset not in bases and offset != found)
         for batch in batches_from(min(bases) if found is None else found):
             self.state.note(batch)
-
-    def cut(self, end: int) -> None:
-        """Gives up what is known about ``end`` and above, before the log is cut there."""
-        self._snapshots.remove(lambda offset: offset > end)
 
     def snapshot(self, end: int) -> None:
         """Writes the state down; everything below ``end`` must be durable and noted."""

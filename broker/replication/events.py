@@ -127,6 +127,19 @@ class LogStartMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndMoved:
+    """The log ends at ``offset`` now, lower than :class:`Truncate` asked for: that was inside a
+    batch, and batches are not split. What is missing is fetched again."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The replica is given up, and its log about to be deleted. Later events concern nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
     """A client gives up the records below ``offset``, which is not above the high watermark."""
 
@@ -169,6 +182,8 @@ Event = (
     | EpochEndOffset
     | FetchOutOfRange
     | LogStartMoved
+    | LogEndMoved
+    | Stopped
     | DeleteRecords
     | IsrWritten
     | IsrWriteFailed
@@ -251,6 +266,18 @@ class Respond:
     base_offset: Offset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLostRecords:
+    """Alarm: the leader has not got what it served to this follower in this very epoch.
+
+    Nothing is cut. The follower must not go on fetching in ``leader_epoch``: when the leader has
+    passed ``log_end_offset`` again, with other records, it would be taken for in sync.
+    """
+
+    leader_epoch: LeaderEpoch
+    log_end_offset: Offset
+
+
 Effect = (
     Truncate
     | TruncateFully
@@ -260,6 +287,7 @@ Effect = (
     | WriteIsr
     | HighWatermark
     | Respond
+    | LeaderLostRecords
 )
 
 

@@ -15,6 +15,7 @@ from broker.replication.events import (
     FetchFrom,
     FetchOutOfRange,
     LeaderAndIsr,
+    LeaderLostRecords,
 )
 from broker.replication.local import Effects, LocalLog
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
@@ -65,7 +66,8 @@ class Follower:
     def _could_be_asked(self, event: EpochEndOffset) -> bool:
         """An answer never names a later epoch than the question did, which was this log's latest.
 
-        One that does answers an earlier question once more, from before the last cut.
+        One that does answers an earlier question once more, from before the last cut. This log
+        knows nothing of so late an epoch any more: it would be cut at -1, which is all of it.
         """
         return event.leader_epoch <= self._log.epochs.latest
 
@@ -82,7 +84,11 @@ class Follower:
         return end, False
 
     def fetched(self, event: Fetched) -> Effects:
-        """Append what the leader sent, and adopt its high watermark and log start."""
+        """Append what the leader sent, and adopt its high watermark and log start.
+
+        Only from where this log ends: an answer to an earlier fetch, come late or twice, would
+        leave a hole or overlap what followed.
+        """
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
         appended = self._log.append_as_follower(event.batches, event.log_start_offset)
@@ -100,16 +106,20 @@ class Follower:
         starts later: nothing here is of use any more, begin anew at its start.
 
         Once the leader has served a fetch from this log's end, this log is a prefix of the
-        leader's for the rest of the epoch; that the leader's ends before is then old news, and to
-        cut by it would take back what the leader counts as replicated.
+        leader's for the rest of the epoch, and to cut it would take back what the leader counts as
+        replicated. A leader that is asked in order then says so only after it has lost its own
+        log's end: it crashed, and leads on in its epoch. That it may have as much again by now
+        changes nothing. (An answer that comes twice says so, too; therefore it does no more than
+        raise the alarm.)
         """
         if not self._expects(event.leader_epoch):
             return ()
-        if event.log_end_offset < self._log.log_end_offset:
-            return () if self._is_prefix else self._log.truncate(event.log_end_offset)
-        if event.log_start_offset > self._log.log_end_offset:
+        end = self._log.log_end_offset
+        if event.log_start_offset > end:
             return self._log.truncate_fully(event.log_start_offset)
-        return ()
+        if self._is_prefix:
+            return (LeaderLostRecords(leader_epoch=self.epoch, log_end_offset=end),)
+        return self._log.truncate(event.log_end_offset) if event.log_end_offset < end else ()
 
     def _expects(self, epoch: LeaderEpoch) -> bool:
         return epoch == self.epoch and not self._truncating

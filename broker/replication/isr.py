@@ -22,7 +22,12 @@ class IsrState:
 
     @property
     def maximal(self) -> frozenset[BrokerId]:
-        """All members that may count, whichever way the write in flight ends."""
+        """All members that may count, whichever way the write in flight ends.
+
+        {1, 2} is being written as {1}. By the proposal alone, 1 would acknowledge what it alone
+        has; the write is refused, the controller elects 2, and the record is gone. By the
+        committed ISR alone, when {1} is being written as {1, 2}: 2 may be elected already.
+        """
         return frozenset(self.committed) | frozenset(self.proposed or ())
 
     def propose(self, isr: tuple[BrokerId, ...]) -> "IsrState":
@@ -38,5 +43,9 @@ class IsrState:
         return IsrState(committed=isr, zk_version=zk_version)
 
     def failed(self, *, conflict: bool) -> "IsrState":
-        """The proposal stands: to be tried again; after a conflict, until the controller speaks."""
+        """The proposal stands: to be tried again; after a conflict, until the controller speaks.
+
+        Given up instead, it might have been carried out unseen, and who is in it be elected while
+        this leader no longer waits for it.
+        """
         return replace(self, retry=self.proposed is not None and not conflict)

@@ -62,7 +62,12 @@ class Leader:
         self._next_isr_check = self._after_half_lag(word.now)
 
     def enter(self) -> Effects:
-        """First of all in an epoch: note where it begins."""
+        """First of all in an epoch: note where it begins.
+
+        After the first append it is too late. A follower holds 10 to 12 of epoch 2, which nobody
+        else has; this leader has appended 10 to 12 of epoch 3. Asked where epoch 2 ended, it would
+        say 13, its log's end, the follower keep its own, and the logs be different for good.
+        """
         return (*self._log.start_epoch(self.epoch), *self._advance())
 
     def told(self, word: LeaderAndIsr) -> Effects:
@@ -119,7 +124,12 @@ class Leader:
         return appended, base, self._log.log_end_offset
 
     def _acknowledge(self) -> Effects:
-        """Answer those whose records are below the high watermark."""
+        """Answer those whose records are below the high watermark.
+
+        ``min.insync.replicas`` counts once more: with 2 of them in the ISR the batch was let in,
+        then one was dropped, and the watermark rose by the leader's log alone. That two hold it
+        would be a lie. Who is about to join may count, since the watermark has waited for it.
+        """
         enough = len(self.isr.maximal) >= self.config.min_insync_replicas
         return tuple(
             Respond(request=done.request, error=ErrorCode.none, base_offset=done.base_offset)
@@ -135,7 +145,12 @@ class Leader:
     # --- high watermark ---------------------------------------------------------------------
 
     def _advance(self) -> Effects:
-        """Raise the high watermark if all who count have more, and answer whom that satisfies."""
+        """Raise the high watermark if all who count have more, and answer whom that satisfies.
+
+        It never goes back here: a follower that counts from now on with a lower end, or has not
+        fetched in this epoch yet, takes nothing away from what consumers have read and producers
+        were told.
+        """
         target = self.committed_end()
         moved = self._log.move_high_watermark(target) if target > self._log.high_watermark else ()
         return (*moved, *self._acknowledge())
@@ -184,8 +199,9 @@ class Leader:
     def _maybe_expand_isr(self, replica: BrokerId) -> Effects:
         """A follower joins when it has all that is committed, and all of earlier epochs.
 
-        The epoch's start matters because a new leader's watermark may be too low at first: by it
-        alone a follower could join without records that were committed under the last leader.
+        The epoch's start matters because a new leader's watermark may be too low at first. 1 and 2
+        have committed up to 12, and 2, told of 10 so far, leads next: by its watermark 3 could
+        join with 10, be elected, and lack two records that were acknowledged.
         """
         end = self.remotes[replica].log_end_offset
         if self.isr.proposed is not None or replica in self.isr.committed:
@@ -217,7 +233,8 @@ class Leader:
         return WriteIsr(leader_epoch=self.epoch, isr=isr, zk_version=self.isr.zk_version)
 
     def isr_written(self, event: IsrWritten) -> Effects:
-        """The ISR changed in ZooKeeper: a smaller one may let the watermark rise."""
+        """The ISR changed in ZooKeeper: a smaller one may let the watermark rise. News of an
+        earlier epoch's write is none: the controller has elected from another ISR since."""
         if event.leader_epoch != self.epoch:
             return ()
         self.isr = self.isr.written(event.isr, event.zk_version)

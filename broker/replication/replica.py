@@ -33,8 +33,10 @@ from broker.replication.events import (
     IsrWriteFailed,
     IsrWritten,
     LeaderAndIsr,
+    LogEndMoved,
     LogStartMoved,
     Produce,
+    Stopped,
     Tick,
 )
 from broker.replication.follower import Follower
@@ -129,6 +131,16 @@ class Replica:
 
     def _log_start_moved(self, event: LogStartMoved) -> Effects:
         return self._log.started_at(event.offset)
+
+    def _log_end_moved(self, event: LogEndMoved) -> Effects:
+        return self._log.truncate(event.offset)
+
+    def _stopped(self, _event: Stopped) -> Effects:
+        """Without a role: an ISR write that was under way would else find its leader, and answer
+        those who were answered when the partition went away."""
+        resigned = self._leader.resign() if self._leader else ()
+        self._leader = self._follower = None
+        return resigned
 
     # --- reading ----------------------------------------------------------------------------
 
@@ -277,6 +289,8 @@ def _following(handler: Callable[[Follower, Any], Effects]) -> Step:
 _OF_EVERY_ROLE: Final[Mapping[type[Event], Step]] = {
     LeaderAndIsr: Replica._told,
     LogStartMoved: Replica._log_start_moved,
+    LogEndMoved: Replica._log_end_moved,
+    Stopped: Replica._stopped,
     DeleteRecords: _ignore,
     Produce: _refuse_produce,
     FollowerFetch: _ignore,

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 
 from broker.config import BrokerConfig, Listener
+from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
 from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
@@ -30,7 +31,7 @@ from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
 from broker.server.metrics.snapshot import Snapshot, take
-from broker.server.offsets_topic import OffsetsTopic
+from broker.server.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.partition import Surroundings
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
@@ -39,7 +40,7 @@ from broker.server.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import SERVED
-from broker.server.schedule import every
+from broker.server.schedule import every, remove_later
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topics import Topics
 from broker.server.zk import KafkaZk
@@ -81,6 +82,7 @@ class App:
 
         Raises:
             OSError: the address is taken, or a log directory cannot be used.
+            ForeignLogDirectory: a log directory is another broker's or cluster's.
             ZkError: ZooKeeper cannot be reached, or another broker has our id.
             ExceptionGroup: a part of the broker failed.
         """
@@ -88,14 +90,20 @@ class App:
             await self._zk.start()
             closing.push_async_callback(self._zk.close)
             await self._topic_configs.load_all()
-            logs = closing.enter_context(self._open_logs())
+            cluster_id = await self._zk.cluster_id()
+            logs = closing.enter_context(self._open_logs(cluster_id))
             await self._serve(logs, stop)
         logger.info("Broker %d has stopped", self._config.id)
 
     @contextlib.contextmanager
-    def _open_logs(self) -> Iterator[LogManager]:
+    def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
         """Recovered logs; closed cleanly unless something failed."""
-        logs = LogManager(self._config.log_dirs, self._topic_configs.log_config)
+        logs = LogManager(
+            self._config.log_dirs,
+            self._topic_configs.log_config,
+            owner=MetaProperties(self._config.id, cluster_id),
+            remove=remove_later,
+        )
         try:
             yield logs
         except BaseException:
@@ -166,18 +174,19 @@ class App:
             configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
             controller=controller,
             producer_ids=ProducerIds(self._config.id, self._zk),
-            groups=self._groups(replicas, topics, group),
+            groups=await self._groups(replicas, topics, group),
             served=SERVED,
         )
         connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
 
-    def _groups(
+    async def _groups(
         self, replicas: ReplicaManager, topics: Topics, group: asyncio.TaskGroup
     ) -> GroupCoordinator:
         config = self._config
-        topic = OffsetsTopic(config, self._metadata, topics)
+        partitions = await count_partitions(self._zk, config)
+        topic = OffsetsTopic(config, self._metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))

@@ -2,8 +2,9 @@
 
 One task works off one queue, so that events are taken in one after the other, whatever the order
 in which ZooKeeper's watches, brokers' answers and requests arrive. A watch only says that
-something changed: what is put into the queue is the job to read it again. A job that meets
-something in ZooKeeper that cannot be understood is given up, as in Kafka, and the next one is done.
+something changed: what is put into the queue is the job to read it again. A job that fails, be it
+that something in ZooKeeper cannot be understood, is logged and given up, as in Kafka, and the next
+one is done. One who cannot even take office gives it back.
 
 At session expiry the term ends at once, before anything else is done: another broker may be
 controller already. What the ended term still had in flight is fenced in ZooKeeper (its session and
@@ -23,12 +24,13 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.controller import events
 from broker.controller.context import Context
+from broker.server import zk_nodes
 from broker.server.controller_channel import log_tenure
-from broker.server.controller_term import ASKED, WATCHED, Term
+from broker.server.controller_term import ASKED, OVER, WATCHED, Term
 from broker.server.zk import KafkaZk
-from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk_controller import ControllerMoved, ControllerZk, Tenure
 from broker.server.zk_nodes import MalformedNode
-from broker.server.zk_session import SessionExpired
+from broker.server.zk_session import SessionExpired, ZkClosed
 from broker.types import BrokerId, TopicPartition
 from broker.wire.interbroker import (
     ControlledShutdownRequest,
@@ -39,6 +41,7 @@ from broker.wire.interbroker import (
 log = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S = 5
+STEP_DOWN_S = 1
 
 Outcomes = Mapping[TopicPartition, events.Outcome]
 """What became of each partition that was asked about."""
@@ -60,7 +63,8 @@ class ControllerRuntime:
         self._config = config
         self._zk = zk
         self._elections = ControllerZk(zk)
-        self._jobs: asyncio.Queue[tuple[Term | None, Job]] = asyncio.Queue()
+        self._jobs: asyncio.Queue[tuple[Term | None, str, Job]] = asyncio.Queue()
+        """What is to be done, in which term (None: in none), and what to call it."""
         self._term: Term | None = None
         self._ended: list[Term] = []
         self._tokens = itertools.count()
@@ -140,7 +144,7 @@ class ControllerRuntime:
         """The settings of these topics changed; None: those of all may have."""
         term = self._term
         if term is not None:
-            self._jobs.put_nowait((term, lambda _group: term.configs_changed(topics)))
+            self._jobs.put_nowait((term, "settings", lambda _group: term.configs_changed(topics)))
 
     async def _ask(self, question: Callable[..., events.Event]) -> Any:
         """The answer to the event that ``question`` makes of a token; None: not the controller."""
@@ -160,12 +164,14 @@ class ControllerRuntime:
     async def _work(self, group: asyncio.TaskGroup) -> None:
         """One job after the other; those of a term that has ended are dropped."""
         while True:
-            term, job = await self._jobs.get()
+            term, what, job = await self._jobs.get()
             if term is None or term is self._term:
-                await self._do(job, group)
+                await self._do(what, job, group)
             await self._close_ended()
 
-    async def _do(self, job: Job, group: asyncio.TaskGroup) -> None:
+    async def _do(self, what: str, job: Job, group: asyncio.TaskGroup) -> None:
+        """A job, at whose failure the broker does not end: the next controller would meet the
+        same, and the one after it, until there is no broker left."""
         try:
             await job(group)
         except SessionExpired as error:
@@ -177,11 +183,15 @@ class ControllerRuntime:
             self._contest_soon()
         except MalformedNode as error:
             log.error("controller: %s", error)
+        except ZkClosed:
+            raise
+        except Exception:
+            log.exception("controller: %s failed", what)
 
     def _enqueue(self, event: events.Event) -> None:
         term = self._term
         if term is not None:
-            self._jobs.put_nowait((term, lambda _group: term.feed(event)))
+            self._jobs.put_nowait((term, type(event).__name__, lambda _group: term.feed(event)))
 
     async def _rebalance_forever(self) -> None:
         """``auto.leader.rebalance.enable``, by its interval."""
@@ -196,7 +206,7 @@ class ControllerRuntime:
     # --- the office -------------------------------------------------------------------------
 
     def _contest_soon(self) -> None:
-        self._jobs.put_nowait((None, self._contest))
+        self._jobs.put_nowait((None, "the contest for the office", self._contest))
 
     async def _contest(self, group: asyncio.TaskGroup) -> None:
         """See who holds the office; take it if nobody does."""
@@ -215,15 +225,30 @@ class ControllerRuntime:
         term = Term(self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer)
         self._term = term
         looks = {path: partial(self._look, term, path) for path in WATCHED}
-        await term.begin(looks)
+        try:
+            await term.begin(looks)
+        except OVER:
+            raise
+        except Exception:
+            log.exception("controller: taking office in epoch %d failed", tenure.epoch)
+            await self._step_down(tenure)
+            return
         for path in ASKED:
             looks[path]()
+
+    async def _step_down(self, tenure: Tenure) -> None:
+        """Gives the office back: held by one that knows nothing of the cluster, it would keep
+        every other broker from it. Not at once, since the next to contest it may be this one."""
+        self._resign()
+        await asyncio.sleep(STEP_DOWN_S)
+        await self._elections.delete(tenure, zk_nodes.CONTROLLER)
+        self._contest_soon()
 
     def _look(self, term: Term, path: str) -> None:
         """A watch fired: read the path again. Once is enough however many watches fire before."""
         if path not in term.looking:
             term.looking.add(path)
-            self._jobs.put_nowait((term, lambda _group: term.look(path)))
+            self._jobs.put_nowait((term, path, lambda _group: term.look(path)))
 
     def _resign(self) -> None:
         """End the term, at once."""
@@ -241,9 +266,13 @@ class ControllerRuntime:
         while self._ended:
             await self._ended.pop().close()
 
-    def _answer(self, effect: events.AnswerShutdown | events.Answer) -> None:
-        answer = self._questions.get(effect.token)
-        if answer is not None and not answer.done():
+    def _answer(self, effect: events.AnswerShutdown | events.Answer | events.Failed) -> None:
+        answer = self._questions.get(effect.token) if effect.token is not None else None
+        if answer is None or answer.done():
+            return
+        if isinstance(effect, events.Failed):
+            answer.set_exception(effect.error)
+        else:
             answer.set_result(effect)
 
 

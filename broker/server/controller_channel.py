@@ -68,10 +68,14 @@ class Channel:
     async def _deliver_all(self) -> None:
         while True:
             request = await self._requests.get()
-            log_request("sent", self._broker, request)
-            response = await self._deliver(request)
-            log_request("acknowledged", self._broker, request, response.error_code)
-            self._answered(self._broker, request, response)
+            try:
+                log_request("sent", self._broker, request)
+                response = await self._deliver(request)
+                log_request("acknowledged", self._broker, request, response.error_code)
+                self._answered(self._broker, request, response)
+            except Exception:
+                # Not worth a broker: what cannot be said is said by no other controller either.
+                log.exception("controller: broker %d: %s given up", self._broker, request)
 
     async def _deliver(self, request: Request) -> Any:
         while True:

@@ -27,7 +27,8 @@ from broker.server.controller_channel import Channel, Spawn, log_tenure
 from broker.server.metrics import meters
 from broker.server.topic_configs import TopicConfigs
 from broker.server.zk import KafkaZk
-from broker.server.zk_controller import ControllerZk, Tenure
+from broker.server.zk_controller import ControllerMoved, ControllerZk, Tenure
+from broker.server.zk_session import SessionExpired, ZkClosed
 from broker.types import NO_LEADER, BrokerId, TopicPartition
 from broker.wire.interbroker import StopReplicaRequest
 
@@ -44,8 +45,11 @@ ASKED = (
 
 WATCHED = (zk_nodes.BROKER_IDS, zk_nodes.TOPICS, *ASKED)
 
+OVER = (ControllerMoved, SessionExpired, ZkClosed)
+"""What ends a term."""
+
 Enqueue = Callable[[events.Event], None]
-Answer = Callable[[events.AnswerShutdown | events.Answer], None]
+Answer = Callable[[events.AnswerShutdown | events.Answer | events.Failed], None]
 Look = Callable[[], None]
 T = TypeVar("T")
 
@@ -231,9 +235,23 @@ class Term:
             if isinstance(event, events.Elected | events.BrokersChanged):
                 self._follow(event.live.values())
             for effect in self._controller.step(event):
-                outcome = await self._carry_out(effect)
+                outcome = await self._attempt(effect)
                 if outcome is not None:
                     waiting.append(outcome)
+
+    async def _attempt(self, effect: events.Effect) -> events.Event | None:
+        """Carry out an effect; one that fails costs itself. Were the rest dropped with it, brokers
+        would miss roles that the controller takes them to have been told."""
+        try:
+            return await self._carry_out(effect)
+        except OVER:
+            raise
+        except Exception:
+            log.exception("controller: %s could not be carried out", effect)
+            if isinstance(effect, events.WriteStates):
+                unknown = {write.partition: None for write in effect.writes}
+                return events.StatesWritten(written={}, conflicts=unknown)
+            return None
 
     def _follow(self, live: Iterable[LiveBroker]) -> None:
         """One channel for each registration."""
@@ -328,6 +346,12 @@ class Term:
     @_carry_out.register
     async def _(self, effect: events.DropDeletion) -> None:
         await self._orders.delete(self.tenure, f"{zk_nodes.DELETE_TOPICS}/{effect.topic}")
+
+    @_carry_out.register
+    async def _(self, effect: events.Failed) -> None:
+        log.error("controller: %s: %r", effect.what, effect.error, exc_info=effect.error)
+        if effect.token is not None:
+            self._answer(effect)
 
     @_carry_out.register
     async def _(self, effect: events.AnswerShutdown) -> None:

@@ -95,13 +95,16 @@ class Fetcher:
             await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
     def _due(self) -> Asked:
-        """What every replica wants to know, but for those that were refused a moment ago."""
+        """What every replica wants to know, but for those that were refused a moment ago, and
+        those whose leader has lost what they hold: it would pass their ends again, with other
+        records, and take them for in sync."""
         now = self._clock.now()
         return {
             tp: (partition, todo)
             for tp, partition in self._partitions.items()
             if (todo := partition.replica.fetching()) is not None
             and self._delayed.get(tp, now) <= now
+            and todo.leader_epoch != partition.not_to_be_fetched_in
         }
 
     async def _idle(self) -> None:

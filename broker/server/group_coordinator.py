@@ -159,7 +159,8 @@ class GroupCoordinator:
             logger.info("No longer coordinating the groups of %s", shard.partition.tp)
 
     async def _load(self, partition: Partition) -> None:
-        """Loads the groups, unless the leadership is over before that is done."""
+        """Loads the groups, unless the leadership is over before that is done, or was in between:
+        another broker may have stored commits that were not there yet when their part was read."""
         epoch = partition.replica.leader_epoch
         try:
             loading = await load(partition.log)

@@ -12,11 +12,9 @@ topic by itself finds its beginning moved.
 
 import asyncio
 import logging
-from collections.abc import Iterator
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups.groups import Records
 from broker.replication.events import LogStartMoved
 from broker.server.group_shard import GroupShard
 
@@ -28,8 +26,6 @@ SLACK_BYTES = 4 * 2**20
 SLACK_FACTOR = 10
 """How many times what is in use a log may hold."""
 
-BATCH_RECORDS = 500
-
 
 class Rewriting:
     """Looks after one shard."""
@@ -38,24 +34,28 @@ class Rewriting:
         self._shard = shard
         self._slack_bytes = slack_bytes
         self._in_use_bytes = 0
+        self._tried_at_bytes = 0
         self._running = False
 
     @property
     def is_due(self) -> bool:
-        """The log holds far more than is in use."""
-        limit = max(self._slack_bytes, SLACK_FACTOR * self._in_use_bytes)
+        """The log holds far more than is in use, and a good deal more than at the last try."""
+        limit = max(self._tried_at_bytes + self._slack_bytes, SLACK_FACTOR * self._in_use_bytes)
         return not self._running and self._shard.appended_bytes > limit
 
     async def rewrite(self) -> None:
         """Writes everything once more, waits until it is committed, and lets the log begin there.
 
-        Without success nothing is lost, and it is due again.
+        Without success nothing is lost. It is due again when the log has grown by as much as makes
+        it worth the effort, and not at once: a try that is appended and not committed in time
+        makes the log longer, ten times a second.
         """
         self._running = True
         try:
             before = self._shard.appended_bytes
-            appends = [self._shard.append(part) for part in _parts(self._shard.groups.snapshot())]
+            appends = self._shard.append_again(self._shard.groups.snapshot())
             size = self._shard.appended_bytes - before
+            self._tried_at_bytes = self._shard.appended_bytes
             produced = await asyncio.gather(*appends)
         finally:
             self._running = False
@@ -64,14 +64,10 @@ class Rewriting:
         if errors or not produced or not self._shard.serves(partition):
             return
         self._in_use_bytes = size
+        self._tried_at_bytes = 0
         self._shard.appended_bytes -= before
         start = produced[0].base_offset
         partition.log.advance_log_start(start)
         partition.step(LogStartMoved(offset=start))
         partition.delete_old_segments()
         logger.info("%s begins at offset %d now", partition.tp, start)
-
-
-def _parts(records: Records) -> Iterator[Records]:
-    for first in range(0, len(records), BATCH_RECORDS):
-        yield records[first : first + BATCH_RECORDS]

@@ -30,8 +30,9 @@ from broker.replication.replica import Role
 from broker.server.clock import Clock
 from broker.server.partition import Partition, Produced, refused
 from broker.types import TopicPartition
+from broker.wire.batch import RecordBatch
 from broker.wire.group_records import Key, Value, encode
-from broker.wire.new_batch import KeyValue, new_batch
+from broker.wire.new_batch import KeyValue, new_batch, split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +109,22 @@ class GroupShard:
 
     def append(self, records: Sequence[tuple[Key, Value | None]]) -> asyncio.Future[Produced]:
         """Appends one batch to the log, as a producer would."""
-        encoded = [
-            KeyValue(encode(key), None if value is None else encode(value))
-            for key, value in records
-        ]
-        batch = new_batch(encoded, self._clock.wall_ms())
+        batch = new_batch(_encoded(records), self._clock.wall_ms())
         if batch.size > self.partition.config.max_message_bytes:
             future: asyncio.Future[Produced] = asyncio.get_running_loop().create_future()
             future.set_result(refused(ErrorCode.message_too_large))
             return future
+        return self._append(batch)
+
+    def append_again(
+        self, records: Sequence[tuple[Key, Value | None]]
+    ) -> list[asyncio.Future[Produced]]:
+        """Appends what the log holds already, in as many batches as it takes. A record that is
+        larger than a batch may be now was let in under another limit: it gets one of its own."""
+        parts = split(_encoded(records), self.partition.config.max_message_bytes)
+        return [self._append(new_batch(part, self._clock.wall_ms())) for part in parts]
+
+    def _append(self, batch: RecordBatch) -> asyncio.Future[Produced]:
         self.appended_bytes += batch.size
         return self.partition.produce(batch, self._config.acks, self._config.timeout_ms)
 
@@ -136,3 +144,9 @@ class GroupShard:
             error, offset = future.result()[:2]
             at = moment(self._clock)
             self._feed(Stored(at=at, token=token, error=error, offset=offset))
+
+
+def _encoded(records: Iterable[tuple[Key, Value | None]]) -> list[KeyValue]:
+    return [
+        KeyValue(encode(key), None if value is None else encode(value)) for key, value in records
+    ]

@@ -5,24 +5,15 @@ The topic is made when somebody first looks for a coordinator, never with fewer 
 :mod:`broker.server.group_rewrite`.
 """
 
-import struct
-
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig
+from broker.server.java_hash import java_hash
 from broker.server.metadata_cache import LiveBroker, MetadataCache
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.topics import Refused, Topics, TopicSpec
+from broker.server.zk import KafkaZk
 from broker.types import TopicPartition
-
-
-def java_hash(text: str) -> int:
-    """``String.hashCode`` of Java: over UTF-16 code units, in signed 32 bits."""
-    data = text.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for unit in struct.unpack(f">{len(data) // 2}H", data):
-        code = (31 * code + unit) & 0xFFFF_FFFF
-    return code - 2**32 if code >= 2**31 else code
 
 
 def partition_for(group: str, partitions: int) -> int:
@@ -31,19 +22,27 @@ def partition_for(group: str, partitions: int) -> int:
     return (0 if code == -(2**31) else abs(code)) % partitions
 
 
-class OffsetsTopic:
-    """The topic as this broker knows it."""
+async def count_partitions(zk: KafkaZk, config: BrokerConfig) -> int:
+    """How many partitions the topic has, or will have when it is made."""
+    found = (await zk.topic_assignments([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
+    return len(found.partitions) if found else config.offsets_topic_num_partitions
 
-    def __init__(self, config: BrokerConfig, metadata: MetadataCache, topics: Topics) -> None:
+
+class OffsetsTopic:
+    """The topic as this broker knows it.
+
+    ``partitions`` is how many it has, for as long as this broker runs, as in Kafka. What the
+    controller says of them does not count: a new one first tells of those that have a state. With
+    20 of 50 told, a group of partition 12 would be in 2, commit there, and never see it again.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, metadata: MetadataCache, topics: Topics, partitions: int
+    ) -> None:
+        self.partitions = partitions
         self._config = config
         self._metadata = metadata
         self._topics = topics
-
-    @property
-    def partitions(self) -> int:
-        """How many it has, or will have."""
-        known = self._metadata.topics.get(OFFSETS_TOPIC)
-        return len(known) if known else self._config.offsets_topic_num_partitions
 
     def of(self, group: str) -> TopicPartition:
         """Where a group's records are."""

@@ -7,6 +7,7 @@ on the event loop; nothing awaits between an event and its effects.
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -26,20 +27,33 @@ from broker.replication.events import (
     FollowerFetch,
     HighWatermark,
     LeaderAndIsr,
+    LeaderLostRecords,
+    LogEndMoved,
     LogStartMoved,
     Produce,
     Respond,
     StartEpoch,
+    Stopped,
     Truncate,
     TruncateFully,
     WriteIsr,
 )
 from broker.replication.replica import Replica
 from broker.server.clock import Clock
-from broker.server.metrics.meters import REPLICATION_BYTES_IN, of_topic
+from broker.server.metrics.meters import LEADERS_LOST_RECORDS, REPLICATION_BYTES_IN, of_topic
 from broker.server.purgatory import Purgatory
-from broker.types import BrokerId, ControllerEpoch, Millis, Offset, TopicPartition
+from broker.types import (
+    NO_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Millis,
+    Offset,
+    TopicPartition,
+)
 from broker.wire.batch import RecordBatch, TimestampType
+
+logger = logging.getLogger(__name__)
 
 
 class ReplicaFailed(Exception):
@@ -99,6 +113,8 @@ class Partition:
         self.config = config
         self.controller_epoch = ControllerEpoch(-1)
         """Of the controller that wrote the partition state as we know it."""
+        self.not_to_be_fetched_in: LeaderEpoch = NO_EPOCH
+        """The epoch whose leader has lost what it served; none if -1."""
         self.meters = of_topic(tp.topic)
         self._surroundings = surroundings
         self._failed = False
@@ -190,12 +206,10 @@ class Partition:
         """How many produce requests wait for the in-sync replicas."""
         return len(self._producers)
 
-    def refuse_all(self, error: ErrorCode) -> None:
-        """Answers everyone who still waits: the partition goes away."""
-        for waiting in self._producers.values():
-            if not waiting.future.done():
-                waiting.future.set_result(refused(error))
-        self._producers.clear()
+    def stop(self) -> None:
+        """The partition goes away: everyone who still waits is answered, and nobody is let wait
+        any more."""
+        self.step(Stopped())
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -219,6 +233,8 @@ class Partition:
                 self.log.truncate_fully(effect.offset)
             case AdvanceLogStart():
                 self.log.advance_log_start(effect.offset)
+            case LeaderLostRecords():
+                self._raise_alarm(effect)
 
     def _count(self, batches: Sequence[RecordBatch], *, leads: bool) -> None:
         size = sum(batch.size for batch in batches)
@@ -229,8 +245,23 @@ class Partition:
 
     def _truncate(self, offset: Offset) -> None:
         self.log.truncate_to(offset)
-        if self.log.log_end_offset != offset:
-            raise RuntimeError(f"{self.tp} was to end at {offset}, inside a batch: a hole follows")
+        if self.log.log_end_offset < offset:
+            # The cut was inside a batch. Unless the replica hears of it, it fetches from behind
+            # the hole, and counts at its leader as holding what it has just given up.
+            for effect in self.replica.step(LogEndMoved(offset=self.log.log_end_offset)):
+                self._carry_out(effect)
+
+    def _raise_alarm(self, effect: LeaderLostRecords) -> None:
+        self.not_to_be_fetched_in = effect.leader_epoch
+        LEADERS_LOST_RECORDS.inc()
+        logger.error(
+            "%s: broker %d has lost records that it served in leader epoch %d. This replica holds "
+            "them up to offset %d, and does not follow it any more in this epoch",
+            self.tp,
+            self.replica.leader,
+            effect.leader_epoch,
+            effect.log_end_offset,
+        )
 
     def _respond(self, effect: Respond) -> None:
         waiting = self._producers.pop(effect.request)

@@ -145,7 +145,7 @@ class ReplicaManager:
             )
         )
         if partition.replica.leader_epoch == epoch_before:
-            return
+            return  # who fetches goes on: to begin anew with each ISR change would be to lag
         if partition.replica.role is Role.FOLLOWER:
             self._fetchers.follow(partition)
         else:
@@ -245,7 +245,7 @@ class ReplicaManager:
     def _delete(self, tp: TopicPartition) -> None:
         partition = self._partitions.pop(tp, None)
         if partition is not None:
-            partition.refuse_all(ErrorCode.unknown_topic_or_partition)
+            partition.stop()
             self._surroundings.purgatory.wake(tp)
             if not any(other.topic == tp.topic for other in self._partitions):
                 forget_topic(tp.topic)

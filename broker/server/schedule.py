@@ -1,7 +1,12 @@
-"""Things that are done again and again."""
+"""Things that are done again and again, or later."""
 
 import asyncio
+import logging
+import shutil
 from collections.abc import Callable
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 
 async def every(interval_ms: int, action: Callable[[], None]) -> None:
@@ -9,3 +14,16 @@ async def every(interval_ms: int, action: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(interval_ms / 1000)
         action()
+
+
+def remove_later(directory: Path) -> None:
+    """Removes a directory, off the event loop: a large one takes seconds, in which no request
+    would be served. What stays, because the broker ends or the disk says no, goes at the next
+    start."""
+    done = asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, directory)
+    done.add_done_callback(_removed)
+
+
+def _removed(done: "asyncio.Future[None]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.error("A deleted partition could not be removed: %s", error)

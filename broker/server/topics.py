@@ -16,6 +16,7 @@ from broker.controller.assignment import (
     assign_replicas,
 )
 from broker.controller.cluster import TopicAssignment
+from broker.server.java_hash import java_hash
 from broker.server.metadata_cache import MetadataCache
 from broker.server.topic_names import is_legal
 from broker.server.zk import KafkaZk, TopicExists, UnknownTopic
@@ -247,7 +248,9 @@ class Topics:
                 ErrorCode.invalid_replication_factor,
                 f"Replication factor {factor} with {len(alive)} brokers alive.",
             )
-        return assign_replicas(alive, partitions, factor)
+        # Not all from the same broker: it would lead every topic of one partition. Kafka draws
+        # where to begin; by the name it is the same in every run, and takes turns for t-1, t-2.
+        return assign_replicas(alive, partitions, factor, start=java_hash(spec.name) % len(alive))
 
     def _check_assignment(self, spec: TopicSpec) -> Assignment:
         if spec.partitions is not None or spec.replication_factor is not None:

@@ -14,9 +14,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
 
 from broker.controller.cluster import (
     BrokerInfo,
@@ -253,7 +254,7 @@ class KafkaZk:
             *(self.session.get(zk_nodes.partition_state(tp)) for tp in wanted)
         )
         found = {
-            tp: understood(zk_nodes.decode_state, tp, node[0], node[1].version)
+            tp: understood(zk_nodes.decode_state, tp, node[0], node[1].version, node[1].mzxid)
             for tp, node in zip(wanted, nodes, strict=True)
             if node is not None
         }
@@ -282,16 +283,39 @@ class KafkaZk:
             for p, ids in assignment.items()
         }
         created = TopicAssignment(topic_id=self._new_uuid(), partitions=parts)
-        await self.session.put(
-            zk_nodes.topic_config(topic), zk_nodes.encode_config(config), session
-        )
-        path, data = zk_nodes.topic(topic), zk_nodes.encode_topic(created)
-        try:
-            await self.session.create(path, data, session)
-        except NodeExistsError as error:
+        while not await self._created(topic, created, config, session):
+            pass  # an earlier topic's settings changed meanwhile
+
+    async def _created(
+        self,
+        topic: str,
+        created: TopicAssignment,
+        config: Mapping[str, str],
+        session: SessionNumber,
+    ) -> bool:
+        """Settings and topic in one transaction. One after the other, an automatic creation that
+        comes too late for the topic would replace the settings of the one that was made, and
+        ``min.insync.replicas`` be another than its maker was told."""
+        path, data = zk_nodes.topic_config(topic), zk_nodes.encode_config(config)
+        left = await self.session.get(path)
+
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            transaction.create(zk_nodes.topic(topic), zk_nodes.encode_topic(created))
+            if left is None:
+                transaction.create(path, data)
+            else:
+                transaction.set_data(path, data, version=left[1].version)
+            return transaction.commit_async()
+
+        made, _ = await self.session.request(submit, session)
+        if isinstance(made, NodeExistsError):
             stored = (await self.topic_assignments([topic])).get(topic)
             if stored is None or stored.topic_id != created.topic_id:
-                raise TopicExists(f"topic {topic} exists already") from error
+                raise TopicExists(f"topic {topic} exists already")
+        elif isinstance(made, Exception) and not isinstance(made, RolledBackError):
+            raise made
+        return not isinstance(made, RolledBackError)
 
     async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
         """Give ``topic`` further partitions; those it has stay as they are.
@@ -347,7 +371,7 @@ class KafkaZk:
 
         When the connection broke, the first attempt may have been carried out unseen and the
         second one then fails by version: the stored state is read and compared, as Kafka does
-        (``ReplicationUtils.checkLeaderAndIsrZkData``).
+        (``checkLeaderAndIsrZkData``). At a later version the same words are another write's.
         """
         path = zk_nodes.partition_state(tp)
         data = zk_nodes.encode_state(

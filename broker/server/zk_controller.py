@@ -9,7 +9,8 @@ even by a write that was on its way when its session ended.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -163,10 +164,27 @@ class ControllerZk:
     async def write_assignment(
         self, tenure: Tenure, topic: str, assignment: TopicAssignment
     ) -> None:
-        """Write ``/brokers/topics/T``; nothing happens when the topic is gone."""
-        data = zk_nodes.encode_topic(assignment)
-        with contextlib.suppress(NoNodeError):
-            await self._fenced(tenure, lambda t: t.set_data(zk_nodes.topic(topic), data))
+        """Write ``/brokers/topics/T``; nothing happens when the topic is gone.
+
+        Partitions that ``assignment`` does not know stay. Any broker adds some (CreatePartitions),
+        and this controller may not have heard of them: written as it knows it, the topic would
+        lose what somebody was told is created.
+        """
+        path = zk_nodes.topic(topic)
+        while True:
+            node = await self._session.get(path)
+            stored = understood(zk_nodes.decode_topic, topic, node[0]) if node else None
+            if node is None or (stored and stored.topic_id != assignment.topic_id):
+                return
+            added = stored.partitions if stored else {}
+            merged = replace(assignment, partitions={**added, **assignment.partitions})
+            write = partial(
+                _set, path=path, data=zk_nodes.encode_topic(merged), version=node[1].version
+            )
+            with contextlib.suppress(BadVersionError):
+                with contextlib.suppress(NoNodeError):
+                    await self._fenced(tenure, write)
+                return
 
     async def delete_topic(self, tenure: Tenure, topic: str) -> None:
         """Remove the topic's nodes, and last the order to delete it, so that a controller that
@@ -243,3 +261,7 @@ class ControllerZk:
             return
         except BadVersionError:
             await self.drop_reassignments(tenure, done)
+
+
+def _set(transaction: Any, *, path: str, data: bytes, version: int) -> None:
+    transaction.set_data(path, data, version=version)

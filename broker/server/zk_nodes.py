@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from broker.controller.cluster import (
+    NEVER_READ,
     SECURITY_PROTOCOLS,
     BrokerInfo,
     Endpoint,
@@ -261,8 +262,10 @@ def encode_state(
     )
 
 
-def decode_state(tp: TopicPartition, data: bytes, version: int) -> PartitionState:
-    """A partition's state, read at the znode's ``version``."""
+def decode_state(
+    tp: TopicPartition, data: bytes, version: int, mzxid: int = NEVER_READ
+) -> PartitionState:
+    """A partition's state, read at the znode's ``version``, which transaction ``mzxid`` wrote."""
     path = partition_state(tp)
     node = decode(path, data)
     try:
@@ -272,6 +275,7 @@ def decode_state(tp: TopicPartition, data: bytes, version: int) -> PartitionStat
             isr=_brokers(node["isr"]),
             controller_epoch=ControllerEpoch(_number(node["controller_epoch"])),
             zk_version=ZkVersion(version),
+            mzxid=mzxid,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedNode(f"{path} is no partition state: {error!r}") from error

@@ -2,14 +2,20 @@
 
 import datetime
 import io
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
-from broker.wire.batch import RecordBatch, parse_batch
+from broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
+
+RECORDS_MAX: Final = 500
+"""In one batch: kio takes its time for each."""
+
+RECORD_BYTES_MAX: Final = 32
+"""What a record takes at most beside its key and value: lengths, deltas, attributes, headers."""
 
 
 class KeyValue(NamedTuple):
@@ -49,3 +55,19 @@ def new_batch(records: Sequence[KeyValue], timestamp_ms: int) -> RecordBatch:
             ),
         )
         return parse_batch(buffer.getvalue(), verify_crc=False)
+
+
+def split(records: Sequence[KeyValue], max_bytes: int) -> Iterator[Sequence[KeyValue]]:
+    """The records in order, in parts whose batches have no more than ``max_bytes`` each; a record
+    that alone is larger is a part of its own."""
+    part: list[KeyValue] = []
+    size = HEADER_BYTES
+    for record in records:
+        more = len(record.key) + len(record.value or b"") + RECORD_BYTES_MAX
+        if part and (size + more > max_bytes or len(part) == RECORDS_MAX):
+            yield part
+            part, size = [], HEADER_BYTES
+        part.append(record)
+        size += more
+    if part:
+        yield part

@@ -28,6 +28,7 @@ def test_against_the_epoch_of_every_record(
     start = min(start, end)
     cache.truncate_from_end(end)
     cache.truncate_from_start(start)
+    cache.write()
     kept = dict(list(enumerate(of_record))[start:end])
     for again in (cache, LeaderEpochCache(directory)):
         assert {offset: again.epoch_for_offset(offset) for offset in kept} == kept
@@ -52,9 +53,11 @@ def test_the_file_is_kafkas(tmp_path: Path) -> None:
     cache = LeaderEpochCache(tmp_path)
     cache.assign(0, 0)
     cache.assign(3, 17)
+    cache.write()
     assert (tmp_path / FILE_NAME).read_text() == "0\n2\n0 0\n3 17\n"
     assert LeaderEpochCache(tmp_path).entries == ((0, 0), (3, 17))
     cache.clear()
+    cache.write()
     assert (tmp_path / FILE_NAME).read_text() == "0\n0\n"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from batches import NOW_MS, batch
 
+from broker.log.checkpoints import mark_clean_shutdown, take_clean_shutdown
 from broker.log.config import LogConfig
 from broker.log.partition_log import PartitionLog
 
@@ -105,3 +106,55 @@ def test_a_full_segment_and_a_good_end_are_flushed(tmp_path: Path) -> None:
     with fsyncs() as seen:
         log.close()
     assert seen.of_logs() == 1
+
+
+def test_a_new_epoch_costs_no_fsync(tmp_path: Path) -> None:
+    """Neither on the leader nor on a follower that is cut: a failover is thousands of them."""
+    log = opened(tmp_path)
+    appended(log, 2)
+    with fsyncs() as seen:
+        log.start_epoch(2, log.log_end_offset)
+        log.append([batch()], log.log_end_offset, 2, NOW_MS)
+        log.truncate_to(3)
+        log.start_epoch(3, log.log_end_offset)
+        log.append([batch()], log.log_end_offset, 3, NOW_MS)
+    assert seen.names == []
+    with fsyncs() as first:
+        log.flush()
+    with fsyncs() as second:
+        log.flush()
+    assert len(first.names) == len(second.names) + 2, "the file and its directory, once"
+    log.close()
+
+
+def test_a_flush_makes_the_names_of_new_segments_durable_too(tmp_path: Path) -> None:
+    """A file whose name is not on disk is not on disk."""
+    log = opened(tmp_path)
+    log.flush()
+    appended(log, 1)
+    with fsyncs() as seen:
+        log.flush()
+    assert "t-0" in seen.names
+    log.close()
+
+
+def test_the_marker_of_a_good_end_is_gone_for_good(tmp_path: Path) -> None:
+    mark_clean_shutdown(tmp_path)
+    with fsyncs() as seen:
+        assert take_clean_shutdown(tmp_path)
+    assert seen.names == [tmp_path.name]
+    assert not take_clean_shutdown(tmp_path)
+
+
+def test_a_log_that_was_not_closed_well_is_durable_as_far_as_was_said(tmp_path: Path) -> None:
+    """What a crash left in the file may be in the system's hands only, and the next one take it."""
+    log = opened(tmp_path)
+    appended(log, 3)
+    log.close(flush=False)
+    log = PartitionLog.open(tmp_path / "t-0", LogConfig(), clean=False, recovery_point=2)
+    assert (log.recovery_point, log.log_end_offset) == (2, 4)
+    with fsyncs() as seen:
+        log.flush()
+    assert seen.of_logs() == 1
+    assert log.recovery_point == 4
+    log.close()

@@ -16,10 +16,12 @@ from broker.replication.events import (
     FollowerFetch,
     IsrWriteFailed,
     IsrWritten,
+    LogEndMoved,
     LogStartMoved,
     Produce,
     Respond,
     StartEpoch,
+    Stopped,
     Tick,
 )
 from broker.replication.replica import STEPS, Replica, Role, StaleEpoch
@@ -62,6 +64,8 @@ EVENTS: dict[type[Event], Event] = {
         EpochEndOffset(current_leader_epoch=1, leader_epoch=0, end_offset=0),
         FetchOutOfRange(leader_epoch=1, log_start_offset=5, log_end_offset=9),
         LogStartMoved(offset=1),
+        LogEndMoved(offset=1),
+        Stopped(),
         DeleteRecords(offset=1),
         IsrWritten(leader_epoch=1, isr=(A, B), zk_version=2),
         IsrWriteFailed(leader_epoch=1, conflict=False),
@@ -178,3 +182,13 @@ def test_a_replica_knows_nothing_before_the_first_word() -> None:
     assert (replica.role, replica.leader, replica.leader_epoch) == (Role.OFFLINE, NO_LEADER, -1)
     assert (replica.isr, replica.replicas, replica.zk_version) == ((), (), -1)
     assert replica.fetching() is None
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_was_stopped_has_no_role(role: Role) -> None:
+    lab = lab_with(role)
+    waiting = lab.produce(A, acks=-1)
+    lab.step(A, Stopped())
+    assert lab[A].role is Role.OFFLINE
+    assert lab.error(waiting) is ErrorCode.not_leader_or_follower
+    assert lab[A].fetching() is None

@@ -26,7 +26,8 @@ from broker.server.clock import Clock
 from broker.server.group_loading import load
 from broker.server.group_rewrite import Rewriting
 from broker.server.group_shard import GroupShard, StoreConfig, moment
-from broker.server.offsets_topic import java_hash, partition_for
+from broker.server.java_hash import java_hash
+from broker.server.offsets_topic import partition_for
 from broker.server.partition import Partition, Surroundings
 from broker.server.purgatory import Purgatory
 from broker.server.topic_names import OFFSETS_TOPIC
@@ -39,6 +40,7 @@ from broker.types import (
     TopicPartition,
     ZkVersion,
 )
+from broker.wire.batch import parse_batches
 from broker.wire.new_batch import KeyValue, new_batch
 
 TP = TopicPartition("t", 0)
@@ -172,9 +174,9 @@ def test_a_log_that_cannot_be_written_stays_as_it_is(tmp_path):
         rewriting = Rewriting(shard, slack_bytes=0)
         await commit(shard, 1)
         lead(partition, 1, broker=2)
+        size = partition.log.size
         await rewriting.rewrite()
-        assert partition.log.log_start_offset == 0
-        assert rewriting.is_due
+        assert (partition.log.log_start_offset, partition.log.size) == (0, size)
 
     asyncio.run(story())
 
@@ -220,3 +222,58 @@ def test_who_waits_is_told_when_the_leadership_is_over(tmp_path):
 
 def test_nothing_is_loaded_from_an_empty_log():
     assert not Groups(GroupConfig(), Loading(), Moment(Millis(0), 0)).by_id
+
+
+def test_what_is_rewritten_is_split_by_bytes(tmp_path):
+    """500 offsets with 4 KB of metadata each are more than any batch may hold."""
+
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        rewriting = Rewriting(shard, slack_bytes=100)
+        for number in range(30):
+            await commit(shard, number, group=f"g{number}", metadata="m" * 4_000)
+        await rewriting.rewrite()
+        assert partition.log.log_start_offset == 30
+        assert not rewriting.is_due
+        assert committed(await shard_of(partition)) == committed(shard)
+        log = partition.log
+        batches = parse_batches(log.read(30, 10**6, log.log_end_offset))
+        assert max(batch.size for batch in batches) <= CONFIG.max_message_bytes
+
+    asyncio.run(story())
+
+
+def test_a_record_that_was_let_in_once_is_rewritten_whatever_the_limit_is_now(tmp_path):
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        await commit(shard, 1, metadata="m" * 4_000)
+        partition.config = CONFIG.overridden({"max.message.bytes": "1000"})
+        rewriting = Rewriting(shard, slack_bytes=100)
+        await rewriting.rewrite()
+        assert partition.log.log_start_offset == 1
+        assert committed(await shard_of(partition)) == {"g": 1}
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_rewritten_is_tried_again_when_as_much_was_stored_again(tmp_path):
+    """Else it would be each tick, and the log grow with every try that is not committed in time."""
+
+    async def story():
+        partition = leader(tmp_path)
+        shard = await shard_of(partition)
+        rewriting = Rewriting(shard, slack_bytes=1_000)
+        for number in range(20):
+            await commit(shard, number)
+        partition.configure(CONFIG, ReplicaConfig(min_insync_replicas=2))
+        await rewriting.rewrite()
+        assert partition.log.log_start_offset == 0
+        assert not rewriting.is_due
+        partition.configure(CONFIG, ReplicaConfig())
+        for number in range(20):
+            await commit(shard, number)
+        assert rewriting.is_due
+
+    asyncio.run(story())

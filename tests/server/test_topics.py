@@ -1,6 +1,7 @@
 """Which topics may be created."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -15,12 +16,15 @@ def topics(config, metadata) -> Topics:
 
 
 def test_defaults_are_the_brokers(topics) -> None:
-    assert topics.validate(TopicSpec(name="t")) == {0: (1,)}
+    (replicas,) = topics.validate(TopicSpec(name="t")).values()
+    assert len(replicas) == 1
 
 
 def test_replicas_are_spread(topics) -> None:
     spec = TopicSpec(name="t", partitions=3, replication_factor=2)
-    assert topics.validate(spec) == {0: (1, 2), 1: (2, 3), 2: (3, 1)}
+    assigned = topics.validate(spec)
+    assert {leader for leader, _ in assigned.values()} == {1, 2, 3}
+    assert {follower for _, follower in assigned.values()} == {1, 2, 3}
 
 
 def test_an_assignment_is_taken_as_it_is(topics) -> None:
@@ -69,3 +73,10 @@ def test_names_that_collide_in_metrics_are_refused(topics, metadata, updated) ->
     metadata.update(updated({"a.b": {0: 1}}))
     with pytest.raises(Refused, match="collides"):
         topics.validate(TopicSpec(name="a_b"))
+
+
+def test_topics_of_one_partition_are_led_by_all_brokers_in_turn(topics) -> None:
+    specs = [TopicSpec(name=f"cell-{number}", replication_factor=3) for number in range(6)]
+    assigned = [topics.validate(spec)[0] for spec in specs]
+    assert Counter(replicas[0] for replicas in assigned) == {1: 2, 2: 2, 3: 2}
+    assert assigned == [topics.validate(spec)[0] for spec in specs], "the same in every run"

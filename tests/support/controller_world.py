@@ -34,7 +34,7 @@ class World:
         self.unclean = frozenset(unclean)
         self.deleting = set()
         self.epoch = 0
-        self.next_czxid = 1
+        self.last_zxid = 0
         self.held = []
         self.told = {}
         self.silent = set()
@@ -42,13 +42,17 @@ class World:
         self.effects = []
         self.history = []
 
+    def zxid(self):
+        """ZooKeeper's next transaction."""
+        self.last_zxid += 1
+        return self.last_zxid
+
     # --- things that happen
 
     def register(self, broker, port=None):
         endpoint = Endpoint(host="h", port=port or 9000 + broker)
         info = BrokerInfo(broker_id=broker, endpoints=(endpoint,))
-        self.live[broker] = LiveBroker(info=info, epoch=self.next_czxid)
-        self.next_czxid += 1
+        self.live[broker] = LiveBroker(info=info, epoch=self.zxid())
         self.told = {key: v for key, v in self.told.items() if key[0] != broker}
 
     def unregister(self, broker):
@@ -83,8 +87,7 @@ class World:
 
     def topic(self, name, *replicas):
         parts = {p: ReplicaAssignment(replicas=r) for p, r in enumerate(replicas)}
-        topic_id = uuid.UUID(int=self.next_czxid)
-        self.next_czxid += 1
+        topic_id = uuid.UUID(int=self.zxid())
         self.topics[name] = TopicAssignment(topic_id=topic_id, partitions=parts)
         self.topics_seen(name)
 
@@ -100,7 +103,7 @@ class World:
     def leader_writes(self, tp, *isr):
         """A leader writes an ISR; the controller has not heard of it yet."""
         old = self.states[tp]
-        self.states[tp] = replace(old, isr=isr, zk_version=old.zk_version + 1)
+        self.states[tp] = replace(old, isr=isr, zk_version=old.zk_version + 1, mzxid=self.zxid())
 
     def isr_seen(self, *tps):
         states = {tp: self.states[tp] for tp in tps if tp in self.states}
@@ -131,7 +134,7 @@ class World:
             tp, now = write.partition, self.states.get(write.partition)
             if (now.zk_version if now else None) == write.expected:
                 version = 0 if now is None else now.zk_version + 1
-                self.states[tp] = write.written_at(version)
+                self.states[tp] = replace(write.written_at(version), mzxid=self.zxid())
                 self.history.append((tp, self.states[tp], frozenset(self.live)))
                 written[tp] = version
             else:
@@ -139,7 +142,9 @@ class World:
         return events.StatesWritten(written=written, conflicts=conflicts)
 
     def carry_out(self, effect):
-        if isinstance(effect, events.Send):
+        if isinstance(effect, events.Failed):
+            self.failed(effect)
+        elif isinstance(effect, events.Send):
             return self.deliver(effect.broker, effect.request)
         if isinstance(effect, events.WriteAssignment):
             self.topics[effect.topic] = effect.assignment
@@ -151,6 +156,10 @@ class World:
             self.states = {tp: s for tp, s in self.states.items() if tp.topic != effect.topic}
             return [events.TopicsChanged(topics={}, gone=frozenset({effect.topic}))]
         return []
+
+    def failed(self, effect):
+        """Nothing may fail, unless a test says so."""
+        raise effect.error
 
     def deliver(self, broker, request):
         assert request.broker_epoch == self.live[broker].epoch

@@ -186,6 +186,10 @@ ISR_EXPANDS = _counter("kafka_server_replicamanager_isrexpands", "ISRs made larg
 FAILED_ISR_UPDATES = _counter(
     "kafka_server_replicamanager_failedisrupdates", "ISRs that could not be written."
 )
+LEADERS_LOST_RECORDS = _counter(
+    "kafka_server_replicamanager_leaderslostrecords",
+    "Leaders that had not got any more what they had served to us in the same epoch.",
+)
 LEADER_ELECTIONS = _milliseconds(
     "kafka_controller_controllerstats_leaderelectionrateandtimems",
     "Elections by this controller, and milliseconds until the new leaders were in ZooKeeper.",

@@ -155,6 +155,8 @@ class _Reader:
         )
 
     def _note_progress(self, follower: BrokerId) -> None:
+        """Of what was read without error alone: a follower fenced by its epoch, or out of range,
+        may hold other records below the offset it names, and would be counted as holding ours."""
         now = self.context.clock.now()
         for tp, read in self._reads.items():
             partition = self.context.replicas.hosted(tp)

@@ -1,0 +1,150 @@
+"""Brokers that come back before anybody noticed that they were gone, and controllers that change
+meanwhile: what they may have lost must not count as kept (acknowledged records are lost else)."""
+
+import asyncio
+
+import pytest
+from controller_cluster import cluster, run, until
+from controller_world import World
+
+from broker.config import BrokerConfig
+from broker.controller import events
+from broker.server import zk_nodes
+from broker.server.controller import ControllerRuntime
+from broker.types import NO_LEADER, TopicPartition
+from broker.wire.interbroker import LeaderAndIsrRequest, UpdateMetadataRequest
+
+TP = TopicPartition("orders", 0)
+
+
+def world(*replicas, unclean=()):
+    made = World(unclean=unclean)
+    for broker in (1, 2, 3):
+        made.register(broker)
+    made.elect()
+    made.topic("orders", replicas or (1, 2, 3))
+    made.effects.clear()
+    return made
+
+
+def leaders_told(made, broker):
+    return [
+        role.leader
+        for effect in made.sent(LeaderAndIsrRequest)
+        if effect.broker == broker
+        for topic in effect.request.topic_states
+        for role in topic.partition_states
+    ]
+
+
+def test_a_new_controller_does_not_let_a_bounced_leader_lead_on():
+    """The leader was the controller, too: nobody saw it go."""
+    made = world()
+    made.register(1)
+    made.elect()
+    assert made.state(TP) == (2, (2, 3), 1)
+    for broker in (1, 2, 3):
+        assert leaders_told(made, broker) == [2], "never told to lead, or to follow, as before"
+
+
+def test_a_new_controller_takes_a_bounced_follower_out_of_the_isr():
+    """With a short log it would lead as soon as the leader dies."""
+    made = world()
+    made.register(3)
+    made.elect()
+    assert made.state(TP) == (1, (1, 2), 1)
+    made.brokers(3)
+    assert made.state(TP)[0] == NO_LEADER
+
+
+def test_a_bounce_that_the_old_controller_had_begun_with_is_not_forgotten():
+    made = world()
+    made.register(1)
+    made.feed(events.BrokersChanged(live=dict(made.live)), hold=True)
+    assert made.held, "decided, not written"
+    made.elect()
+    assert made.state(TP) == (2, (2, 3), 1)
+
+
+def test_a_broker_that_rejoined_the_isr_since_it_came_is_none_of_them():
+    made = world()
+    made.register(3)
+    made.brokers_seen()
+    made.leader_writes(TP, 1, 2, 3)
+    before = made.state(TP)
+    made.elect()
+    assert made.state(TP) == before
+
+
+@pytest.mark.parametrize("unclean", [(), ("orders",)])
+def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
+    """The whole cluster was switched off. Nobody has more than they, and who leads anew has
+    followers cut to its log; the one outside the ISR is no better choice."""
+    made = world(unclean=unclean)
+    made.leader_writes(TP, 2, 1)
+    for broker in (1, 2, 3):
+        made.register(broker)
+    made.elect()
+    leader, isr, epoch = made.state(TP)
+    assert (leader, set(isr), epoch) == (1, {1, 2}, 1)
+    assert [made.told[b, TP].leader_epoch for b in (1, 2, 3)] == [1, 1, 1]
+    metadata = [effect.request for effect in made.sent(UpdateMetadataRequest)]
+    told = [p for r in metadata for topic in r.topic_states for p in topic.partition_states]
+    assert {part.leader_epoch for part in told} == {1}, "nobody is shown the leader that was"
+
+
+def test_those_who_bounced_lead_in_a_new_epoch_even_if_the_leader_writes_meanwhile():
+    """The write is refused by its version, and decided again on a state that looks sound."""
+    made = world()
+    for broker in (1, 2, 3):
+        made.register(broker)
+    made.feed(events.Resigned())
+    made.epoch += 1
+    made.feed(
+        events.Elected(
+            epoch=made.epoch,
+            live=dict(made.live),
+            topics=dict(made.topics),
+            states=dict(made.states),
+            unclean=frozenset(),
+        ),
+        hold=True,
+    )
+    made.leader_writes(TP, 1, 2)
+    made.release()
+    assert made.state(TP) == (1, (1, 2), 1)
+
+
+async def bounced(broker):
+    """Its registration goes and another comes, as one transaction."""
+    path = zk_nodes.broker_id(broker.id)
+    data, _ = await broker.zk.session.get(path)
+
+    def submit(client):
+        transaction = client.transaction()
+        transaction.delete(path)
+        transaction.create(path, data, ephemeral=True)
+        return transaction.commit_async()
+
+    await broker.zk.session.request(submit, broker.zk.session.number)
+
+
+@pytest.mark.integration
+def test_zookeeper_s_transactions_tell_who_bounced_while_there_was_no_controller(zookeeper):
+    async def main():
+        async with cluster(zookeeper, 1, 2, 3) as made:
+            stays = made.brokers[1]
+            await stays.zk.create_topic("orders", {0: [2, 1, 3]}, {})
+            await until(lambda: all(TP in broker.roles for broker in made.brokers.values()))
+            for task in made._tasks.values():
+                task.cancel()
+            await asyncio.wait(made._tasks.values())
+            await bounced(made.brokers[2])
+            await stays.zk.session.request(lambda c: c.delete_async("/controller"))
+            config = BrokerConfig(broker_id=1, zookeeper_connect=zookeeper.connect)
+            runtime = ControllerRuntime(config, stays.zk, stays.registered)
+            made._tasks[1] = asyncio.create_task(runtime.run())
+            state = await made.state(TP, lambda state: state.leader_epoch > 0)
+            assert (state.leader, state.isr, state.leader_epoch) == (1, (1, 3), 1)
+
+    run(main())

@@ -1,0 +1,73 @@
+"""The leader epochs after a crash: what the batches say, however old the file beside them is."""
+
+from pathlib import Path
+
+from batches import NOW_MS, batch
+
+from broker.log.config import LogConfig
+from broker.log.epochs import FILE_NAME
+from broker.log.partition_log import PartitionLog
+from broker.wire.batch import stamped
+
+
+def opened(directory: Path, recovery_point: int = 0, *, clean: bool = False) -> PartitionLog:
+    config = LogConfig(segment_bytes=400, index_interval_bytes=50)
+    return PartitionLog.open(directory, config, clean=clean, recovery_point=recovery_point)
+
+
+def fetched(log: PartitionLog, epoch: int, count: int) -> None:
+    for _ in range(count):
+        log.append([stamped(batch(), log.log_end_offset, epoch)], 0, None, NOW_MS)
+
+
+def test_an_epoch_in_the_file_that_was_cut_off_since_is_not_believed(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", clean=True)
+    fetched(log, 1, 2)
+    fetched(log, 9, 1)
+    log.flush()
+    log.truncate_to(1)
+    fetched(log, 8, 3)
+    assert log.epochs.entries == ((1, 0), (8, 1))
+    log.close(flush=False)
+    assert "9 2" in (tmp_path / "t-0" / FILE_NAME).read_text()
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    assert log.epochs.entries == ((1, 0), (8, 1))
+    log.close()
+    assert opened(tmp_path / "t-0", clean=True).epochs.entries == ((1, 0), (8, 1))
+
+
+def test_what_is_below_the_recovery_point_is_in_the_file(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", clean=True)
+    for epoch in range(12):
+        fetched(log, epoch, 1)
+    known = log.epochs.entries
+    assert len(log.segment_base_offsets) > 2
+    recovery_point = log.recovery_point
+    assert recovery_point > 0
+    log.close(flush=False)
+    assert opened(tmp_path / "t-0", recovery_point).epochs.entries == known
+
+
+def test_a_damaged_index_does_not_cost_the_epochs_behind_it(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", clean=True)
+    for epoch in range(12):
+        fetched(log, epoch, 1)
+    known = log.epochs.entries
+    log.close()
+    for index in sorted((tmp_path / "t-0").glob("*.timeindex"))[:1]:
+        index.write_bytes(b"x" * 13)
+    assert opened(tmp_path / "t-0", clean=True).epochs.entries == known
+
+
+def test_an_epoch_without_records_in_the_file_does_not_take_others_with_it(tmp_path: Path) -> None:
+    """Found by the model: closed in good order, opened, killed before anything was flushed."""
+    log = opened(tmp_path / "t-0", clean=True)
+    fetched(log, 4, 8)
+    log.start_epoch(5, log.log_end_offset)
+    log.close()
+    log = opened(tmp_path / "t-0", clean=True)
+    assert log.epochs.entries == ((4, 0),)
+    recovery_point, last = log.recovery_point, log.segment_base_offsets[-1]
+    assert last > 0
+    log.close(flush=False)
+    assert opened(tmp_path / "t-0", recovery_point).epochs.entries == ((4, 0),)

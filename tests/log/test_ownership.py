@@ -1,0 +1,66 @@
+"""Nobody works on another's log directories."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    CorruptCheckpoint,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from broker.log.config import LogConfig
+from broker.log.manager import LogManager
+from broker.log.ownership import InconsistentBrokerId, InconsistentClusterId
+from broker.types import BrokerId
+
+OURS = MetaProperties(BrokerId(1), "kVzcnVwDQEi6cPWOTWnCAA")
+
+
+def opened(*directories: Path, owner: MetaProperties = OURS) -> LogManager:
+    return LogManager(directories, lambda _: LogConfig(), owner=owner)
+
+
+def test_a_new_directory_becomes_ours(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    assert read_meta_properties(tmp_path) == OURS
+    opened(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "says"),
+    [
+        (
+            MetaProperties(BrokerId(2), OURS.cluster_id),
+            InconsistentBrokerId,
+            r"meta\.properties: broker\.id=2, but this is broker 1; broker\.id should be 2",
+        ),
+        (
+            MetaProperties(BrokerId(1), "other"),
+            InconsistentClusterId,
+            r"meta\.properties: cluster\.id=other, but this cluster is kVzcnVwDQEi6cPWOTWnCAA; ",
+        ),
+    ],
+)
+def test_a_foreign_directory_is_refused_and_stays_as_it_was(
+    tmp_path: Path, other: MetaProperties, error: type[Exception], says: str
+) -> None:
+    new, foreign = tmp_path / "new", tmp_path / "foreign"
+    foreign.mkdir()
+    write_meta_properties(foreign, other)
+    (foreign / CLEAN_SHUTDOWN).touch()
+    with pytest.raises(error, match=says):
+        opened(new, foreign)
+    assert (foreign / CLEAN_SHUTDOWN).exists(), "its owner's next start is still a clean one"
+    assert read_meta_properties(foreign) == other
+    assert read_meta_properties(new) is None, "nothing is claimed in part"
+    opened(foreign, owner=other).close()
+
+
+def test_a_file_that_names_nobody_is_no_new_directory(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("version=0\n")
+    with pytest.raises(CorruptCheckpoint, match=META_PROPERTIES):
+        opened(tmp_path)

@@ -1,0 +1,243 @@
+"""What a follower asks, and what it makes of answers that are late, wrong, or none."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from batches import batch
+from hosts import hosts, leader_and_isr, run, until
+from kio.schema.errors import ErrorCode
+from scripted_leader import ScriptedLeader
+
+from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.types import TopicPartition
+from broker.wire.batch import stamped
+
+TP = TopicPartition("t", 0)
+BACKOFF_MS = 300
+
+
+@asynccontextmanager
+async def following(directory):
+    """Broker 2, told to follow broker 1, which is the script, in epoch 3."""
+    leader = ScriptedLeader()
+    await leader.start()
+    try:
+        async with hosts(directory, 2) as brokers:
+            host = brokers[2]
+            object.__setattr__(host.config, "replica_fetch_backoff_ms", BACKOFF_MS)
+            host.peers = {1: leader}
+            await follow(host, 3)
+            yield leader, host
+    finally:
+        await leader.close()
+
+
+async def follow(host, epoch):
+    await host.call(leader_and_isr(TP, 1, epoch, (1, 2), (1, 2)))
+
+
+def records(offset, epoch, count=1):
+    return b"".join(bytes(stamped(batch(), offset + n, epoch).raw) for n in range(count))
+
+
+def fetch_answer(request, *, error=ErrorCode.none, data=b"", topic="t", watermark=0, session=7):
+    answer = Answer.to(request)
+    partition = answer(
+        "PartitionData",
+        partition_index=0,
+        error_code=error,
+        high_watermark=watermark,
+        last_stable_offset=watermark,
+        log_start_offset=0,
+        aborted_transactions=None,
+        records=data,
+    )
+    return answer(
+        "FetchResponse",
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        session_id=session,
+        responses=(answer("FetchableTopicResponse", topic=topic, partitions=(partition,)),),
+    )
+
+
+def epoch_answer(request, epoch, end, error=ErrorCode.none):
+    answer = Answer.to(request)
+    end_offset = answer(
+        "EpochEndOffset", error_code=error, partition=0, leader_epoch=epoch, end_offset=end
+    )
+    return answer(
+        "OffsetForLeaderEpochResponse",
+        throttle_time=NO_THROTTLE,
+        topics=(answer("OffsetForLeaderTopicResult", topic="t", partitions=(end_offset,)),),
+    )
+
+
+def range_answer(request, offset):
+    answer = Answer.to(request)
+    partition = answer(
+        "ListOffsetsPartitionResponse",
+        partition_index=0,
+        error_code=ErrorCode.none,
+        timestamp=-1,
+        offset=offset,
+        leader_epoch=3,
+    )
+    return answer(
+        "ListOffsetsResponse",
+        throttle_time=NO_THROTTLE,
+        topics=(answer("ListOffsetsTopicResponse", name="t", partitions=(partition,)),),
+    )
+
+
+def asked_of(request):
+    return request.topics[0].partitions[0]
+
+
+def test_everything_a_follower_asks_names_its_epoch(tmp_path):
+    """A leader of another epoch, deposed or not yet told, must be able to refuse (KIP-320)."""
+
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            assert (asked_of(request).current_leader_epoch, request.replica_id) == (3, 2)
+            answer.set_result(fetch_answer(request, error=ErrorCode.offset_out_of_range))
+            for timestamp in (-2, -1):
+                request, answer = await leader.next("ListOffsetsRequest")
+                asked = asked_of(request)
+                assert (asked.timestamp, asked.current_leader_epoch) == (timestamp, 3)
+                assert request.replica_id == 2, "a follower is told the log's end"
+                answer.set_result(range_answer(request, 10))
+            request, answer = await leader.next("FetchRequest")
+            assert asked_of(request).fetch_offset == 10
+            answer.set_result(fetch_answer(request, data=records(10, 3)))
+            request, answer = await leader.next("FetchRequest")
+            await follow(host, 4)
+            answer.set_result(fetch_answer(request))
+            request, _ = await leader.next("OffsetForLeaderEpochRequest")
+            asked = asked_of(request)
+            assert (asked.current_leader_epoch, asked.leader_epoch) == (4, 3)
+
+    run(story())
+
+
+def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_appended(tmp_path):
+    """Between the two another may have led: what the old leader sent is in nobody's log now."""
+
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            await follow(host, 4)
+            answer.set_result(fetch_answer(request, data=records(0, 3)))
+            await leader.next("FetchRequest")
+            assert host.partition(TP).log.log_end_offset == 0
+
+    run(story())
+
+
+def test_an_answer_about_an_epoch_that_was_asked_for_in_an_earlier_one_cuts_nothing(tmp_path):
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            answer.set_result(fetch_answer(request, data=records(0, 3, 5)))
+            await leader.next("FetchRequest")
+            leader.disconnect()
+            await follow(host, 4)
+            request, answer = await leader.next("OffsetForLeaderEpochRequest")
+            await follow(host, 5)
+            answer.set_result(epoch_answer(request, 3, 2))
+            request, answer = await leader.next("OffsetForLeaderEpochRequest")
+            assert asked_of(request).current_leader_epoch == 5
+            assert host.partition(TP).log.log_end_offset == 5
+
+    run(story())
+
+
+def test_that_a_fetch_of_an_earlier_epoch_was_out_of_range_cuts_nothing(tmp_path):
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            answer.set_result(fetch_answer(request, error=ErrorCode.offset_out_of_range))
+            request, answer = await leader.next("ListOffsetsRequest")
+            answer.set_result(range_answer(request, 10))
+            request, answer = await leader.next("ListOffsetsRequest")
+            await follow(host, 4)
+            answer.set_result(range_answer(request, 20))
+            request, _ = await leader.next("FetchRequest")
+            assert asked_of(request).fetch_offset == 0
+
+    run(story())
+
+
+def test_after_a_lost_connection_the_session_begins_anew(tmp_path):
+    """Whether the last request arrived, nobody knows; the leader would believe another offset."""
+
+    async def story():
+        async with following(tmp_path) as (leader, _):
+            request, answer = await leader.next("FetchRequest")
+            answer.set_result(fetch_answer(request))
+            request, answer = await leader.next("FetchRequest")
+            assert (request.session_id, request.session_epoch) == (7, 1)
+            leader.disconnect()
+            request, _ = await leader.next("FetchRequest")
+            assert (request.session_id, request.session_epoch) == (7, 0)
+            assert asked_of(request).fetch_offset == 0, "named again"
+
+    run(story())
+
+
+def test_a_leader_that_refuses_is_left_alone_for_a_while(tmp_path):
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            before = host.clock.now()
+            error = ErrorCode.unknown_leader_epoch
+            answer.set_result(fetch_answer(request, error=error, session=0))
+            await leader.next("FetchRequest")
+            assert host.clock.now() - before >= BACKOFF_MS
+
+    run(story())
+
+
+def test_a_damaged_batch_is_not_appended_and_asked_for_again_after_a_while(tmp_path):
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            before = host.clock.now()
+            damaged = bytearray(records(0, 3))
+            damaged[-1] ^= 1
+            answer.set_result(fetch_answer(request, data=bytes(damaged), session=0))
+            request, answer = await leader.next("FetchRequest")
+            assert host.clock.now() - before >= BACKOFF_MS
+            assert host.partition(TP).log.log_end_offset == 0
+            assert not host.halted
+            answer.set_result(fetch_answer(request, data=records(0, 3)))
+            await until(lambda: host.partition(TP).log.log_end_offset == 1)
+
+    run(story())
+
+
+def test_an_answer_about_what_nobody_asked_for_ends_the_connection(tmp_path):
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            answer.set_result(fetch_answer(request, data=records(0, 3), topic="other"))
+            request, _ = await leader.next("FetchRequest")
+            assert request.session_epoch == 0
+            assert not host.halted
+
+    run(story())
+
+
+def test_a_leader_that_moved_is_followed_to_its_new_address(tmp_path):
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            elsewhere = ScriptedLeader()
+            await elsewhere.start()
+            host.peers = {1: elsewhere}
+            answer.set_result(fetch_answer(request))
+            await elsewhere.next("FetchRequest")
+            await asyncio.wait_for(elsewhere.close(), 5)
+
+    run(story())

@@ -1,0 +1,135 @@
+"""What a leader hears of the ISR that it wanted written, and the controller after that."""
+
+import asyncio
+
+import pytest
+from hosts import hosts, leader_and_isr, run, until
+
+from broker.server.clock import Clock
+from broker.server.isr_changes import IsrChanges
+from broker.server.zk import IsrWriteOutcome, IsrWriteResult
+from broker.server.zk_session import SessionExpired, ZkClosed
+from broker.types import BrokerId, TopicPartition, ZkVersion
+
+TP = TopicPartition("t", 0)
+WRITTEN, CONFLICT, UNKNOWN = IsrWriteOutcome
+
+
+class Answers:
+    """ZooKeeper, as far as ISRs are concerned: answers as told, and notes what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.notified = []
+
+    async def write_isr(self, tp, **asked):
+        self.asked.append((tp, asked))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def notify_isr_change(self, tps):
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        self.notified.append(set(tps))
+
+
+async def shrinking(host, zk):
+    """Broker 1 leads alone, wants 2 out of the ISR, and has it written by ``zk``."""
+    await host.call(leader_and_isr(TP, 1, 4, (1, 2), (1, 2), controller_epoch=7))
+    waiting = host.produce(TP, b"v")
+    await until(lambda: host.replicas.tick() or host.isr_writes)
+    changes = IsrChanges(BrokerId(1), zk, Clock(), host.spawn)
+    ((partition, effect),) = host.isr_writes
+    host.isr_writes.clear()
+    return changes, partition, effect, waiting
+
+
+def test_an_isr_that_was_written_counts_with_its_version(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1, replica_lag_time_max_ms=40) as brokers:
+            zk = Answers(IsrWriteResult(WRITTEN, ZkVersion(41)))
+            changes, partition, effect, waiting = await shrinking(brokers[1], zk)
+            assert not changes.is_due(10**9)
+            await changes._write(partition, effect)
+            assert (partition.replica.isr, partition.replica.zk_version) == ((1,), 41)
+            assert waiting.result().error.name == "none"
+            ((tp, asked),) = zk.asked
+            assert tp == TP
+            assert asked == {
+                "leader": 1,
+                "leader_epoch": 4,
+                "controller_epoch": 7,
+                "isr": (1,),
+                "zk_version": 40,
+            }
+            assert changes.is_due(10**15), "the controller is to be told"
+            await changes._propagate()
+            assert zk.notified == [{TP}]
+            assert not changes.is_due(10**15)
+
+    run(story())
+
+
+@pytest.mark.parametrize(("outcome", "again"), [(CONFLICT, False), (UNKNOWN, True)])
+def test_after_a_conflict_the_controller_speaks_and_what_is_unknown_is_tried_again(
+    tmp_path, outcome, again
+):
+    """Until it is known which ISR holds, the larger one counts."""
+
+    async def story():
+        async with hosts(tmp_path, 1, replica_lag_time_max_ms=40) as brokers:
+            host = brokers[1]
+            zk = Answers(IsrWriteResult(outcome))
+            changes, partition, effect, waiting = await shrinking(host, zk)
+            await changes._write(partition, effect)
+            assert partition.replica.isr == (1, 2)
+            host.replicas.tick()
+            assert [retried == effect for _, retried in host.isr_writes] == [True] * again
+            assert not waiting.done()
+            assert not changes.is_due(10**15)
+
+    run(story())
+
+
+def test_news_of_a_write_is_of_the_epoch_that_wanted_it(tmp_path):
+    """The controller elected the same leader anew meanwhile, from the ISR that it knew."""
+
+    async def story():
+        async with hosts(tmp_path, 1, replica_lag_time_max_ms=40) as brokers:
+            host = brokers[1]
+            zk = Answers(IsrWriteResult(WRITTEN, ZkVersion(99)))
+            changes, partition, effect, _ = await shrinking(host, zk)
+            await host.call(leader_and_isr(TP, 1, 5, (1, 2), (1, 2), controller_epoch=7))
+            host.isr_writes.clear()
+            await until(lambda: host.replicas.tick() or host.isr_writes)  # wants the same again
+            await changes._write(partition, effect)
+            assert (partition.replica.isr, partition.replica.zk_version) == ((1, 2), 50)
+
+    run(story())
+
+
+def test_what_the_controller_could_not_be_told_it_is_told_in_the_next_session():
+    async def story():
+        zk = Answers(SessionExpired("over"))
+        changes = IsrChanges(BrokerId(1), zk, Clock(), asyncio.create_task)
+        changes.changed(TP)
+        await changes._propagate()
+        assert zk.notified == []
+        await changes._propagate()
+        assert zk.notified == [{TP}]
+
+    run(story())
+
+
+def test_a_broker_that_stops_is_not_kept_by_its_writes(tmp_path):
+    async def story():
+        async with hosts(tmp_path, 1, replica_lag_time_max_ms=40) as brokers:
+            changes, partition, effect, _ = await shrinking(brokers[1], Answers(ZkClosed("closed")))
+            await changes._write(partition, effect)
+            assert partition.replica.isr == (1, 2)
+
+    run(story())

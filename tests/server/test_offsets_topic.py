@@ -1,0 +1,48 @@
+"""Where a group is does not depend on how much of the cluster a broker has heard of."""
+
+import asyncio
+
+import pytest
+from zookeeper import ZooKeeper
+
+from broker.server.offsets_topic import OffsetsTopic, count_partitions
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.server.topics import Topics
+from broker.server.zk import KafkaZk
+
+
+@pytest.fixture
+def zookeeper(tmp_path):
+    server = ZooKeeper(tmp_path / "zookeeper")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+def test_a_group_stays_where_it_is_while_a_new_controller_tells_of_the_topic(
+    config, metadata, updated
+):
+    topic = OffsetsTopic(config, metadata, Topics(config, KafkaZk("x:1", 1_000), metadata), 50)
+    groups = [f"group-{number}" for number in range(100)]
+    before = [topic.of(group) for group in groups]
+    for told in (20, 50):
+        metadata.update(updated({OFFSETS_TOPIC: dict.fromkeys(range(told), 1)}))
+        assert [topic.of(group) for group in groups] == before
+    assert {tp.partition for tp in before} > set(range(20, 30))
+
+
+@pytest.mark.integration
+def test_the_count_is_zookeepers_or_what_the_topic_will_be_made_with(zookeeper, config):
+    async def main():
+        zk = KafkaZk(zookeeper.connect, 6_000, connection_timeout_ms=20_000)
+        await zk.start()
+        try:
+            assert await count_partitions(zk, config) == 50
+            await zk.create_topic(OFFSETS_TOPIC, {number: [1] for number in range(7)}, {})
+            assert await count_partitions(zk, config) == 7
+        finally:
+            await zk.close()
+
+    asyncio.run(main())
