@@ -1,13 +1,17 @@
 """Creating the topics of the cells."""
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from history.cell import Cell, Scope, as_text
 from workloads.configuration import connection_properties, producer_config
+
+_LOOK_EVERY_S = 0.1
 
 
 class TopicsRefused(Exception):
@@ -41,6 +45,7 @@ def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: flo
         for name, value in connection_properties(producer_config(cell)).items()
     }
     admin = AdminClient({**security, "bootstrap.servers": bootstrap_servers})
+    _await_controller(admin, deadline_s)
     created: Mapping[str, Future[None]] = admin.create_topics(
         [_new_topic(cell) for cell in cells],
         request_timeout=deadline_s,
@@ -54,6 +59,20 @@ def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: flo
             reasons[topic] = f"{error.args[0].name()}: {error.args[0].str()}"
     if reasons:
         raise TopicsRefused(reasons)
+
+
+def _await_controller(admin: AdminClient, deadline_s: float) -> None:
+    """Return when a broker names the controller, or when the time is up.
+
+    librdkafka asks once, and a broker that has just started knows of no controller, and of no
+    broker: without this, creating would wait for the next refresh of metadata, minutes later.
+    """
+    end = time.monotonic() + deadline_s
+    while (left := end - time.monotonic()) > 0:
+        with suppress(KafkaException):  # when the time is up, what is refused will say why
+            if admin.list_topics(timeout=left).controller_id != -1:
+                return
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _new_topic(cell: Cell) -> NewTopic:
