@@ -361,16 +361,23 @@ def test_silent_clients_are_let_go_and_nobody_waits_for_them(broker: Broker) -> 
 def test_an_address_gets_only_its_connections(broker: Broker) -> None:
     with RawClient(broker.port) as witness, ExitStack() as opened:
         crowd = [opened.enter_context(RawClient(broker.port)) for _ in range(PER_IP + 20)]
-        witness.advertised()
-        for client in crowd[PER_IP:]:
-            assert client.until_closed() == b""
-        witness.advertised()
+        served = 0
+        for client in crowd:
+            # Who is refused depends on when the broker sees that earlier tests' connections are
+            # closed; how many are served at once does not.
+            served += answers(client)
+            witness.advertised()  # nor does it become idle
+        assert 0 < served < PER_IP
     until("there is room again", lambda: serves(broker))
 
 
 def serves(broker: Broker) -> bool:
+    with RawClient(broker.port) as client:
+        return answers(client)
+
+
+def answers(client: RawClient) -> bool:
     try:
-        with RawClient(broker.port) as client:
-            return bool(client.advertised())
+        return bool(client.advertised())
     except (AssertionError, ConnectionError):
         return False
