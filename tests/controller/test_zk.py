@@ -168,7 +168,9 @@ def test_start_without_zookeeper_says_so():
 def test_start_waits_for_zookeeper(zookeeper):
     async def main():
         zookeeper.kill()
-        zk = KafkaZk(zookeeper.connect, SESSION_MS, connection_timeout_ms=20_000)
+        # A ZooKeeper that just starts may take a connection and never answer: it is given up
+        # after two thirds of the session timeout, and made anew.
+        zk = KafkaZk(zookeeper.connect, 3_000, connection_timeout_ms=120_000)
         starting = asyncio.create_task(zk.start())
         await asyncio.to_thread(zookeeper.start)
         await starting
