@@ -38,12 +38,10 @@ def test_death_by_a_signal_becomes_128_and_the_signal(inside) -> None:
     assert inside.start(CASES, "kills_itself").wait(20) == 128 + signal.SIGKILL
 
 
-def test_a_command_that_does_not_exist_is_127(inside) -> None:
-    code = (
-        "from infra.local.enter import enter; enter(['/nonexistent'], 'run')"  # no shell, no path
-    )
-    done = subprocess.run(
-        [*inside.prefix, inside.python, "-c", code],
+def _python(inside, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A Python of the user that the cases run as, to its end."""
+    return subprocess.run(
+        [*inside.prefix, inside.python, *arguments],
         env=inside.environ,
         cwd=inside.directory,
         capture_output=True,
@@ -51,6 +49,13 @@ def test_a_command_that_does_not_exist_is_127(inside) -> None:
         timeout=20,
         check=False,
     )
+
+
+def test_a_command_that_does_not_exist_is_127(inside) -> None:
+    code = (
+        "from infra.local.enter import enter; enter(['/nonexistent'], 'run')"  # no shell, no path
+    )
+    done = _python(inside, "-c", code)
     assert done.returncode == 127
     assert "cannot start /nonexistent: No such file or directory" in done.stderr
 
@@ -92,15 +97,7 @@ def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
 
 def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
     """It is told of a run that the registry does not know."""
-    crashed = subprocess.run(
-        [*inside.prefix, inside.python, "-P", "-m", "infra.local.outer", "unknown", "--", "true"],
-        env=inside.environ,
-        cwd=inside.directory,
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
+    crashed = _python(inside, "-P", "-m", "infra.local.outer", "unknown", "--", "true")
     assert crashed.returncode == 3
     assert "there is no run unknown on this machine" in crashed.stderr
 
