@@ -308,11 +308,12 @@ def test_a_heal_that_is_not_proven_is_a_finding(run: Run, memory: Memory) -> Non
     assert run.findings == ["run 1, heal: pause#9 is not proven to be healed"]
 
 
-def test_a_server_that_died_by_itself_is_a_finding(run: Run, memory: Memory) -> None:
+def test_a_server_that_died_by_itself_does_not_fail_the_heal(run: Run, memory: Memory) -> None:
+    # Its end is judged as what it is (servers-stay-up); a failed step would cost every cell.
     memory.system.brokers[1].process.current = ProcessState.EXITED
     memory.system.brokers[1].process.code = 70
     steps.heal(run, deadline(run))
-    assert run.findings == ["run 1, heal: broker-2 is not running: it ended with status 70"]
+    assert not run.findings
 
 
 def test_a_target_that_names_nobody_is_recorded_as_failed(run: Run, memory: Memory) -> None:

@@ -15,9 +15,8 @@ from harness.campaign.timeline import ScheduledFault
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
-from harness.running.ends import exit_status
 from harness.running.steps.recovering import whole
-from infra.interface import ProcessState, ViewUnavailable
+from infra.interface import ViewUnavailable
 from nemesis import FAULTS, expressions, targets
 from nemesis.executor import GateClosed
 from nemesis.interface import Proof, Target
@@ -44,17 +43,16 @@ def faults(run: Run, deadline: Deadline) -> None:
 
 
 def heal(run: Run, deadline: Deadline) -> None:
-    """Break nothing from now on. Heal whatever the ledger still holds, and look for servers that
-    died by themselves."""
+    """Break nothing from now on, and heal whatever the ledger still holds.
+
+    Servers that died by themselves are not looked for here: the watch (:mod:`harness.running.
+    servers`) has them from deploy to the final read, and a failed step ``heal`` would take their
+    evidence from cells that the dead server had nothing to do with."""
     run.executor.close()
     for entry in run.ledger.still_open():
         _heal(run, entry, deadline)
     for entry in run.ledger.still_open():
         run.finding("heal", f"{entry.label} is not proven to be healed")
-    for server in (*run.system.brokers, *run.system.zookeepers):
-        if server.process.state() is ProcessState.EXITED:
-            status = exit_status(server.process)
-            run.finding("heal", f"{server.name} is not running: it ended with status {status}")
 
 
 @dataclass(frozen=True, slots=True)
