@@ -2,7 +2,7 @@
 
 Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
 (:mod:`broker.server.requests.client_batch`), whether it suits the topic
-(:mod:`broker.log.validation`), and follows its producer's last (:mod:`broker.log.producer_state`).
+(:mod:`broker.log.validator`), and follows its producer's last (:mod:`broker.log.producer_state`).
 It stays compressed as it is. acks=0 gets no response, and an error with acks=0 closes the
 connection, so that the client notices. acks=-1 waits in the replica until the ISR has the batch or
 ``timeout`` is over. Internal topics are written to by brokers alone, and by clients that are called
@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 
 from broker.log.refused import RefusedBatch
-from broker.log.validation import admitted
+from broker.log.validator import admitted
 from broker.server.connections import CloseConnection, Later
 from broker.server.partition import Partition, Produced, refused
 from broker.server.requests.answer import NO_THROTTLE, Answer

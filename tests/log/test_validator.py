@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig, TopicConfig
 from broker.log.config import LOG_APPEND_TIME, LogConfig
 from broker.log.refused import RefusedBatch
-from broker.log.validation import admitted
+from broker.log.validator import admitted
 from broker.wire.batch import HEADER_BYTES, RecordBatch, TimestampType, parse_batch
 
 DEFAULT = LogConfig()
