@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from harness import standing
+from harness import standing_cluster
 from harness.commands.errors import told
 from harness.exit_status import ExitStatus
 from infra import cleanup
@@ -45,7 +45,7 @@ def clean(
             removed &= hosts.clean(
                 load(inventory), tell, accepted=frozenset(accepted), everything=everything
             )
-        standing.remove_log()
+        standing_cluster.remove_log()
     if not said:
         click.echo("nothing to remove")
     context.exit(ExitStatus.HELD if removed else ExitStatus.INCONCLUSIVE)

@@ -8,7 +8,7 @@ import click
 import yaml
 from pydantic import ValidationError
 
-from harness import standing
+from harness import standing_cluster
 from harness.campaign.clusters import ClusterSpec
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus
@@ -44,7 +44,7 @@ def up(brokers: int, zookeepers: int, properties: tuple[str, ...]) -> None:
     except ValidationError as invalid:
         fail(f"--property: {invalid.errors()[0]['msg']}", ExitStatus.USAGE)
     with told():
-        found = standing.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
+        found = standing_cluster.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
         _print(found)
 
 
@@ -53,7 +53,7 @@ def up(brokers: int, zookeepers: int, properties: tuple[str, ...]) -> None:
 def status(context: click.Context) -> None:
     """Say whether there is one, and where. Exits with 0 when it serves, else with 3."""
     with told():
-        entry = standing.entry()
+        entry = standing_cluster.entry()
         if entry is None:
             click.echo("no standing cluster")
             context.exit(ExitStatus.INCONCLUSIVE)
@@ -61,14 +61,14 @@ def status(context: click.Context) -> None:
             click.echo("the standing cluster died; ackproof clean removes what it left")
             context.exit(ExitStatus.INCONCLUSIVE)
         click.echo(f"up, process {entry.outer.pid}")
-        _print(standing.addresses())
+        _print(standing_cluster.addresses())
 
 
 @cluster.command()
 def down() -> None:
     """End it, and remove everything that it made."""
     with told():
-        click.echo("down" if standing.stop() else "no standing cluster")
+        click.echo("down" if standing_cluster.stop() else "no standing cluster")
 
 
 @cluster.command(name="daemon", hidden=True)
@@ -76,7 +76,7 @@ def down() -> None:
 def daemon(specification: str) -> None:
     """The standing cluster's process, outside of its namespaces."""
     with told():
-        standing.enter(specification)
+        standing_cluster.enter(specification)
 
 
 @cluster.command(name="inside", hidden=True)
@@ -85,7 +85,7 @@ def daemon(specification: str) -> None:
 def inside(scratch: Path, specification: str) -> None:
     """The standing cluster's process, inside of its namespaces: serves until SIGTERM."""
     ends = (signal.SIGTERM, signal.SIGINT)
-    with told(), standing.deployed(scratch, ClusterSpec.model_validate_json(specification)):
+    with told(), standing_cluster.deployed(scratch, ClusterSpec.model_validate_json(specification)):
         signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         signal.sigwait(ends)
 
@@ -98,9 +98,9 @@ def _property(text: str) -> tuple[str, Value]:
     return name, parsed if isinstance(parsed, int | float | bool) else value
 
 
-def _print(found: standing.Addresses) -> None:
+def _print(found: standing_cluster.Addresses) -> None:
     click.echo(f"bootstrap.servers={found.bootstrap_servers}")
     click.echo(f"zookeeper.connect={found.zookeeper_connect}")
-    entry = standing.entry()
+    entry = standing_cluster.entry()
     if found.subnet is None and entry is not None:
         click.echo(f"reach it with: {shlex.join(entry.nsenter)} COMMAND")
