@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.backends import CLIENT_NODE
-from harness.campaign import timeline
+from harness.campaign import scheduler
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec
 from harness.campaign.expectations import expected
@@ -32,7 +32,7 @@ class RunPlan:
     Attributes:
         number: From 1.
         swept: What of the cluster's settings is swept, with this run's values.
-        faults: Its timeline.
+        faults: In the order of their planned starts.
     """
 
     number: int
@@ -40,7 +40,7 @@ class RunPlan:
     cluster: ClusterSpec
     swept: Mapping[str, Value]
     cells: Sequence[PlannedCell]
-    faults: Sequence[timeline.ScheduledFault]
+    faults: Sequence[scheduler.ScheduledFault]
 
 
 def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
@@ -50,7 +50,7 @@ def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
     """
     assert campaign.seed is not None
     rounds = [
-        (timeline.run_seed(campaign.seed, number), cluster, swept)
+        (scheduler.run_seed(campaign.seed, number), cluster, swept)
         for number in range(1, campaign.runs + 1)
         for cluster, swept in campaign.cluster.points()
     ]
@@ -86,7 +86,7 @@ def _run(
             )
             for cell in expand(campaign.cells)
         ],
-        faults=timeline.plan(campaign, seed, holds),
+        faults=scheduler.plan(campaign, seed, holds),
     )
 
 
@@ -105,7 +105,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
     )
 
 
-def _fault(planned: timeline.ScheduledFault) -> PlannedFault:
+def _fault(planned: scheduler.ScheduledFault) -> PlannedFault:
     return PlannedFault(
         fault_id=planned.fault_id,
         fault=planned.fault,

@@ -7,10 +7,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from harness.campaign import timeline
+from harness.campaign import scheduler
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, runs_of
-from harness.campaign.timeline import ScheduledFault
+from harness.campaign.scheduler import ScheduledFault
 from history.cell import as_text
 
 
@@ -21,7 +21,7 @@ def timelines(campaign: Campaign) -> Group:
 
 
 def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
-    lasts = _seconds(timeline.duration_ms(campaign, run.faults))
+    lasts = _seconds(scheduler.duration_ms(campaign, run.faults))
     swept = "".join(f", {name}={as_text(value)}" for name, value in run.swept.items())
     yield Text(f"{campaign.name} {run.number}/{runs}{swept}: the workload lasts {lasts} or longer")
     yield _table(run.faults) if run.faults else Text("no faults")

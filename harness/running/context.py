@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.campaign.model import Campaign
-from harness.campaign.timeline import ScheduledFault
+from harness.campaign.scheduler import ScheduledFault
 from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock
 from harness.running.progress import Progress

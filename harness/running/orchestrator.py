@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from harness.campaign.timeline import duration_ms
+from harness.campaign.scheduler import duration_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline
 from harness.running.interruption import Interruption

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 
-from harness.campaign.timeline import ScheduledFault
+from harness.campaign.scheduler import ScheduledFault
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder

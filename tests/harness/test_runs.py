@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.campaign.model import Campaign
 from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
-from harness.campaign.timeline import run_seed
+from harness.campaign.scheduler import run_seed
 from harness.campaign.validation import load
 from history import manifest
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from harness.campaign.model import Campaign, Limits
 from harness.campaign.schedule import FaultEntry
-from harness.campaign.timeline import duration_ms, plan, run_seed
+from harness.campaign.scheduler import duration_ms, plan, run_seed
 from harness.campaign.timings import CampaignTimings, fault_limit_ms
 from harness.commands.catalogues import fault_catalogue
 from harness.commands.dry_run import timelines

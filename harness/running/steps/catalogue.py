@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.campaign import timeline
+from harness.campaign import scheduler
 from harness.campaign.producers import message_timeout_ms
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
@@ -37,7 +37,7 @@ class Step:
 def _faults_s(run: Run) -> float:
     limit_ms = fault_limit_ms(run.campaign.limits, run.system)
     each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
-    planned_s = timeline.duration_ms(run.campaign, run.plan) / 1000
+    planned_s = scheduler.duration_ms(run.campaign, run.plan) / 1000
     return planned_s + len(run.plan) * each_s + 1
 
 

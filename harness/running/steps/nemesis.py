@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.campaign.timeline import ScheduledFault
+from harness.campaign.scheduler import ScheduledFault
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
