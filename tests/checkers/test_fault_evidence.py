@@ -1,0 +1,185 @@
+"""What the history must have of each fault: its proof, and acks before, during and after it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import INCONCLUSIVE, PASS, run, told, two_cells, verdicts
+from checked_in_process import checked
+from made_histories import (
+    AFTER,
+    BEFORE,
+    DURING,
+    KILL,
+    a_fault,
+    connection,
+    fault_rows,
+    kept,
+    state,
+    write_campaign,
+)
+
+from history.manifest import PlannedFault
+
+
+@pytest.mark.parametrize(
+    ("moments", "lacking"),
+    [
+        ((1, 2, 3), "no ack after kill#1 on leader(t, 0)"),
+        ((BEFORE, DURING), "no ack after kill#1"),
+        ((DURING, AFTER), "no ack before kill#1"),
+        # The kill is of broker 1; t-0 is seen to be led by 2 with its ISR of 2 and 3 from 13 s on.
+        ((BEFORE, AFTER), "no ack during kill#1"),
+    ],
+)
+def test_acks_are_wanted_before_during_and_after_each_fault(
+    tmp_path: Path, moments: tuple[float, ...], lacking: str
+) -> None:
+    cluster = [state(-5, 1, 0, (1, 2, 3)), state(13, 2, 1, (2, 3)), state(21, 2, 1, (2, 3, 1))]
+    made = run(partitions={("t", 0): kept(*moments)}, cluster=cluster)
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is INCONCLUSIVE
+    assert lacking in told(result)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        # Its leader is the one that was killed, and stays it as far as was seen.
+        [state(-5, 1, 0, (1, 2, 3))],
+        # Another leads, but waits for the killed one, which is in the ISR.
+        [state(-5, 2, 0, (1, 2, 3))],
+        # The ISR is too small for acks=all.
+        [state(-5, 1, 0, (1, 2)), state(13, 2, 1, (2,))],
+        [state(-5, 1, 0, (1, 2, 3)), state(13, -1, 1, (1,))],
+        # Another leader, for less time than clients need to hear of it.
+        [state(-5, 1, 0, (1, 2, 3)), state(18.5, 2, 1, (2, 3))],
+        # Nobody saw.
+        [
+            state(-5, 2, 0, (2, 3)),
+            connection(11, "zookeeper-lost"),
+            connection(12, "zookeeper-back"),
+        ],
+    ],
+)
+def test_no_acks_are_wanted_where_the_fault_did_not_allow_them(
+    tmp_path: Path, cluster: list[dict[str, Any]]
+) -> None:
+    made = run(partitions={("t", 0): kept(BEFORE, AFTER)}, cluster=cluster)
+    assert checked(write_campaign(tmp_path, made)).verdict is PASS
+
+
+def test_another_fault_that_is_on_may_forbid_acks_too(tmp_path: Path) -> None:
+    """t-0 is led by 2, which the kill of 1 leaves alone, and the pause of 2 does not."""
+    faults = [*KILL, *a_fault(8, 22, fault_id=2, fault="pause", servers=("broker-2",))]
+    cluster = [state(-5, 2, 0, (2, 3))]
+    made = run(partitions={("t", 0): kept(BEFORE, AFTER)}, cluster=cluster, faults=faults)
+    assert checked(write_campaign(tmp_path, made)).verdict is PASS
+
+
+def test_an_ack_within_the_clock_bound_of_an_edge_is_no_evidence(tmp_path: Path) -> None:
+    made = run(partitions={("t", 0): kept(9.9, DURING, AFTER)}, bounds=(0, 200_000_000))
+    assert "no ack before kill#1" in told(checked(write_campaign(tmp_path / "far", made)))
+    near = run(partitions={("t", 0): kept(9.9, DURING, AFTER)})
+    assert checked(write_campaign(tmp_path / "near", near)).verdict is PASS
+
+
+def test_a_fault_elsewhere_takes_and_gives_nothing(tmp_path: Path) -> None:
+    """The second fault touches u-0 alone: t-0 needs no ack after it, u-0 needs one."""
+    second = a_fault(50, 60, fault_id=2, partitions=("u-0",))
+    made = two_cells(faults=[*a_fault(partitions=("t-0", "u-0")), *second])
+    result = checked(write_campaign(tmp_path, made))
+    assert verdicts(result) == {"c": PASS, "d": INCONCLUSIVE}
+    assert "no ack after kill#2" in told(result, "d")
+
+
+def test_a_cell_that_no_fault_touched_is_inconclusive(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, two_cells(faults=KILL)))
+    assert verdicts(result) == {"c": PASS, "d": INCONCLUSIVE}
+    assert "no fault that is proven touched a partition of this cell" in told(result, "d")
+
+
+def test_a_zookeeper_coordinates_every_partition(tmp_path: Path) -> None:
+    faults = a_fault(servers=("zookeeper-1",), partitions=())
+    assert checked(write_campaign(tmp_path, two_cells(faults=faults))).verdict is PASS
+
+
+def test_a_campaign_without_faults_is_a_baseline_only_if_it_says_so(tmp_path: Path) -> None:
+    one_ack = run(partitions={("t", 0): kept(1)}, faults=())
+    silent = checked(write_campaign(tmp_path / "silent", one_ack))
+    assert silent.verdict is INCONCLUSIVE
+    assert "does not say that it is a baseline" in told(silent)
+    declared = checked(write_campaign(tmp_path / "declared", one_ack, baseline=True))
+    assert declared.verdict is PASS
+    assert declared.baseline
+    assert "a baseline: nothing was broken" in told(declared)
+
+
+def test_a_baseline_that_plans_faults_is_none(tmp_path: Path) -> None:
+    made = run(partitions={("t", 0): kept(1)})
+    result = checked(write_campaign(tmp_path, made, baseline=True))
+    assert result.verdict is INCONCLUSIVE
+    assert not result.baseline
+
+
+def test_a_planned_fault_without_a_row_is_missed(tmp_path: Path) -> None:
+    """Every row of the second fault was taken out, and the table closed as it is now."""
+    plan = [
+        PlannedFault(fault_id=n, fault="kill", target=f"leader({t}, 0)", start_ms=0, hold_ms=0)
+        for n, t in ((1, "t"), (2, "u"))
+    ]
+    result = checked(write_campaign(tmp_path, two_cells(plan=plan)))
+    assert verdicts(result) == {"c": INCONCLUSIVE, "d": INCONCLUSIVE}
+    assert "kill#2 on leader(u, 0): the history has nothing of it" in told(result)
+
+
+@pytest.mark.parametrize(
+    ("rows", "gap"),
+    [
+        ([("inject", 10, None), ("failed", 11, None), ("heal", 12, None)], "was not injected"),
+        ([("inject", 10, None), ("injected", 10, None), ("healed", 20, True)], "have bitten"),
+        (
+            [("inject", 10, None), ("injected", 10, None), ("verified", 11, False)],
+            "is not proven to have bitten",
+        ),
+        (
+            [("inject", 10, None), ("injected", 10, None), ("verified", 11, True)],
+            "is not proven healed",
+        ),
+        (
+            [
+                ("inject", 10, None),
+                ("injected", 10, None),
+                ("verified", 11, True),
+                ("healed", 20, False),
+            ],
+            "is not proven healed",
+        ),
+    ],
+)
+def test_a_fault_that_is_not_proven_costs_the_cells_it_touched(
+    tmp_path: Path, rows: list[tuple[str, float, bool | None]], gap: str
+) -> None:
+    both = a_fault(30, 35, fault_id=2, partitions=("t-0", "u-0"))
+    made = two_cells(faults=[*fault_rows(*rows), *both])
+    result = checked(write_campaign(tmp_path, made))
+    assert verdicts(result) == {"c": INCONCLUSIVE, "d": PASS}
+    assert gap in told(result)
+    assert "kill#1 on leader(t, 0)" in told(result)
+
+
+def test_a_fault_whose_target_named_nobody_costs_every_cell(tmp_path: Path) -> None:
+    failed = fault_rows(("failed", 30, None), fault_id=2, servers=None, partitions=None)
+    made = two_cells(faults=[*a_fault(partitions=("t-0", "u-0")), *failed])
+    result = checked(write_campaign(tmp_path, made))
+    assert verdicts(result) == {"c": INCONCLUSIVE, "d": INCONCLUSIVE}
+    assert "kill#2 on leader(t, 0) was not injected" in told(result, "d")
+    assert "healed" not in told(result, "d")
+
+
+def test_another_fault_under_the_number_is_not_the_planned_one(tmp_path: Path) -> None:
+    plan = [PlannedFault(fault_id=1, fault="isolate", target="t", start_ms=0, hold_ms=0)]
+    result = checked(write_campaign(tmp_path, run(plan=plan)))
+    assert result.verdict is INCONCLUSIVE
+    assert "isolate#1 on t: the history has nothing of it" in told(result)
+    assert any("kill#1" in finding and "no such fault" in finding for finding in result.findings)

@@ -1,0 +1,123 @@
+"""Liveness: the cluster recovers from the faults, and no server ends by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told, two_cells, verdicts
+from checked_in_process import checked
+from made_histories import KILL, MadeRun, at, ended, recovered, state, write_campaign
+
+from checkers.verdict import Verdict
+
+
+def test_a_cluster_that_never_recovers_fails(tmp_path: Path) -> None:
+    recovery = [recovered(), recovered("u", leader=-1, isr=(2,), whole=False, seconds=85)]
+    result = checked(write_campaign(tmp_path, two_cells(recovery=recovery)))
+    assert verdicts(result) == {"c": PASS, "d": FAIL}
+    assert "d: recovers: u-0 has no leader" in told(result, "d")
+    assert result.verdict is FAIL
+
+
+def test_an_isr_that_never_fills_again_fails_with_its_state(tmp_path: Path) -> None:
+    recovery = [recovered(isr=(1, 2), whole=False, seconds=85)]
+    result = checked(write_campaign(tmp_path, run(recovery=recovery)))
+    assert "recovers: t-0 has the ISR [1, 2]" in told(result)
+    assert result.verdict is FAIL
+
+
+@pytest.mark.parametrize(
+    "recovery",
+    [
+        [],
+        # Ctrl-C four seconds after the heal: its minute was not up.
+        [recovered(isr=(1,), whole=False, seconds=24)],
+        # Whole, while the fault was on.
+        [recovered(seconds=19)],
+    ],
+)
+def test_recovery_that_nobody_saw_is_inconclusive(
+    tmp_path: Path, recovery: list[dict[str, Any]]
+) -> None:
+    result = checked(write_campaign(tmp_path, run(recovery=recovery)))
+    assert result.verdict is INCONCLUSIVE
+    assert "recovers: t-0" in told(result)
+
+
+def test_a_fault_that_is_not_healed_suspends_recovery(tmp_path: Path) -> None:
+    unhealed = [row for row in KILL if row["event"] not in ("heal", "healed")]
+    recovery = [recovered(isr=(2, 3), whole=False, seconds=300)]
+    result = checked(write_campaign(tmp_path, run(faults=unhealed, recovery=recovery)))
+    assert result.verdict is INCONCLUSIVE
+    (recovers,) = [g for g in result.cells[0].guarantees if g.name == "recovers"]
+    assert not recovers.promised
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"),
+    [
+        # Whole again at 50 s; looked at late, at 200 s.
+        ([state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2, 3)), state(50, 2, 1, (1, 2, 3))], PASS),
+        ([state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2, 3)), state(150, 2, 1, (1, 2, 3))], FAIL),
+        ([state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2, 3))], INCONCLUSIVE),
+    ],
+)
+def test_a_late_look_goes_by_what_was_observed(
+    tmp_path: Path, cluster: list[dict[str, Any]], expected: Verdict
+) -> None:
+    made = run(recovery=[recovered(seconds=200)], cluster=cluster)
+    assert checked(write_campaign(tmp_path, made)).verdict is expected
+
+
+@pytest.mark.parametrize("moment", [2, 15, 95])
+def test_a_server_that_ends_by_itself_fails_before_during_and_after_the_faults(
+    tmp_path: Path, moment: float
+) -> None:
+    servers = [*two_servers(), ended(moment, "broker-2", 139)]
+    result = checked(write_campaign(tmp_path, run(servers=servers)))
+    assert result.verdict is FAIL
+    assert "servers-stay-up: broker-2 ended by itself, exit code 139" in told(result)
+
+
+def two_servers() -> list[dict[str, Any]]:
+    return [
+        {"time": at(-9), "server": name, "event": "started"} for name in ("broker-1", "broker-2")
+    ]
+
+
+def test_a_server_that_a_fault_ended_is_accounted_for(tmp_path: Path) -> None:
+    servers = [*two_servers(), ended(10, "broker-1", -9, fault_id=1)]
+    assert checked(write_campaign(tmp_path, run(servers=servers))).verdict is PASS
+
+
+def test_a_server_concerns_the_cells_that_have_replicas_on_it(tmp_path: Path) -> None:
+    """u-0 lives on 1, 2 and 3, t-0 on 4, 5 and 6. ZooKeeper concerns both."""
+    cluster = [state(-5, 4, 0, (4, 5, 6)), state(-5, 1, 0, (1, 2, 3), topic="u")]
+    recovery = [recovered(leader=4, isr=(4, 5, 6)), recovered("u")]
+    whole = two_cells(cluster=cluster, recovery=recovery)
+    for server, expected in (
+        ("broker-2", {"c": PASS, "d": FAIL}),
+        ("zookeeper-1", {"c": FAIL, "d": FAIL}),
+    ):
+        servers = [*two_servers(), ended(50, server, 1)]
+        made = MadeRun(**{**vars(whole), "servers": servers})
+        result = checked(write_campaign(tmp_path / server, made))
+        assert verdicts(result) == expected
+
+
+def test_a_server_of_which_nobody_knows_whose_replicas_it_held(tmp_path: Path) -> None:
+    cluster = [state(-5, 1, 0, (1, 2))]
+    made = run(
+        cluster=cluster,
+        recovery=[recovered(isr=(1, 2))],
+        servers=[*two_servers(), ended(5, "broker-3", 1)],
+    )
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is INCONCLUSIVE
+    assert "whether it held a replica of this cell was not seen" in told(result)
+
+
+def test_servers_that_nobody_watched_are_inconclusive(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, run(servers=())))
+    assert result.verdict is INCONCLUSIVE
+    assert "servers-stay-up: nobody watched" in told(result)
