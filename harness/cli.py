@@ -15,6 +15,7 @@ from harness.commands.clean import clean
 from harness.commands.cluster import cluster
 from harness.commands.doctor import doctor
 from harness.commands.run import carry_out, run
+from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
 
 _EXAMPLES = """\b
@@ -54,6 +55,7 @@ def main() -> None:
     """The console script. A traceback is for ``--debug`` alone, and no way of ending early may
     look like a broken guarantee: neither Python's status 1 of an exception nor click's of Ctrl-C.
     """
+    go_on_unread()
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as usage:

@@ -20,7 +20,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from harness.console import console
+from harness.console import console, go_on_unread
 from harness.exit_status import ExitStatus, worst
 from harness.running.interruption import SIGNALS
 
@@ -103,4 +103,5 @@ def _print(seeds: Sequence[int], statuses: Sequence[ExitStatus]) -> None:
 
 
 if __name__ == "__main__":
+    go_on_unread()
     main()

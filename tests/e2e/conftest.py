@@ -81,6 +81,17 @@ class Ackproof:
                 stderr=subprocess.STDOUT,
             )
 
+    def piped(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start a command whose output we read."""
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.directory,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
     @property
     def output(self) -> Path:
         return self.directory / "output"

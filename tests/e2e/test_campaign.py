@@ -142,6 +142,18 @@ def test_a_baseline_passes_as_what_it_is(ackproof) -> None:
     assert "A baseline" in page_of(ackproof.directory / "results")
 
 
+def test_a_run_that_nobody_watches_any_more_goes_on(ackproof) -> None:
+    """``ackproof run ... | head -1``: it is checked, reported, and ends with what came of it."""
+    ackproof.vary({"faults": []})
+    command = ("run", "small.yaml", "--out", "results")
+    with ackproof.piped(*command) as harness:
+        assert harness.stdout.readline().startswith(b"small: seed ")
+        harness.stdout.close()
+        assert b"Traceback" not in harness.stderr.read()
+        assert harness.wait(120) == 0
+    assert verdict_of(ackproof.directory / "results")["verdict"] == "pass"
+
+
 def test_a_broker_that_dies_after_the_last_fault_is_healed(ackproof) -> None:
     """Not the nemesis killed it: that a server stays up is a guarantee of its own."""
     ackproof.vary({"limits": {"recover": "8s"}})

@@ -1,5 +1,8 @@
 """The command line teaches, and fails without a traceback."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,69 @@ def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture
     assert "10,000 acked, 1,000/s" in lines[1]
     assert "about 70 s left" in lines[2]
     assert "kill#1 injected" in lines[3]
+
+
+# --- nobody reads what is said (``ackproof ... | head``) ----------------------------------------
+
+QUICK = Path(__file__).parent.parent.parent / "campaigns/quick.yaml"
+TALKATIVE = """
+import click
+from harness.cli import cli, main
+from harness.console import console
+
+@cli.command()
+def talk():
+    for number in range(1_000):
+        console().print("rich", number)
+        click.echo(f"click {number}")
+    print("and once more, not flushed")
+    click.get_current_context().exit(3)
+
+main()
+"""
+
+
+def unread(*command: str, errors: bool = False) -> "subprocess.CompletedProcess[str]":
+    """Of a command whose output nobody reads: not what it has to say about that either, if
+    ``errors``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return subprocess.run(
+            [sys.executable, *command],
+            stdout=writing,
+            stderr=writing if errors else subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "errors"),
+    [
+        (("--help",), 0, False),
+        (("run", str(QUICK), "--dry-run"), 0, False),
+        (("faults",), 0, False),
+        (("runn",), 2, True),
+        (("check", "nowhere"), 2, True),
+    ],
+)
+def test_unread_is_no_failure(arguments: tuple[str, ...], status: int, errors: bool) -> None:
+    ended = unread("-m", "harness", *arguments, errors=errors)
+    assert ended.returncode == status
+    assert "Traceback" not in (ended.stderr or "")
+    assert "Broken pipe" not in (ended.stderr or "")
+
+
+def test_unread_from_the_middle_on_ends_with_the_status_of_what_was_done() -> None:
+    command = (sys.executable, "-c", TALKATIVE, "talk")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as talking:
+        assert talking.stdout is not None
+        assert talking.stderr is not None
+        assert talking.stdout.readline() == b"rich 0\n"
+        talking.stdout.close()
+        assert talking.stderr.read() == b""
+        assert talking.wait(60) == 3
