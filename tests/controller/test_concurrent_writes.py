@@ -1,9 +1,8 @@
 """Two who write to ZooKeeper at a time: nobody's word is overwritten after it was confirmed."""
 
-from contextlib import asynccontextmanager
-
 import pytest
 from controller_cluster import run
+from zookeeper_clients import connected
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from broker.server.zk import KafkaZk, TopicExists
@@ -12,19 +11,6 @@ from broker.server.zk_controller import ControllerZk
 from broker.types import BrokerId
 
 pytestmark = pytest.mark.integration
-
-
-@asynccontextmanager
-async def connected(zookeeper, *kinds):
-    """One ZooKeeper client of each of these kinds."""
-    made = [kind(zookeeper.connect, 6_000, connection_timeout_ms=20_000) for kind in kinds]
-    for zk in made:
-        await zk.start()
-    try:
-        yield made
-    finally:
-        for zk in made:
-            await zk.close()
 
 
 class Overtaken(KafkaZk):

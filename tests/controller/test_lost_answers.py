@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from controller_cluster import run
 from kazoo.exceptions import KazooException
+from zookeeper_clients import connected
 
 from broker.config import BrokerConfig
 from broker.controller.events import StateWrite
@@ -24,7 +25,6 @@ from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition,
 pytestmark = pytest.mark.integration
 
 TP = TopicPartition("orders", 0)
-SESSION_MS = 6_000
 
 
 class Forgetful(KafkaZk):
@@ -44,18 +44,9 @@ class Forgetful(KafkaZk):
 
         self.session.request = twice
 
-
-@asynccontextmanager
-async def connected(zookeeper, *kinds, session_ms=SESSION_MS):
-    made = [kind(zookeeper.connect, session_ms, connection_timeout_ms=20_000) for kind in kinds]
-    for zk in made:
-        await zk.start()
-    try:
-        yield made
-    finally:
-        for zk in made:
-            zk.lossy = False
-            await zk.close()
+    async def close(self):
+        self.lossy = False
+        await super().close()
 
 
 def write(isr=(1, 2), epoch=0, expected=None, controller_epoch=1):

@@ -3,10 +3,11 @@
 import asyncio
 import json
 import threading
-from contextlib import asynccontextmanager
 
 import pytest
+from controller_cluster import DEADLINE_S, SESSION_MS, SHORT_SESSION_MS, run
 from kazoo.client import KazooClient
+from zookeeper_clients import connected
 
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.server.zk import BrokerIdInUse, IsrWriteOutcome, KafkaZk, TopicExists
@@ -16,11 +17,6 @@ from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition,
 
 pytestmark = pytest.mark.integration
 
-SESSION_MS = 60_000
-"""Nobody's session ends by itself, on a machine that stalls either."""
-SHORT_SESSION_MS = 1500
-"""For whose session is to end, or who is to notice soon that nobody answers."""
-DEADLINE_S = 120
 TP = TopicPartition("orders", 0)
 
 
@@ -28,16 +24,6 @@ def info(broker=1, port=9092):
     return BrokerInfo(
         broker_id=BrokerId(broker), endpoints=(Endpoint(host="localhost", port=port),), rack="r1"
     )
-
-
-@asynccontextmanager
-async def connected(zookeeper, session_ms=SESSION_MS, **options):
-    zk = KafkaZk(zookeeper.connect, session_ms, connection_timeout_ms=20_000, **options)
-    await zk.start()
-    try:
-        yield zk
-    finally:
-        await zk.close()
 
 
 @pytest.fixture
@@ -50,13 +36,9 @@ def other_client(zookeeper):
     client.close()
 
 
-def run(main):
-    asyncio.run(asyncio.wait_for(main, DEADLINE_S))
-
-
 def test_registration_is_kafkas(zookeeper, other_client):
     async def main():
-        async with connected(zookeeper, now_ms=lambda: 42) as zk:
+        async with connected(zookeeper, KafkaZk, now_ms=lambda: 42) as (zk,):
             epoch = await zk.register_broker(info())
             data, stat = await asyncio.to_thread(other_client.get, "/brokers/ids/1")
             assert json.loads(data) == {
@@ -83,7 +65,7 @@ def test_registration_is_kafkas(zookeeper, other_client):
 
 def test_conflicted_ephemeral_node_is_waited_for(zookeeper, other_client):
     async def main():
-        async with connected(zookeeper) as former, connected(zookeeper) as zk:
+        async with connected(zookeeper, KafkaZk, KafkaZk) as (former, zk):
             old = await former.register_broker(info())
             registering = asyncio.create_task(zk.register_broker(info()))
             done, _ = await asyncio.wait([registering], timeout=0.5)
@@ -99,7 +81,7 @@ def test_conflicted_ephemeral_node_is_waited_for(zookeeper, other_client):
 
 def test_another_brokers_id_is_refused(zookeeper):
     async def main():
-        async with connected(zookeeper) as one, connected(zookeeper) as other:
+        async with connected(zookeeper, KafkaZk, KafkaZk) as (one, other):
             await one.register_broker(info(port=9092))
             with pytest.raises(BrokerIdInUse, match=r"broker\.id=1"):
                 await other.register_broker(info(port=9093))
@@ -109,7 +91,7 @@ def test_another_brokers_id_is_refused(zookeeper):
 
 def test_session_expiry_is_noticed_and_fences(way, other_client):
     async def main():
-        async with connected(way, SHORT_SESSION_MS) as zk:
+        async with connected(way, KafkaZk, session_ms=SHORT_SESSION_MS) as (zk,):
             seen = []
             zk.on_disconnected(lambda: seen.append("disconnected"))
             zk.on_session_expired(lambda: seen.append("expired"))
@@ -141,7 +123,7 @@ def test_session_expiry_is_noticed_and_fences(way, other_client):
 
 def test_hung_zookeeper_does_not_block_the_loop(zookeeper):
     async def main():
-        async with connected(zookeeper, SHORT_SESSION_MS) as zk:
+        async with connected(zookeeper, KafkaZk, session_ms=SHORT_SESSION_MS) as (zk,):
             threads = threading.active_count()
             zookeeper.pause()
             reads = [asyncio.create_task(zk.topics()) for _ in range(1000)]
@@ -182,7 +164,7 @@ def test_start_waits_for_zookeeper(zookeeper):
 
 def test_cluster_id_is_made_once(zookeeper):
     async def main():
-        async with connected(zookeeper) as one, connected(zookeeper) as other:
+        async with connected(zookeeper, KafkaZk, KafkaZk) as (one, other):
             ids = await asyncio.gather(one.cluster_id(), other.cluster_id())
             assert ids[0] == ids[1]
             assert len(ids[0]) == 22
@@ -192,7 +174,7 @@ def test_cluster_id_is_made_once(zookeeper):
 
 def test_topics(zookeeper, other_client):
     async def main():
-        async with connected(zookeeper) as zk:
+        async with connected(zookeeper, KafkaZk) as (zk,):
             changed = asyncio.Event()
             assert await zk.topics(changed.set) == set()
             await zk.create_topic("orders", {0: [1, 2], 1: [2, 1]}, {"min.insync.replicas": "2"})
@@ -239,7 +221,7 @@ def test_isr_writes_are_conditional(zookeeper, other_client):
                 zk_version=ZkVersion(version),
             )
 
-        async with connected(zookeeper) as zk:
+        async with connected(zookeeper, KafkaZk) as (zk,):
             result = await write(zk, [1], 0)
             assert (result.outcome, result.zk_version) == (IsrWriteOutcome.WRITTEN, 1)
             again = await write(zk, [1], 0)
