@@ -7,6 +7,7 @@ from listening_broker import ListeningBroker
 
 from broker.config import BrokerConfig
 from broker.server.controller import ControllerRuntime
+from broker.server.zk import KafkaZk
 
 SESSION_MS = 60_000
 """Nobody's session ends by itself, on a machine that stalls either."""
@@ -25,12 +26,14 @@ class Cluster:
         self.controllers = {}
         self._tasks = {}
 
-    async def add(self, broker_id, connect=None, session_ms=SESSION_MS):
-        broker = ListeningBroker(broker_id, connect or self._connect, session_ms)
+    async def add(self, broker_id, connect=None, session_ms=SESSION_MS, zk=None):
+        connect = connect or self._connect
+        zk = zk or KafkaZk(connect, session_ms, connection_timeout_ms=20_000)
+        broker = ListeningBroker(broker_id, zk)
         await broker.start()
         self.brokers[broker_id] = broker
         self._stack.push_async_callback(self.remove, broker_id)
-        config = BrokerConfig(broker_id=broker_id, zookeeper_connect=connect or self._connect)
+        config = BrokerConfig(broker_id=broker_id, zookeeper_connect=connect)
         runtime = ControllerRuntime(config, broker.zk, broker.registered)
         self.controllers[broker_id] = runtime
         self._tasks[broker_id] = asyncio.create_task(runtime.run())
@@ -66,6 +69,17 @@ async def cluster(zookeeper, *ids):
         made = Cluster(zookeeper.connect, stack)
         for broker_id in ids:
             await made.add(broker_id)
+            await until(made.active)
+        yield made
+
+
+@asynccontextmanager
+async def cluster_in_memory(zookeeper, *ids):
+    """As :func:`cluster`, but ZooKeeper is a :class:`memory_zookeeper.MemoryZookeeper`."""
+    async with AsyncExitStack() as stack:
+        made = Cluster("memory:1", stack)
+        for broker_id in ids:
+            await made.add(broker_id, zk=zookeeper.client(broker_id))
             await until(made.active)
         yield made
 

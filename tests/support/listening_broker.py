@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 from processes import free_port
 
 from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.server.zk import KafkaZk
 from broker.types import TopicPartition
 from broker.wire import interbroker as wire
 from broker.wire.codec import read_request, write_response
@@ -17,14 +16,17 @@ class ListeningBroker:
     """Answers every request with success and keeps it in ``requests``; ``roles`` and ``stopped``
     say what came of them."""
 
-    def __init__(self, broker_id, connect, session_ms):
+    def __init__(self, broker_id, zk):
         self.id = broker_id
-        self.zk = KafkaZk(connect, session_ms, connection_timeout_ms=20_000)
+        self.zk = zk
         self.requests = []
         self.roles = {}
         self.stopped = {}
         self.port = free_port()
         self._writers = set()
+        self.answering = asyncio.Event()
+        """Cleared: requests are taken in, and answered later."""
+        self.answering.set()
         self._registered = asyncio.Event()
         self.zk.on_session_expired(self._registered.clear)
 
@@ -68,6 +70,7 @@ class ListeningBroker:
             while (payload := await read_frame(reader)) is not None:
                 header, request = read_request(payload)
                 self.requests.append(request)
+                await self.answering.wait()
                 writer.write(write_response(header.correlation_id, self._answer(request)))
         except (OSError, EOFError):
             pass
