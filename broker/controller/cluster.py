@@ -54,8 +54,16 @@ class PartitionState:
     controller_epoch: ControllerEpoch
     """Epoch of the controller that last wrote the state."""
     zk_version: ZkVersion
+    broker_epochs: Mapping[BrokerId, int] = field(default_factory=dict)
+    """As which incarnation each member is in the ISR. Whoever writes the state for another reason
+    leaves it as it is. Empty when another make of broker wrote the state."""
     mzxid: int = field(default=NEVER_READ, compare=False)
     """ZooKeeper's transaction that last wrote the znode, on the scale of ``LiveBroker.epoch``."""
+
+    def trusted_up_to(self, member: BrokerId) -> int:
+        """The broker epoch as which ``member`` is in the ISR, at most. One that has a later epoch
+        now was away since, and may have lost what it had."""
+        return self.broker_epochs.get(member, self.mzxid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

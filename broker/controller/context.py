@@ -1,8 +1,8 @@
 """What the controller knows: the cluster as last read, and what it is about to change.
 
 One context lives for one controller epoch. Everything in it comes from ZooKeeper or from events;
-only ``stopping``, ``preferred``, ``unclean_once``, ``forced``, ``suspects`` and ``taken_back`` are
-not stored anywhere.
+only ``stopping``, ``preferred``, ``unclean_once``, ``forced``, ``begun_anew``, ``suspects`` and
+``taken_back`` are not stored anywhere.
 """
 
 from collections.abc import Collection, Iterator
@@ -42,6 +42,8 @@ class Context:
         """Partitions whose reassignment was cancelled: their former replicas are the target."""
         self.forced: set[TopicPartition] = set()
         """Partitions that need a new leader epoch even if leader and ISR stay."""
+        self.begun_anew: set[TopicPartition] = set()
+        """Partitions whose next leader epoch begins with what all of the ISR have left."""
         self.suspects: dict[TopicPartition, set[BrokerId]] = {}
         """Brokers that went down and count as such until the partition's state says so, even if
         they are back by then: they may have lost what they had not flushed. One that would be
@@ -99,8 +101,8 @@ class Context:
             self.settle_phase(tp)
 
     def suspect_bounced(self) -> None:
-        """At an election: suspect those who registered after the states were written that count on
-        them. Nobody may have seen them go.
+        """At an election: suspect those who have registered anew since the states count on them.
+        Nobody may have seen them go.
 
         A broker that is leader and controller loses power, and is registered again before its
         rival, now elected, looks: all seems as it was. Told to lead on in its epoch with a shorter
@@ -110,7 +112,7 @@ class Context:
         """
         for tp, state in self.states.items():
             relied_on = self.live.keys() & state.isr if state.leader != NO_LEADER else set()
-            bounced = {b for b in relied_on if self.live[b].epoch > state.mzxid}
+            bounced = {b for b in relied_on if self.live[b].epoch > state.trusted_up_to(b)}
             if bounced:
                 self.suspects[tp] = bounced
 

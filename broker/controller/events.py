@@ -186,6 +186,8 @@ class StateWrite:
     isr: tuple[BrokerId, ...]
     controller_epoch: ControllerEpoch
     expected: ZkVersion | None
+    broker_epochs: Mapping[BrokerId, int] = field(default_factory=dict)
+    """See :class:`PartitionState`."""
 
     def written_at(self, version: ZkVersion) -> PartitionState:
         """The state as it then is in ZooKeeper."""
@@ -195,6 +197,7 @@ class StateWrite:
             isr=self.isr,
             controller_epoch=self.controller_epoch,
             zk_version=version,
+            broker_epochs=self.broker_epochs,
         )
 
 

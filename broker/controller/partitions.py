@@ -51,6 +51,7 @@ class Partitions:
             context.unclean_once.discard(tp)
             context.taken_back.discard(tp)
             context.forced.discard(tp)
+            context.begun_anew.discard(tp)
             context.suspects.pop(tp, None)
             context.partition_phases.forget(tp)
             context.replica_phases.forget(tp)
@@ -127,6 +128,7 @@ class Partitions:
         if able and able <= suspects:
             del context.suspects[tp]
             context.forced.add(tp)
+            context.begun_anew.add(tp)
 
     def _write(
         self, tp: TopicPartition, choice: Choice, epoch: LeaderEpoch, expected: ZkVersion | None
@@ -138,7 +140,25 @@ class Partitions:
             isr=choice.isr,
             controller_epoch=self._context.epoch,
             expected=expected,
+            broker_epochs={
+                member: self._trusted_up_to(tp, choice, member) for member in choice.isr
+            },
         )
+
+    def _trusted_up_to(self, tp: TopicPartition, choice: Choice, member: BrokerId) -> int:
+        """The broker epoch as which ``member`` is in the ISR that is written.
+
+        It stays what it was, unless the ISR begins anew. 3 loses power and is back, and before this
+        controller looks, it takes the dead 2 out of the ISR and dies itself. By the time of that
+        write, its successor would take 3 for one that never was away.
+        """
+        context, state = self._context, self._context.states.get(tp)
+        if state is None or member not in state.isr:
+            return context.live[member].epoch
+        begins_anew = state.leader == NO_LEADER or tp in context.begun_anew
+        if begins_anew and choice.leader != NO_LEADER and member in context.live:
+            return context.live[member].epoch
+        return state.trusted_up_to(member)
 
     # --- outcomes ---------------------------------------------------------------------------
 
@@ -177,6 +197,7 @@ class Partitions:
         context.adopt(tp, write.written_at(version))
         # Wishes (preferred, unclean_once) stay: they may have come up during the write.
         context.forced.discard(tp)
+        context.begun_anew.discard(tp)
         done(tp)
         if self._still_suspected(write):
             return False

@@ -14,7 +14,8 @@ from broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
 from broker.server.clock import Clock
 from broker.server.metrics import meters
 from broker.server.partition import Partition
-from broker.server.zk import IsrWriteOutcome, KafkaZk
+from broker.server.zk import KafkaZk
+from broker.server.zk_isr import IsrWriteOutcome
 from broker.server.zk_session import SessionExpired, ZkClosed
 from broker.types import BrokerId, Millis, TopicPartition
 
@@ -37,6 +38,8 @@ class IsrChanges:
         self._clock = clock
         self._spawn = spawn
         self._unsent: set[TopicPartition] = set()
+        self._unknown: dict[TopicPartition, WriteIsr] = {}
+        """Writes of which nobody knows whether they happened; they come again."""
         self._last_change = clock.now()
         self._last_sent = clock.now()
 
@@ -64,6 +67,7 @@ class IsrChanges:
 
     async def _write(self, partition: Partition, effect: WriteIsr) -> None:
         size_before = len(partition.replica.isr)
+        again = self._unknown.pop(partition.tp, None) == effect
         try:
             result = await self._zk.write_isr(
                 partition.tp,
@@ -72,6 +76,7 @@ class IsrChanges:
                 controller_epoch=partition.controller_epoch,
                 isr=effect.isr,
                 zk_version=effect.zk_version,
+                again=again,
             )
         except ZkClosed:
             return
@@ -79,6 +84,8 @@ class IsrChanges:
         if result.zk_version is None:
             meters.FAILED_ISR_UPDATES.inc()
             conflict = result.outcome is IsrWriteOutcome.CONFLICT
+            if not conflict:
+                self._unknown[partition.tp] = effect
             partition.step(IsrWriteFailed(leader_epoch=effect.leader_epoch, conflict=conflict))
             return
         self.changed(partition.tp)

@@ -8,12 +8,10 @@ brokers.
 
 import asyncio
 import contextlib
-import enum
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from kazoo.client import KazooClient
@@ -26,8 +24,9 @@ from broker.controller.cluster import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.server import zk_nodes
-from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkError, ZkSession
+from broker.server import zk_isr, zk_nodes
+from broker.server.zk_isr import IsrWriteResult
+from broker.server.zk_session import Callback, SessionNumber, ZkError, ZkSession
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from broker.wire.uuids import encode_uuid
 
@@ -56,24 +55,6 @@ def understood(decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T |
     except zk_nodes.MalformedNode as error:
         log.error("%s; taken for absent", error)
         return None
-
-
-class IsrWriteOutcome(enum.Enum):
-    """What became of a partition state write."""
-
-    WRITTEN = enum.auto()
-    CONFLICT = enum.auto()
-    """Certainly not written: the node has another version, or is gone."""
-    UNKNOWN = enum.auto()
-    """The session ended before ZooKeeper answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class IsrWriteResult:
-    """``zk_version`` is the node's new version when WRITTEN, else None."""
-
-    outcome: IsrWriteOutcome
-    zk_version: ZkVersion | None = None
 
 
 def wall_clock_ms() -> int:
@@ -366,31 +347,25 @@ class KafkaZk:
         controller_epoch: ControllerEpoch,
         isr: Sequence[BrokerId],
         zk_version: ZkVersion,
+        again: bool = False,
     ) -> IsrWriteResult:
         """Write a leader's new ISR if the state is still at ``zk_version``.
 
         When the connection broke, the first attempt may have been carried out unseen and the
         second one then fails by version: the stored state is read and compared, as Kafka does
         (``checkLeaderAndIsrZkData``). At a later version the same words are another write's.
+        ``again``: this is a second try of a write whose outcome was UNKNOWN.
         """
-        path = zk_nodes.partition_state(tp)
-        data = zk_nodes.encode_state(
+        return await zk_isr.write_isr(
+            self.session,
+            tp,
             leader=leader,
             leader_epoch=leader_epoch,
             controller_epoch=controller_epoch,
             isr=isr,
+            zk_version=zk_version,
+            again=again,
         )
-        session = self.session.number
-        try:
-            version = await self.session.set(path, data, zk_version, session)
-        except (BadVersionError, NoNodeError):
-            node = await self.session.get(path)
-            if node is not None and node[0] == data and node[1].version == zk_version + 1:
-                return IsrWriteResult(IsrWriteOutcome.WRITTEN, ZkVersion(node[1].version))
-            return IsrWriteResult(IsrWriteOutcome.CONFLICT)
-        except SessionExpired:
-            return IsrWriteResult(IsrWriteOutcome.UNKNOWN)
-        return IsrWriteResult(IsrWriteOutcome.WRITTEN, version)
 
     async def notify_isr_change(self, tps: Iterable[TopicPartition]) -> None:
         """Tell the controller of ISRs that this broker has written."""

@@ -141,6 +141,7 @@ class ControllerZk:
             leader_epoch=write.leader_epoch,
             controller_epoch=write.controller_epoch,
             isr=write.isr,
+            broker_epochs=write.broker_epochs,
         )
         try:
             if write.expected is None:

@@ -118,6 +118,13 @@ def _number(value: Any) -> int:
     return value
 
 
+def _broker_epoch(value: Any) -> int:
+    """A transaction's number, in 64 bits; raises ValueError."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r:.80} where a broker epoch should be")
+    return value
+
+
 def _partition_of(value: Mapping[str, Any]) -> TopicPartition:
     """What ``{"topic": T, "partition": P}`` names; raises KeyError, TypeError, ValueError."""
     name = value["topic"]
@@ -249,8 +256,10 @@ def encode_state(
     leader_epoch: LeaderEpoch,
     controller_epoch: ControllerEpoch,
     isr: Sequence[BrokerId],
+    broker_epochs: Mapping[BrokerId, int],
 ) -> bytes:
-    """A partition's state, version 1."""
+    """A partition's state, version 1, and as which incarnation each member is in the ISR, which
+    Kafka's brokers neither write nor miss."""
     return encode(
         {
             "controller_epoch": controller_epoch,
@@ -258,6 +267,7 @@ def encode_state(
             "version": 1,
             "leader_epoch": leader_epoch,
             "isr": list(isr),
+            "isr_broker_epochs": [broker_epochs[member] for member in isr],
         }
     )
 
@@ -269,10 +279,13 @@ def decode_state(
     path = partition_state(tp)
     node = decode(path, data)
     try:
+        isr = _brokers(node["isr"])
+        epochs = [_broker_epoch(epoch) for epoch in node.get("isr_broker_epochs", ())]
         return PartitionState(
             leader=BrokerId(_number(node["leader"])),
             leader_epoch=LeaderEpoch(_number(node["leader_epoch"])),
-            isr=_brokers(node["isr"]),
+            isr=isr,
+            broker_epochs=dict(zip(isr, epochs, strict=True)) if epochs else {},
             controller_epoch=ControllerEpoch(_number(node["controller_epoch"])),
             zk_version=ZkVersion(version),
             mzxid=mzxid,

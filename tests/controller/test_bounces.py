@@ -2,6 +2,7 @@
 meanwhile: what they may have lost must not count as kept (acknowledged records are lost else)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from controller_cluster import cluster, run, until
@@ -74,6 +75,82 @@ def test_a_broker_that_rejoined_the_isr_since_it_came_is_none_of_them():
     before = made.state(TP)
     made.elect()
     assert made.state(TP) == before
+
+
+def test_a_leader_that_writes_the_isr_for_another_reason_vouches_for_nobody():
+    """3 lost power while there was no controller, and what it had not synced. The leader, who knows
+    nothing of that, takes 2 out: a write later than the registration of 3."""
+    made = world()
+    made.register(3)
+    made.unregister(2)
+    made.leader_writes(TP, 1, 3)
+    made.elect()
+    assert made.state(TP) == (1, (1,), 1)
+    made.brokers(3)
+    assert made.state(TP)[0] == NO_LEADER
+
+
+def test_a_controller_that_writes_before_it_looks_vouches_for_nobody():
+    """It hears that 2 is gone, from before 3 was away; then it dies itself."""
+    made = world()
+    as_seen = {b: broker for b, broker in made.live.items() if b != 2}
+    made.register(3)
+    made.feed(events.BrokersChanged(live=as_seen))
+    assert made.state(TP) == (1, (1, 3), 1)
+    made.elect()
+    assert made.state(TP) == (1, (1,), 2)
+
+
+def test_a_move_vouches_for_nobody():
+    """Its first step is a new epoch with the same leader and ISR."""
+    made = world(1, 2, 3)
+    made.register(4)
+    made.brokers_seen()
+    made.register(3)
+    made.feed(events.ReassignmentAsked(targets={TP: (1, 3, 4)}))
+    assert made.state(TP) == (1, (1, 2, 3), 1)
+    made.elect()
+    assert made.state(TP) == (1, (1, 2), 2)
+
+
+def test_the_next_controller_finds_nothing_to_do_for_those_who_began_anew():
+    made = world()
+    for broker in (1, 2, 3):
+        made.register(broker)
+    made.elect()
+    assert made.state(TP) == (1, (1, 2, 3), 1)
+    made.elect()
+    assert made.state(TP) == (1, (1, 2, 3), 1)
+
+
+def test_who_led_again_after_nobody_could_is_trusted_as_who_it_then_was():
+    made = world(1)
+    made.brokers(2, 3)
+    made.brokers(1, 2, 3)
+    assert made.state(TP) == (1, (1,), 2)
+    made.elect()
+    assert made.state(TP) == (1, (1,), 2)
+
+
+def test_who_was_elected_uncleanly_is_trusted_as_who_it_then_was():
+    made = world(1, 2, unclean=("orders",))
+    made.leader_writes(TP, 1)
+    made.isr_seen(TP)
+    made.brokers(2, 3)
+    assert made.state(TP) == (2, (2,), 1)
+    made.elect()
+    assert made.state(TP) == (2, (2,), 1)
+
+
+def test_in_a_state_without_broker_epochs_its_transaction_counts():
+    """Another make of broker wrote it. What it tells is kept when it is written again."""
+    made = world()
+    made.register(2)
+    made.states[TP] = replace(made.states[TP], broker_epochs={}, mzxid=made.zxid())
+    made.register(3)
+    for _ in range(2):
+        made.elect()
+        assert made.state(TP) == (1, (1, 2), 1)
 
 
 @pytest.mark.parametrize("unclean", [(), ("orders",)])

@@ -45,28 +45,31 @@ class ControllerMachine(RuleBasedStateMachine):
             replicas = st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple)
             self.world.topic(topic, *data.draw(st.lists(replicas, min_size=1, max_size=2)))
 
-    @rule(broker=brokers, hold=held)
-    def broker_down(self, broker, hold):
+    @rule(broker=brokers, hold=held, seen=st.booleans())
+    def broker_down(self, broker, hold, seen):
         if broker in self.world.live:
             self.world.unregister(broker)
-            self.see_brokers(hold)
+            if seen:
+                self.see_brokers(hold)
 
-    @rule(broker=brokers, hold=held)
-    def broker_up_or_bounced(self, broker, hold):
+    @rule(broker=brokers, hold=held, seen=st.booleans())
+    def broker_up_or_bounced(self, broker, hold, seen):
         self.world.register(broker)
-        self.see_brokers(hold)
+        if seen:
+            self.see_brokers(hold)
 
     def see_brokers(self, hold):
         self.world.feed(events.BrokersChanged(live=dict(self.world.live)), hold=hold)
 
     @rule(data=st.data(), notified=st.booleans(), hold=held)
     def leader_writes_isr(self, data, notified, hold):
-        led = [tp for tp in self.tps() if self.world.states[tp].leader in self.world.live]
+        led = [tp for tp in self.tps() if self.world.states[tp].leader in self.world.whole(tp)]
         if led:
             tp = data.draw(st.sampled_from(led))
             leader = self.world.states[tp].leader
             assigned = self.world.topics[tp.topic].partitions[tp.partition].replicas
-            others = data.draw(st.sets(st.sampled_from(assigned)))
+            known = set(self.world.live) | set(self.world.states[tp].isr)
+            others = data.draw(st.sets(st.sampled_from(sorted(known & set(assigned)))))
             self.world.leader_writes(tp, *sorted({leader, *others}))
             if notified:
                 states = {tp: self.world.states[tp]}
@@ -134,6 +137,7 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         world = self.world
         world.release()
+        self.see_brokers(hold=False)
         world.isr_seen(*self.tps())
         world.feed(events.RebalanceLeaders(imbalance_percentage=100))
         for tp, state in world.states.items():
@@ -156,6 +160,9 @@ class ControllerMachine(RuleBasedStateMachine):
         for tp, state in world.states.items():
             if tp in settled and tp.topic not in world.deleting:
                 assert state.leader in world.live or not set(state.isr) & set(world.live)
+                if state.leader != NO_LEADER:
+                    away = set(state.isr) & set(world.live) - world.whole(tp)
+                    assert not away, f"{away} are in the ISR of {tp} and may have lost records"
 
     def able(self):
         """Live brokers that are not in controlled shutdown."""

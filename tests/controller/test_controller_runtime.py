@@ -66,6 +66,7 @@ def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
                 "version": 1,
                 "leader_epoch": 0,
                 "isr": [2, 3, 1],
+                "isr_broker_epochs": [made.brokers[b].epoch for b in (2, 3, 1)],
             }
             assert stat.version == 0
             await made.remove(2)

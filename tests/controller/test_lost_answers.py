@@ -16,9 +16,10 @@ from broker.controller.events import StateWrite
 from broker.server import zk_nodes
 from broker.server.control_fence import ControlFence
 from broker.server.registration import Registration
-from broker.server.zk import IsrWriteOutcome, KafkaZk
+from broker.server.zk import KafkaZk
 from broker.server.zk_configs import ConfigZk, of_topic
 from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk_isr import IsrWriteOutcome
 from broker.server.zk_session import SessionExpired
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 

@@ -10,8 +10,9 @@ from kazoo.client import KazooClient
 from zookeeper_clients import connected
 
 from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.server.zk import BrokerIdInUse, IsrWriteOutcome, KafkaZk, TopicExists
+from broker.server.zk import BrokerIdInUse, KafkaZk, TopicExists
 from broker.server.zk_configs import ConfigZk, of_topic
+from broker.server.zk_isr import IsrWriteOutcome
 from broker.server.zk_session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 

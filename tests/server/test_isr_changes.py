@@ -7,7 +7,7 @@ from hosts import hosts, leader_and_isr, run, until
 
 from broker.server.clock import Clock
 from broker.server.isr_changes import IsrChanges
-from broker.server.zk import IsrWriteOutcome, IsrWriteResult
+from broker.server.zk_isr import IsrWriteOutcome, IsrWriteResult
 from broker.server.zk_session import SessionExpired, ZkClosed
 from broker.types import BrokerId, TopicPartition, ZkVersion
 
@@ -65,6 +65,7 @@ def test_an_isr_that_was_written_counts_with_its_version(tmp_path):
                 "controller_epoch": 7,
                 "isr": (1,),
                 "zk_version": 40,
+                "again": False,
             }
             assert changes.is_due(10**15), "the controller is to be told"
             await changes._propagate()
@@ -83,14 +84,19 @@ def test_after_a_conflict_the_controller_speaks_and_what_is_unknown_is_tried_aga
     async def story():
         async with hosts(tmp_path, 1, replica_lag_time_max_ms=40) as brokers:
             host = brokers[1]
-            zk = Answers(IsrWriteResult(outcome))
+            zk = Answers(*[IsrWriteResult(outcome)] * 3)
             changes, partition, effect, waiting = await shrinking(host, zk)
             await changes._write(partition, effect)
-            assert partition.replica.isr == (1, 2)
-            host.replicas.tick()
-            assert [retried == effect for _, retried in host.isr_writes] == [True] * again
+            for _ in range(2):
+                assert partition.replica.isr == (1, 2)
+                host.replicas.tick()
+                assert [retried == effect for _, retried in host.isr_writes] == [True] * again
+                for _, retried in host.isr_writes:
+                    await changes._write(partition, retried)
+                host.isr_writes.clear()
             assert not waiting.done()
             assert not changes.is_due(10**15)
+            assert [asked["again"] for _, asked in zk.asked] == [False, True, True][: 1 + 2 * again]
 
     run(story())
 

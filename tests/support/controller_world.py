@@ -31,6 +31,8 @@ class World:
         self.live = {}
         self.topics = {}
         self.states = {}
+        self.holds = {}
+        """As which incarnation each member of an ISR has all that is acknowledged."""
         self.unclean = frozenset(unclean)
         self.deleting = set()
         self.epoch = 0
@@ -103,7 +105,15 @@ class World:
     def leader_writes(self, tp, *isr):
         """A leader writes an ISR; the controller has not heard of it yet."""
         old = self.states[tp]
-        self.states[tp] = replace(old, isr=isr, zk_version=old.zk_version + 1, mzxid=self.zxid())
+        epochs = {b: old.broker_epochs[b] if b in old.isr else self.live[b].epoch for b in isr}
+        self.holds[tp] = {b: self.holds[tp].get(b) or self.live[b].epoch for b in isr}
+        self.states[tp] = replace(
+            old,
+            isr=isr,
+            zk_version=old.zk_version + 1,
+            broker_epochs=epochs,
+            mzxid=self.zxid(),
+        )
 
     def isr_seen(self, *tps):
         states = {tp: self.states[tp] for tp in tps if tp in self.states}
@@ -134,12 +144,27 @@ class World:
             tp, now = write.partition, self.states.get(write.partition)
             if (now.zk_version if now else None) == write.expected:
                 version = 0 if now is None else now.zk_version + 1
+                self.holds[tp] = self.held_after(tp, write.isr)
                 self.states[tp] = replace(write.written_at(version), mzxid=self.zxid())
                 self.history.append((tp, self.states[tp], frozenset(self.live)))
                 written[tp] = version
             else:
                 conflicts[tp] = now
         return events.StatesWritten(written=written, conflicts=conflicts)
+
+    def held_after(self, tp, isr):
+        """Those who held all still do. If nobody did who is there, as much as there is, is all; of
+        those who serve, which are not there as another incarnation than the controller knows."""
+        before = {b: e for b, e in self.holds.get(tp, {}).items() if b in isr}
+        if self.whole(tp):
+            return before
+        known = self.controller.context.live
+        return before | {b: known[b].epoch for b in isr if b in known}
+
+    def whole(self, tp):
+        """The live members of the ISR that were not away since they joined it."""
+        known = self.holds.get(tp, {})
+        return {b for b in known if b in self.live and self.live[b].epoch == known[b]}
 
     def carry_out(self, effect):
         if isinstance(effect, events.Failed):
@@ -154,6 +179,7 @@ class World:
             del self.topics[effect.topic]
             self.deleting.discard(effect.topic)
             self.states = {tp: s for tp, s in self.states.items() if tp.topic != effect.topic}
+            self.holds = {tp: h for tp, h in self.holds.items() if tp.topic != effect.topic}
             return [events.TopicsChanged(topics={}, gone=frozenset({effect.topic}))]
         return []
 
@@ -162,6 +188,8 @@ class World:
         raise effect.error
 
     def deliver(self, broker, request):
+        if broker not in self.live or request.broker_epoch < self.live[broker].epoch:
+            return []  # it was away since the controller looked, and refuses what is not for it
         assert request.broker_epoch == self.live[broker].epoch
         assert request.controller_epoch == self.epoch
         if isinstance(request, LeaderAndIsrRequest):
