@@ -186,8 +186,8 @@ class StateWrite:
     isr: tuple[BrokerId, ...]
     controller_epoch: ControllerEpoch
     expected: ZkVersion | None
-    broker_epochs: Mapping[BrokerId, int] = field(default_factory=dict)
-    """See :class:`PartitionState`."""
+    broker_epochs: Mapping[BrokerId, int]
+    """As which incarnation each member is in the ISR."""
 
     def written_at(self, version: ZkVersion) -> PartitionState:
         """The state as it then is in ZooKeeper."""

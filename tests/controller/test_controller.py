@@ -142,7 +142,13 @@ def test_state_of_a_newer_controller_is_left_alone(three):
     three.epoch = 7
     old = three.states[TP]
     three.states[TP] = events.StateWrite(
-        partition=TP, leader=3, leader_epoch=5, isr=(3,), controller_epoch=7, expected=None
+        partition=TP,
+        leader=3,
+        leader_epoch=5,
+        isr=(3,),
+        controller_epoch=7,
+        expected=None,
+        broker_epochs={3: 0},
     ).written_at(old.zk_version + 1)
     before = three.state(TP)
     three.epoch = 1

@@ -122,6 +122,7 @@ def test_expired_controller_resigns_and_writes_nothing_more(zookeeper, way):
                 isr=(1,),
                 controller_epoch=1,
                 expected=state.zk_version,
+                broker_epochs={1: 0},
             )
             writing = asyncio.create_task(
                 ControllerZk(made.brokers[1].zk).write_states(old, [late])

@@ -58,6 +58,7 @@ def write(isr=(1, 2), epoch=0, expected=None, controller_epoch=1):
         isr=isr,
         controller_epoch=ControllerEpoch(controller_epoch),
         expected=None if expected is None else ZkVersion(expected),
+        broker_epochs=dict.fromkeys(isr, 0),
     )
 
 

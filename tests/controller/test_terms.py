@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 from controller_cluster import cluster_in_memory, run, until
+from kio.schema.errors import ErrorCode
 from listening_broker import ListeningBroker
 from memory_zookeeper import MemoryZookeeper
 
 from broker.server import zk_nodes
-from broker.types import TopicPartition
+from broker.server.zk_configs import ConfigZk, of_topic
+from broker.types import NO_LEADER, TopicPartition
+from broker.wire import interbroker as wire
 
 TP = TopicPartition("orders", 0)
 
@@ -119,3 +122,155 @@ def test_what_an_ended_term_still_watches_is_the_next_ones_business(zookeeper):
             await other.close()
 
     run(main())
+
+
+def test_whoever_else_holds_the_office_has_it(zookeeper):
+    async def main():
+        async with cluster_in_memory(zookeeper, 1) as made:
+            runtime, term = made.controllers[1], made.controllers[1]._term
+            zookeeper.set(zk_nodes.CONTROLLER, zk_nodes.encode_controller(1, 0))
+            await settled()
+            assert runtime._term is term, "it is the controller already"
+            zookeeper.delete(zk_nodes.CONTROLLER)
+            zookeeper.create(zk_nodes.CONTROLLER, zk_nodes.encode_controller(2, 0))
+            await settled()
+            assert not runtime.active
+            zookeeper.delete(zk_nodes.CONTROLLER)
+            await until(lambda: runtime.active)
+            assert runtime.context.epoch == term.tenure.epoch + 1
+
+    run(main())
+
+
+def test_a_node_of_our_former_life_is_waited_for(zookeeper):
+    """It names this broker, and its session is over soon: nobody is in office by it."""
+
+    async def main():
+        zookeeper.create(zk_nodes.CONTROLLER, zk_nodes.encode_controller(1, 0))
+        async with cluster_in_memory(zookeeper) as made:
+            await made.add(1, zk=zookeeper.client(1))
+            await settled()
+            assert not made.active()
+            zookeeper.delete(zk_nodes.CONTROLLER)
+            await until(made.active)
+
+    run(main())
+
+
+def test_a_controller_that_was_deposed_finds_out_by_its_write(zookeeper):
+    async def main():
+        async with cluster_in_memory(zookeeper, 1) as made:
+            runtime = made.controllers[1]
+            zookeeper.set(zk_nodes.CONTROLLER_EPOCH, b"7")
+            await made.brokers[1].zk.create_topic("orders", {0: [1]}, {})
+            await until(lambda: not runtime.active)
+            assert zk_nodes.partition_state(TP) not in zookeeper.nodes
+            zookeeper.delete(zk_nodes.CONTROLLER)
+            await until(lambda: runtime.active)
+            assert runtime.context.epoch == 8
+            await made.state(TP, lambda s: s.controller_epoch == 8)
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["its session ends", "it stops"])
+def test_an_ended_term_lets_go_of_its_connections(zookeeper, how):
+    async def main():
+        async with cluster_in_memory(zookeeper, 1) as made:
+            other = listener(2, zookeeper)
+            await other.start()
+            await until(lambda: other._writers)
+            if how == "it stops":
+                await made.remove(1)
+            else:
+                made.brokers[1].zk.expire()
+                made.brokers[1].zk.renew()
+                await settled()
+                await made.brokers[1].register()
+            former = set(other._writers)
+            await until(lambda: former.isdisjoint(other._writers))
+            await other.close()
+
+    run(main())
+
+
+def test_word_that_was_left_while_there_was_no_controller_is_heard(zookeeper):
+    async def main():
+        async with cluster_in_memory(zookeeper) as made:
+            first = listener(2, zookeeper)
+            await first.start()
+            await first.zk.create_topic("orders", {0: [2]}, {})
+            await first.zk.delete_topic("orders")
+            await made.add(1, zk=zookeeper.client(1))
+            await until(lambda: zk_nodes.topic("orders") not in zookeeper.nodes)
+            await first.close()
+
+    run(main())
+
+
+def test_only_the_controller_answers_and_what_failed_is_said_to_have_failed(zookeeper):
+    shutdown = wire.ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+
+    async def main():
+        async with cluster_in_memory(zookeeper, 1) as made:
+            runtime = made.controllers[1]
+            await made.brokers[1].zk.create_topic("orders", {0: [1, 2]}, {})
+            await made.state(TP, lambda s: s.leader == 1)
+            outcomes = await runtime.elect_leaders((TP,), unclean=False)
+            assert outcomes[TP].error is ErrorCode.election_not_needed
+            outcomes = await runtime.alter_reassignments({TP: None})
+            assert outcomes[TP].error is ErrorCode.no_reassignment_in_progress
+            answer = await runtime.controlled_shutdown(shutdown)
+            assert answer.error_code is ErrorCode.none
+            assert [r.topic_name for r in answer.remaining_partitions] == ["orders"]
+            with pytest.raises(TypeError):
+                await runtime.alter_reassignments({TP: 5})
+            assert runtime._questions == {}
+            made.brokers[1].zk.expire()
+            await settled()
+            assert await runtime.elect_leaders((TP,), unclean=False) is None
+            assert await runtime.alter_reassignments({TP: None}) is None
+            answer = await runtime.controlled_shutdown(shutdown)
+            assert answer.error_code is ErrorCode.not_controller
+            assert answer.remaining_partitions == ()
+
+    run(main())
+
+
+def test_settings_that_change_reach_the_term_that_is(zookeeper):
+    async def main():
+        async with cluster_in_memory(zookeeper, 1) as made:
+            runtime, other = made.controllers[1], listener(2, zookeeper)
+            await other.start()
+            await other.zk.create_topic("orders", {0: [2, 1]}, {})
+            await made.state(TP, lambda s: s.leader == 2)
+            await isr_of(other.zk, 2)
+            other.zk.expire()
+            await made.state(TP, lambda s: s.leader == NO_LEADER, seen_by=1)
+            settings = {"unclean.leader.election.enable": "true"}
+            await ConfigZk(made.brokers[1].zk).change(of_topic("orders"), lambda _: settings)
+            runtime.configs_changed({"orders"})
+            await made.state(TP, lambda s: s.leader == 1)
+            made.brokers[1].zk.expire()
+            await settled()
+            runtime.configs_changed({"orders"})
+            await other.close()
+
+    run(main())
+
+
+async def isr_of(zk, leader):
+    """The leader is alone in its ISR from now on, and the controller knows."""
+    state = (await zk.partition_states([TP]))[TP]
+    await zk.write_isr(
+        TP,
+        leader=leader,
+        leader_epoch=state.leader_epoch,
+        controller_epoch=state.controller_epoch,
+        isr=(leader,),
+        zk_version=state.zk_version,
+    )
+    await zk.notify_isr_change([TP])
+    path = zk_nodes.ISR_CHANGES
+    while await zk.session.children(path):
+        await asyncio.sleep(0)

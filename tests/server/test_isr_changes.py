@@ -139,3 +139,53 @@ def test_a_broker_that_stops_is_not_kept_by_its_writes(tmp_path):
             assert partition.replica.isr == (1, 2)
 
     run(story())
+
+
+class Watch:
+    """A clock that stands until a test moves it, milliseconds."""
+
+    ms = 1_000
+
+    def now(self):
+        return self.ms
+
+
+def test_the_controller_is_told_when_it_is_quiet_or_has_waited_for_long():
+    """Seed 002, 1.2: 5 s after the last change, or 60 s after it was told last."""
+
+    async def story():
+        zk, clock = Answers(), Watch()
+        changes = IsrChanges(BrokerId(1), zk, clock, asyncio.create_task)
+        assert not changes.is_due(10**9), "nothing has changed"
+        changes.changed(TP)
+        assert not changes.is_due(6_000)
+        assert changes.is_due(6_001)
+        clock.ms = 5_000
+        changes.changed(TP)
+        assert not changes.is_due(10_000)
+        assert changes.is_due(10_001)
+        clock.ms = 60_900
+        changes.changed(TP)
+        assert not changes.is_due(61_000)
+        assert changes.is_due(61_001), "it never is quiet"
+        clock.ms = 62_000
+        await changes._propagate()
+        assert zk.notified == [{TP}]
+        clock.ms = 121_500
+        changes.changed(TP)
+        assert not changes.is_due(122_000)
+        assert changes.is_due(122_001)
+
+    run(story())
+
+
+def test_word_that_got_lost_with_the_session_counts_as_not_sent():
+    async def story():
+        zk, clock = Answers(SessionExpired("over")), Watch()
+        changes = IsrChanges(BrokerId(1), zk, clock, asyncio.create_task)
+        clock.ms = 61_500
+        changes.changed(TP)
+        await changes._propagate()
+        assert changes.is_due(61_501), "60 s after it was told last, which is long ago"
+
+    run(story())
