@@ -1,0 +1,56 @@
+"""Whose orders a broker obeys, and as which incarnation of itself it must have been addressed."""
+
+from dataclasses import dataclass
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.server.control_fence import NO_BROKER_EPOCH, ControlFence
+
+NONE = ErrorCode.none
+STALE_CONTROLLER = ErrorCode.stale_controller_epoch
+STALE_BROKER = ErrorCode.stale_broker_epoch
+
+
+@dataclass(frozen=True)
+class Order:
+    """As far as the fence looks at it."""
+
+    controller_epoch: int
+    broker_epoch: int
+    controller_id: int = 1
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome"),
+    [
+        (Order(5, 100), NONE),
+        (Order(6, 100), NONE),
+        (Order(4, 100), STALE_CONTROLLER),
+        (Order(5, 99), STALE_BROKER),
+        # The controller has seen our registration before we have heard that it succeeded.
+        (Order(5, 101), NONE),
+        # A controller that does not say (Kafka before KIP-380).
+        (Order(5, NO_BROKER_EPOCH), NONE),
+        (Order(4, 99), STALE_CONTROLLER),
+    ],
+)
+def test_who_is_obeyed(order: Order, outcome: ErrorCode) -> None:
+    fence = ControlFence()
+    assert fence.admit(Order(5, 0)) is NONE
+    fence.broker_epoch = 100
+    assert fence.admit(order) is outcome
+    assert fence.controller_epoch == (6 if order.controller_epoch == 6 else 5)
+
+
+def test_what_is_not_for_this_incarnation_says_nothing_of_controllers() -> None:
+    fence = ControlFence()
+    fence.broker_epoch = 100
+    assert fence.admit(Order(9, 99)) is STALE_BROKER
+    assert fence.admit(Order(5, 100)) is NONE
+
+
+def test_before_it_is_registered_everything_is_for_this_broker() -> None:
+    fence = ControlFence()
+    assert fence.admit(Order(0, 0)) is NONE
+    assert fence.admit(Order(1, 7)) is NONE
