@@ -28,6 +28,22 @@ def world(*replicas, unclean=()):
     return made
 
 
+def elected_and_held(made):
+    """A new controller has looked and decided; nothing is written yet."""
+    made.feed(events.Resigned())
+    made.epoch += 1
+    made.feed(
+        events.Elected(
+            epoch=made.epoch,
+            live=dict(made.live),
+            topics=dict(made.topics),
+            states=dict(made.states),
+            unclean=frozenset(),
+        ),
+        hold=True,
+    )
+
+
 def leaders_told(made, broker):
     return [
         role.leader
@@ -123,6 +139,24 @@ def test_the_next_controller_finds_nothing_to_do_for_those_who_began_anew():
     assert made.state(TP) == (1, (1, 2, 3), 1)
 
 
+def test_those_who_began_anew_are_vouched_for_once():
+    made = world()
+    for broker in (1, 2, 3):
+        made.register(broker)
+    elected_and_held(made)
+    made.release()
+    assert made.state(TP)[:2] == (1, (1, 2, 3))
+    made.leader_writes(TP, 1, 2)
+    made.leader_writes(TP, 1, 2, 3)
+    of_which_life = made.states[TP].broker_epochs | {3: 0}  # the leader did not know
+    made.states[TP] = replace(made.states[TP], broker_epochs=of_which_life)
+    made.isr_seen(TP)
+    made.brokers(1, 3)
+    assert made.state(TP)[:2] == (1, (1, 3))
+    made.elect()
+    assert made.state(TP)[:2] == (1, (1,))
+
+
 def test_who_led_again_after_nobody_could_is_trusted_as_who_it_then_was():
     made = world(1)
     made.brokers(2, 3)
@@ -134,12 +168,11 @@ def test_who_led_again_after_nobody_could_is_trusted_as_who_it_then_was():
 
 def test_who_was_elected_uncleanly_is_trusted_as_who_it_then_was():
     made = world(1, 2, unclean=("orders",))
-    made.leader_writes(TP, 1)
-    made.isr_seen(TP)
-    made.brokers(2, 3)
-    assert made.state(TP) == (2, (2,), 1)
+    for up in ((1,), (1, 2), (2,)):
+        made.brokers(*up)
+    assert made.state(TP) == (2, (2,), 2)
     made.elect()
-    assert made.state(TP) == (2, (2,), 1)
+    assert made.state(TP) == (2, (2,), 2)
 
 
 def test_in_a_state_without_broker_epochs_its_transaction_counts():
@@ -175,18 +208,7 @@ def test_those_who_bounced_lead_in_a_new_epoch_even_if_the_leader_writes_meanwhi
     made = world()
     for broker in (1, 2, 3):
         made.register(broker)
-    made.feed(events.Resigned())
-    made.epoch += 1
-    made.feed(
-        events.Elected(
-            epoch=made.epoch,
-            live=dict(made.live),
-            topics=dict(made.topics),
-            states=dict(made.states),
-            unclean=frozenset(),
-        ),
-        hold=True,
-    )
+    elected_and_held(made)
     made.leader_writes(TP, 1, 2)
     made.release()
     assert made.state(TP) == (1, (1, 2), 1)
