@@ -8,8 +8,10 @@ from kio.schema.errors import ErrorCode
 from listening_broker import ListeningBroker
 from memory_zookeeper import MemoryZookeeper
 
+from broker.controller.events import RebalanceLeaders
 from broker.server import zk_nodes
 from broker.server.zk_configs import ConfigZk, of_topic
+from broker.server.zk_session import ZkClosed
 from broker.types import NO_LEADER, TopicPartition
 from broker.wire import interbroker as wire
 
@@ -237,7 +239,21 @@ def test_only_the_controller_answers_and_what_failed_is_said_to_have_failed(zook
     run(main())
 
 
-def test_settings_that_change_reach_the_term_that_is(zookeeper):
+def test_a_controller_whose_client_was_closed_ends(zookeeper):
+    async def main():
+        async with cluster_in_memory(zookeeper, 1) as made:
+            life = made._tasks[1]
+            made._tasks[1] = asyncio.create_task(asyncio.Event().wait())
+            await made.brokers[1].zk.close()
+            made.controllers[1].configs_changed(None)
+            with pytest.raises(ExceptionGroup) as told:
+                await asyncio.wait_for(life, 20)
+            assert told.group_contains(ZkClosed)
+
+    run(main())
+
+
+def test_settings_that_change_reach_the_term_that_is(zookeeper, caplog):
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:
             runtime, other = made.controllers[1], listener(2, zookeeper)
@@ -254,9 +270,15 @@ def test_settings_that_change_reach_the_term_that_is(zookeeper):
             made.brokers[1].zk.expire()
             await settled()
             runtime.configs_changed({"orders"})
+            runtime._enqueue(RebalanceLeaders(imbalance_percentage=0))
+            made.brokers[1].zk.renew()
+            await settled()
+            await made.brokers[1].register()
+            await until(made.active)
             await other.close()
 
     run(main())
+    assert "failed" not in caplog.text
 
 
 async def isr_of(zk, leader):
