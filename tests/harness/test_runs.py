@@ -73,6 +73,61 @@ def test_a_run_gets_the_cluster_that_it_is_of(campaign_file) -> None:
     assert (largest.brokers, largest.zookeepers) == (5, 3)
 
 
+COMPARED = {
+    "plain": {},
+    "eager": {"ackproof.a": "x", "ackproof.b": 1},
+    "lazy": {"ackproof.a": "x", "ackproof.b": 2},
+}
+
+
+def test_clusters_that_are_compared_are_no_cross_product(campaign_file) -> None:
+    campaign = load(campaign_file({"cluster.compare": COMPARED, "cluster.brokers": [3, 4]}))
+    runs = runs_of(campaign.resolved(seed=1))
+    assert [dict(run.swept) for run in runs] == [
+        {"cluster": name, "brokers": brokers} for name in COMPARED for brokers in (3, 4)
+    ]
+    for run in runs:
+        own = {k: v for k, v in run.cluster.properties.items() if k.startswith("ackproof.")}
+        assert own == COMPARED[run.swept["cluster"]]
+    assert campaign.cluster.size == len(runs)
+
+
+def test_clusters_that_are_compared_meet_the_same_faults_at_the_same_times(campaign_file) -> None:
+    """By the plan: fault, target, time, hold, and the seed for what the target leaves open."""
+    faults = [
+        {"fault": "kill", "target": "leader(acks-1-minisr-1, any)", "at": ["5s", "9s"]},
+        {"fault": "isolate", "target": "one", "hold": ["2s", "9s"]},
+        {"fault": "pause", "target": "zookeeper"},
+    ]
+    file = campaign_file({"cluster.compare": COMPARED, "faults": faults, "runs": 2})
+    runs = runs_of(load(file).resolved(seed=3))
+    first, second = runs[:3], runs[3:]
+    assert [run.swept["cluster"] for run in first] == list(COMPARED)
+    assert first[0].faults == first[1].faults == first[2].faults
+    assert second[0].faults == second[1].faults == second[2].faults
+    assert first[0].faults != second[0].faults, "each round draws anew"
+
+
+def test_a_cluster_that_is_compared_can_be_expected_to_lose(campaign_file) -> None:
+    expect = [{"where": {"cluster": "lazy", "acks": "all"}, "verdict": "fail"}]
+    given = {"cluster.compare": COMPARED, "expect": expect}
+    runs = planned(load(campaign_file(given))).runs
+    assert [sorted(c.cell.name for c in run.cells if c.expect == "fail") for run in runs] == [
+        [],
+        [],
+        ["acks-all.minisr-1", "acks-all.minisr-2"],
+    ]
+
+
+def test_a_campaign_that_compares_comes_back_from_its_copy(campaign_file, tmp_path: Path) -> None:
+    campaign = load(campaign_file({"cluster.compare": COMPARED})).resolved(seed=1)
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(campaign.to_yaml(), encoding="utf-8")
+    again = load(copy)
+    assert again == campaign
+    assert list(again.cluster.compare) == list(COMPARED), "in the order of the file"
+
+
 def test_what_is_expected_is_in_it(campaign_file) -> None:
     expect = [
         {"verdict": "pass"},
