@@ -57,10 +57,19 @@ class ViewReader:
         self._client = client
         self._timeout = timeout
         self._watch = watch
+        self._watched: set[tuple[str, str]] = set()
+
+    @property
+    def watches(self) -> int:
+        """How many watches are set in ZooKeeper once :meth:`read` has returned, until the first of
+        them fires. ZooKeeper keeps one of each kind for a session and a path, however often it is
+        asked for."""
+        return len(self._watched)
 
     def read(self) -> ClusterView:
         """Raises ViewUnavailable."""
         deadline = monotonic() + self._timeout
+        self._watched = set()
         brokers, topics = self._all(self._children, [BROKERS, TOPICS], deadline)
         broker_paths = [f"{BROKERS}/{broker}" for broker in brokers or ()]
         topic_paths = [f"{TOPICS}/{topic}" for topic in topics or ()]
@@ -112,6 +121,7 @@ class ViewReader:
         try:
             return result.get(timeout=max(0.0, deadline - monotonic()))
         except NoNodeError:
+            self._watched.discard(("children", path))
             self._await_creation(path, deadline)
             return None
 
@@ -119,15 +129,21 @@ class ViewReader:
         # A watch set by reading needs a znode; waiting for one to come is a watch of its own.
         if self._watch is None:
             return
+        self._watched.add(("data", path))
         exists = self._client.exists_async(path, watch=self._watch)
         if exists.get(timeout=max(0.0, deadline - monotonic())) is not None:
             self._watch(WatchedEvent("CREATED", self._client.state, path))
 
     def _children(self, path: str) -> IAsyncResult:
-        return self._client.get_children_async(path, watch=self._watch)
+        return self._client.get_children_async(path, watch=self._on("children", path))
 
     def _data(self, path: str) -> IAsyncResult:
-        return self._client.get_async(path, watch=self._watch)
+        return self._client.get_async(path, watch=self._on("data", path))
+
+    def _on(self, kind: str, path: str) -> Watch | None:
+        if self._watch is not None:
+            self._watched.add((kind, path))
+        return self._watch
 
 
 def _partition(

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
 
 from infra.interface import (
     ClusterView,
@@ -172,6 +173,42 @@ def observes(scratch: Path) -> None:
             _await(seen, kind=ChangeKind.CONTROLLER, broker=None)
             assert session == client.client_id[0]
         _await(seen, kind=ChangeKind.BROKER_DOWN, broker=1)
+
+
+def what_zookeeper_counts(scratch: Path) -> None:
+    """Every write is a transaction, a refused one too, and reading is none; the observer knows
+    which watches are its own."""
+    seen: list[ClusterChange] = []
+    with _system(scratch, brokers=0) as system:
+        with pytest.raises(ViewUnavailable):
+            system.zookeeper_counters()
+        system.deploy()
+        with _client(system) as client:
+            _make_cluster(client)
+            (before,) = system.zookeeper_counters()
+            assert (before.server, before.watches) == ("zookeeper-1", 0)
+            for _ in range(5):
+                client.set("/controller_epoch", b"5")
+            with pytest.raises(BadVersionError):
+                client.set("/controller_epoch", b"6", version=99)
+            client.get("/controller_epoch")
+            (after,) = system.zookeeper_counters()
+            assert after.zxid - before.zxid == 6
+
+            client.get("/controller_epoch", watch=print)
+            client.get_children("/brokers/topics", watch=print)
+            with _observer(system, seen) as observer:
+                _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7)
+                # ids, topics, controller, its epoch, one broker, one topic, one partition
+                wait_until(lambda: observer.watches == 7, 10, "all to be set")
+                (watched,) = system.zookeeper_counters()
+                assert watched.watches - observer.watches == 2
+                client.create("/brokers/topics/u", _json(version=1, partitions={"0": [1]}))
+                wait_until(lambda: observer.watches == 9, 10, "a topic and a state that is not yet")
+                # The client's own watch on the topics has fired.
+                wait_until(lambda: system.zookeeper_counters()[0].watches == 10, 10, "9 and 1")
+            assert observer.watches == 0
+            wait_until(lambda: system.zookeeper_counters()[0].watches == 1, 10, "the other's")
 
 
 def observes_through_a_pause(scratch: Path) -> None:

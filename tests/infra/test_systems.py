@@ -19,6 +19,7 @@ CASES = "cases_systems.py"
         "views_of_a_paused_zookeeper",
         "observes",
         "observes_through_a_pause",
+        "what_zookeeper_counts",
         "an_observer_that_fails_says_so",
         "the_bundled_broker",
     ],
