@@ -104,6 +104,8 @@ class Told:
 class NobodyWatching:
     """An observer that sees nothing change."""
 
+    watches = 3
+
     def start(self) -> None: ...
 
     def close(self) -> None: ...
