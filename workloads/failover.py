@@ -51,7 +51,9 @@ def grow(
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     limits = {"request_timeout": deadline_s, "operation_timeout": deadline_s}
     try:
-        there = len(_metadata(admin, topic, deadline_s))
+        # Of all topics: asked for one that is not there, brokers would make it as they like.
+        known = admin.list_topics(timeout=deadline_s).topics
+        there = len(known[topic].partitions) if topic in known else 0
         if there > partitions:
             raise NotMade(f"{topic} has {there} partitions, not {partitions}")
         made: Mapping[str, Future[None]]
@@ -188,15 +190,7 @@ class Onlooker:
 
 
 def _metadata(admin: AdminClient, topic: str, timeout_s: float) -> dict[int, int]:
-    """Partition to leader, -1 left out; empty for a topic that is not there."""
+    """Partition to leader, -1 left out."""
     told = admin.list_topics(topic=topic, timeout=timeout_s).topics.get(topic)
-    if told is None or (told.error is not None and told.error.code() in _ABSENT):
-        return {}
-    return {
-        number: partition.leader
-        for number, partition in told.partitions.items()
-        if partition.leader >= 0
-    }
-
-
-_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+    partitions = told.partitions if told is not None else {}
+    return {number: one.leader for number, one in partitions.items() if one.leader >= 0}
