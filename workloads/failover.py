@@ -5,6 +5,7 @@ and when the next record is acknowledged, which was handed to a producer (acks=a
 was just gone. The one is what the cluster says, the other what it does.
 """
 
+import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,6 +25,8 @@ _ANSWER_S = 1.0
 _POLL_S = 0.02
 _RETRY_MS = 100
 _VALUE = b"failover"
+_QUIET = {"log_level": 0}
+"""A broker that is gone is what this is about; it need not be told on the terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ def grow(
 ) -> None:
     """See to it that ``topic`` has that many partitions. Raises NotMade with the broker's reason,
     and where it has more."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, **_QUIET})
     limits = {"request_timeout": deadline_s, "operation_timeout": deadline_s}
     try:
         # Of all topics: asked for one that is not there, brokers would make it as they like.
@@ -56,13 +59,14 @@ def grow(
         there = len(known[topic].partitions) if topic in known else 0
         if there > partitions:
             raise NotMade(f"{topic} has {there} partitions, not {partitions}")
+        if there == partitions:
+            return
         made: Mapping[str, Future[None]]
         if there == 0:
             made = admin.create_topics([NewTopic(topic, partitions, replicas)], **limits)
         else:
             made = admin.create_partitions([NewPartitions(topic, partitions)], **limits)
-        if there < partitions:
-            made[topic].result()
+        made[topic].result()
     except KafkaException as error:
         raise NotMade(f"{topic} with {partitions} partitions: {error.args[0].str()}") from error
 
@@ -88,8 +92,9 @@ class Onlooker:
         self._clock = clock
         self._limit_s = limit_s
         self._acked: dict[int, int] = {}
+        self._refused: queue.SimpleQueue[tuple[int, dict[int, int]]] = queue.SimpleQueue()
         self._over = threading.Event()
-        connect = {"bootstrap.servers": bootstrap_servers}
+        connect = {"bootstrap.servers": bootstrap_servers, **_QUIET}
         # Clients of their own: the one's looks at the metadata must not tell the other anything.
         self._admin = AdminClient(connect)
         self._producer = Producer(
@@ -128,7 +133,11 @@ class Onlooker:
     def warm_up(self, deadline_s: float) -> bool:
         """Have a record acknowledged by each partition, so that what follows finds every connection
         made; whether all were in time."""
-        return self._send(self._partitions, deadline_s)
+        self._hand_over(self._partitions)
+        end = self._clock() + int(deadline_s * 1e9)
+        while len(self._acked) < len(self._partitions) and self._clock() < end:
+            self._pause(_POLL_S)
+        return len(self._acked) == len(self._partitions)
 
     def look_on(self, gone: int, moved: Sequence[int], stop: Callable[[], None]) -> dict[int, Seen]:
         """What becomes of the partitions in ``moved``, which the broker ``gone`` led until now.
@@ -136,53 +145,54 @@ class Onlooker:
         Returns when all are led and acknowledge again, or after ``limit_s``. ``stop`` is called
         now and then, and raises what is to end it.
         """
-        self._acked = {}
-        for number in moved:
-            self._produce(number)
+        self._hand_over(moved)
         led: dict[int, int] = {}
-        waiting = threading.Event()
         end = self._clock() + int(self._limit_s * 1e9)
-        while self._clock() < end and not (len(led) == len(self._of(moved)) == len(moved)):
+        while self._clock() < end and min(len(led), len(self._acked)) < len(moved):
             stop()
             if len(led) < len(moved):
-                found = self._leaders_or_none()
-                now = self._clock()
-                for number in moved:
-                    if found.get(number, gone) != gone:
-                        led.setdefault(number, now)
-            waiting.wait(LOOK_EVERY_S)
-        acked = self._of(moved)
-        return {n: Seen(led=led.get(n), acked=acked.get(n)) for n in moved}
-
-    def _of(self, partitions: Sequence[int]) -> dict[int, int]:
+                leaders, now = self._leaders_or_none(), self._clock()
+                changed = [number for number in moved if leaders.get(number, gone) != gone]
+                led = dict.fromkeys(changed, now) | led
+            self._pause(LOOK_EVERY_S)
         acked = dict(self._acked)
-        return {number: acked[number] for number in partitions if number in acked}
+        return {number: Seen(led=led.get(number), acked=acked.get(number)) for number in moved}
 
     def _leaders_or_none(self) -> Mapping[int, int]:
         with suppress(KafkaException):
             return self.leaders()
         return {}
 
-    def _send(self, partitions: Sequence[int], deadline_s: float) -> bool:
+    def _hand_over(self, partitions: Sequence[int]) -> None:
+        # A map of its own for each round: a late ack of the round before is none of this one's.
         self._acked = {}
         for number in partitions:
-            self._produce(number)
-        end = self._clock() + int(deadline_s * 1e9)
-        waiting = threading.Event()
-        while len(self._acked) < len(partitions) and self._clock() < end:
-            waiting.wait(_POLL_S)
-        return len(self._acked) == len(partitions)
+            self._produce(number, self._acked)
 
-    def _produce(self, number: int) -> None:
-        # The round's own map: a record of the round before that is late is no ack of this one's.
-        told = partial(self._delivered, self._acked, number)
-        self._producer.produce(self._topic, _VALUE, partition=number, on_delivery=told)
+    def _produce(self, number: int, acked: dict[int, int]) -> None:
+        told = partial(self._delivered, acked, number)
+        try:
+            self._producer.produce(self._topic, _VALUE, partition=number, on_delivery=told)
+        except (KafkaException, BufferError):
+            # A client that was told of ten partitions refuses the eleventh, until it asks again.
+            self._refused.put((number, acked))
 
     def _delivered(
         self, acked: dict[int, int], number: int, error: KafkaError | None, _message: Message
     ) -> None:
         if error is None:
             acked.setdefault(number, self._clock())
+        else:
+            self._refused.put((number, acked))
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, then hand over again what was refused meanwhile."""
+        self._over.wait(seconds)
+        with suppress(queue.Empty):
+            for _ in range(self._refused.qsize()):
+                number, acked = self._refused.get_nowait()
+                if acked is self._acked:
+                    self._produce(number, acked)
 
     def _poll(self) -> None:
         while not self._over.is_set():

@@ -118,7 +118,8 @@ def _cell_groups(
     for name in dict.fromkeys(cell.cell for cell in cells):
         mine = [cell for cell in cells if cell.cell == name]
         by_cluster = [[cell for cell in mine if cell.run in numbers] for numbers in runs]
-        title = ", ".join(f"{one}={setting(mine[0], one)}" for one in settings)
+        told_of = {one: setting(mine[0], one) for one in settings}
+        title = ", ".join(f"{one}={value}" for one, value in told_of.items() if value)
         yield Group(title=title, lines=tuple(_cell_lines(by_cluster)))
 
 
@@ -137,9 +138,9 @@ def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
     return Group(
         title="ZooKeeper",
         lines=(
-            _line("watches of the brokers", by_cluster, of("watches")),
-            _line("writes, making the topics", by_cluster, of("writes_to_create")),
-            _line("writes, under the faults", by_cluster, of("writes_under_faults")),
+            _line("brokers' watches", by_cluster, of("watches")),
+            _line("writes to make the topics", by_cluster, of("writes_to_create")),
+            _line("writes under the faults", by_cluster, of("writes_under_faults")),
         ),
     )
 
@@ -162,9 +163,9 @@ def _failover_lines(by_cluster: Sequence[Sequence[RunResult]], partitions: int) 
         )
 
     yield _line("led again after", by_cluster, of("led_ms", seconds))
-    yield _line("acknowledging again after", by_cluster, of("acked_ms", seconds))
-    yield _line("ZooKeeper writes", by_cluster, of("writes", number))
-    yield _line("watches before", by_cluster, of("watches", number))
+    yield _line("acks again after", by_cluster, of("acked_ms", seconds))
+    yield _line("writes", by_cluster, of("writes", number))
+    yield _line("brokers' watches", by_cluster, of("watches", number))
 
 
 def _failover(run: RunResult, partitions: int) -> Failover:

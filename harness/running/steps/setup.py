@@ -19,8 +19,8 @@ def deploy(run: Run, deadline: Deadline) -> None:
     servers.watch(run)
     run.system.deploy()
     deadline.check()
-    run.observer.start()
     counted(run, "deployed")
+    run.observer.start()
 
 
 def ready(run: Run, deadline: Deadline) -> None:
