@@ -137,6 +137,38 @@ def views(scratch: Path) -> None:
             )  # fmt: skip
 
 
+def views_where_leaders_coordinate(scratch: Path) -> None:
+    """Each partition has znodes of its own, and no controller wrote any of them."""
+    seen: list[ClusterChange] = []
+    with _system(scratch, brokers=0) as system, _observer(system, seen):
+        system.deploy()
+        with _client(system) as client:
+            client.ensure_path("/brokers/ids")
+            where = "/brokers/topics/t/0"
+            client.ensure_path(where)
+            client.create(f"{where}/replicas", _json(version=1, replicas=[2, 1]))
+            wait_until(lambda: _can_view(system), 20, "a view")
+            assert system.view().partitions["t", 0] == PartitionView(
+                topic="t", partition=0, leader=-1, isr=(), replicas=(2, 1), leader_epoch=-1,
+                controller_epoch=-1,
+            )  # fmt: skip
+            _await(seen, kind=ChangeKind.PARTITION, topic="t", partition=0, leader=-1)
+            client.create(f"{where}/ISR", _json(version=1, isr=[1, 2], leader_epoch=3))
+            claim = _json(version=1, leader=2, leader_epoch=-1)
+            client.create(f"{where}/leader", claim, ephemeral=True)
+            view = system.view()
+            assert (view.controller, list(view.partitions)) == (None, [("t", 0)])
+            assert view.partitions["t", 0].leader_epoch == 3, "the claim has none yet"
+            client.set(f"{where}/leader", _json(version=1, leader=2, leader_epoch=4))
+            known = {"kind": ChangeKind.PARTITION, "topic": "t", "isr": (1, 2)}
+            _await(seen, leader=2, leader_epoch=4, **known)
+            client.delete(f"{where}/leader")
+            _await(seen, leader=-1, leader_epoch=3, **known)
+            client.ensure_path("/brokers/topics/t/1")
+            client.create("/brokers/topics/t/1/replicas", _json(version=1, replicas=[1]))
+            _await(seen, kind=ChangeKind.PARTITION, topic="t", partition=1)
+
+
 def views_of_a_paused_zookeeper(scratch: Path) -> None:
     with _system(scratch, brokers=0) as system:
         system.deploy()

@@ -16,6 +16,7 @@ CASES = "cases_systems.py"
         "brokers_register_and_stop",
         "a_broker_that_dies_is_told",
         "views",
+        "views_where_leaders_coordinate",
         "views_of_a_paused_zookeeper",
         "observes",
         "observes_through_a_pause",
