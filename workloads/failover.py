@@ -174,7 +174,6 @@ class Onlooker:
         try:
             self._producer.produce(self._topic, _VALUE, partition=number, on_delivery=told)
         except (KafkaException, BufferError):
-            # A client that was told of ten partitions refuses the eleventh, until it asks again.
             self._refused.put((number, acked))
 
     def _delivered(
@@ -186,13 +185,16 @@ class Onlooker:
             self._refused.put((number, acked))
 
     def _pause(self, seconds: float) -> None:
-        """Wait, then hand over again what was refused meanwhile."""
+        """Wait, then hand over again what was refused meanwhile. A client whose broker had not
+        heard of all partitions believes for minutes that there are no more: it is to ask again."""
         self._over.wait(seconds)
-        with suppress(queue.Empty):
-            for _ in range(self._refused.qsize()):
-                number, acked = self._refused.get_nowait()
-                if acked is self._acked:
-                    self._produce(number, acked)
+        if refused := self._refused.qsize():
+            with suppress(KafkaException):
+                self._producer.list_topics(self._topic, _ANSWER_S)
+        for _ in range(refused):
+            number, acked = self._refused.get_nowait()
+            if acked is self._acked:
+                self._produce(number, acked)
 
     def _poll(self) -> None:
         while not self._over.is_set():
