@@ -124,9 +124,10 @@ def _cell_groups(
 
 
 def _cell_lines(by_cluster: Sequence[Sequence[CellRow]]) -> Iterator[Line]:
-    yield _line("verdict", by_cluster, _verdict)
-    yield _line("lost", by_cluster, lambda cells: _counted(cells, "lost"))
-    yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))
+    if len(by_cluster) > 1:  # of a single one they stand elsewhere, with all other counts
+        yield _line("verdict", by_cluster, _verdict)
+        yield _line("lost", by_cluster, lambda cells: _counted(cells, "lost", alarming=True))
+        yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))
     yield _line("unavailable, longest", by_cluster, lambda cells: _away(cells, max, "longest_ms"))
     yield _line("unavailable, in all", by_cluster, lambda cells: _away(cells, sum, "total_ms"))
 
@@ -186,9 +187,9 @@ def _verdict(cells: Sequence[CellRow]) -> Entry:
     return Entry(text=found.words, verdict=found.verdict)
 
 
-def _counted(cells: Sequence[CellRow], name: str) -> Entry:
+def _counted(cells: Sequence[CellRow], name: str, *, alarming: bool = False) -> Entry:
     known, whole = total(cells, name)
-    return Entry(text=told(known, whole and bool(cells)), alarming=known > 0)
+    return Entry(text=told(known, whole and bool(cells)), alarming=alarming and known > 0)
 
 
 def _away(cells: Sequence[CellRow], combine: Callable[[list[int]], int], name: str) -> Entry:
