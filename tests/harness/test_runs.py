@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from harness.campaign.model import Campaign
 from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
 from harness.campaign.timeline import run_seed
-from harness.campaign.validation import load
+from harness.campaign.validation import check, load
 from history import manifest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -126,6 +128,30 @@ def test_a_campaign_that_compares_comes_back_from_its_copy(campaign_file, tmp_pa
     again = load(copy)
     assert again == campaign
     assert list(again.cluster.compare) == list(COMPARED), "in the order of the file"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "campaigns").glob("*.yaml")), ids=lambda f: f.stem)
+def test_the_campaigns_that_come_along_are_right(file: Path) -> None:
+    check(load(file).resolved(seed=1), file)
+
+
+def test_both_ways_of_coordinating_meet_the_same_faults() -> None:
+    campaign = load(ROOT / "campaigns" / "coordination.yaml").resolved(seed=1)
+    controller, printed, fenced = runs_of(campaign)
+    properties = "ackproof.coordination", "ackproof.coordination.variant"
+    assert [
+        [run.cluster.properties.get(name) for name in properties] for run in runs_of(campaign)
+    ] == [
+        ["controller", None],
+        ["leader", "printed"],
+        ["leader", "fenced"],
+    ]
+    assert controller.faults == printed.faults == fenced.faults
+    assert {fault.gap_ms for fault in controller.faults} == {None}, "each has a time of its own"
+    assert controller.failovers == printed.failovers == fenced.failovers
+    assert [one.partitions for one in controller.failovers] == [10, 100, 1000]
+    assert any(cell.expect == "fail" for cell in printed.cells)
+    assert {cell.expect for run in (controller, fenced) for cell in run.cells} == {None}
 
 
 def test_what_is_expected_is_in_it(campaign_file) -> None:
