@@ -68,7 +68,7 @@ def grow(
             made = admin.create_partitions([NewPartitions(topic, partitions)], **limits)
         made[topic].result()
     except KafkaException as error:
-        raise NotMade(f"{topic} with {partitions} partitions: {error.args[0].str()}") from error
+        raise NotMade(error.args[0].str()) from error
 
 
 class Onlooker:

@@ -17,37 +17,49 @@ from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.steps.counting import counted
 from history.manifest import PlannedFailover
-from infra.interface import ViewUnavailable
+from infra.interface import InfraError, ViewUnavailable
 from nemesis import FAULTS, expressions, targets
-from nemesis.executor import Executor
+from nemesis.executor import Executor, HealFailed
 from nemesis.interface import Target
 from nemesis.ledger import OpenFault
 from nemesis.proof import prove
-from workloads.failover import Onlooker, grow
+from workloads.failover import NotMade, Onlooker, grow
 
 _LOOK_EVERY_S = 1.0
 """At thousands of partitions a look is work, for ZooKeeper and for this machine."""
 
 
 def failover(run: Run, deadline: Deadline) -> None:
-    """Measure every failover that is planned. Raises StepTimeout, NotMade, LookupError."""
-    spec = run.campaign.failover
-    assert spec is not None
+    """Measure every failover that is planned. One that comes to nothing is a finding, and the next
+    is tried all the same."""
     # It reads everything again whenever anything changes: of a thousand partitions that are
     # elected, it would be what ZooKeeper is busy with.
     run.observer.close()
     executor = Executor(run.cluster, run.ledger)
     last = max((planned.fault_id for planned in run.plan), default=0)
     for number, planned in enumerate(run.failovers, start=last + 1):
-        _grown(run, spec, planned.partitions, deadline)
-        counted(run, "grown", planned.partitions)
-        entry = _aimed(run, planned, number)
         try:
-            if _struck(run, executor, entry, planned, deadline):
-                counted(run, "failed-over", planned.partitions)
-        finally:
-            executor.heal(entry)
-        _await_return(run, executor, entry, deadline)
+            _measured(run, executor, planned, number, deadline)
+        except (NotMade, LookupError, TimeoutError, InfraError, HealFailed) as reason:
+            run.finding("failover", f"{planned.partitions} partitions: {reason}")
+            if deadline.remaining() == 0:
+                return
+
+
+def _measured(
+    run: Run, executor: Executor, planned: PlannedFailover, number: int, deadline: Deadline
+) -> None:
+    spec = run.campaign.failover
+    assert spec is not None
+    _grown(run, spec, planned.partitions, deadline)
+    counted(run, "grown", planned.partitions)
+    entry = _aimed(run, planned, number)
+    try:
+        if _struck(run, executor, entry, planned, deadline):
+            counted(run, "failed-over", planned.partitions)
+    finally:
+        executor.heal(entry)
+    _await_return(run, executor, entry, deadline)
 
 
 def _grown(run: Run, spec: FailoverSpec, partitions: int, deadline: Deadline) -> None:
@@ -59,7 +71,7 @@ def _grown(run: Run, spec: FailoverSpec, partitions: int, deadline: Deadline) ->
         return not _lacking(run, spec, partitions)
 
     if not deadline.until(whole, at_most=limit_s, poll=_LOOK_EVERY_S):
-        raise StepTimeout(f"{partitions} partitions: {_lacking(run, spec, partitions)}")
+        raise StepTimeout(_lacking(run, spec, partitions))
 
 
 def _lacking(run: Run, spec: FailoverSpec, partitions: int) -> str:
@@ -96,7 +108,7 @@ def _struck(
         run.system.bootstrap_servers, TOPIC, planned.partitions, run.clock.time_ns, limit_s
     ) as onlooker:
         if not onlooker.warm_up(limit_s):
-            raise StepTimeout(f"{planned.partitions} partitions: not all acknowledged a record")
+            raise StepTimeout("not all of them acknowledged a record")
         moved = _led_by(onlooker, broker, deadline)
         killed = run.clock.time_ns()
         executor.inject(entry)
