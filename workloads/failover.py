@@ -192,9 +192,7 @@ class Onlooker:
             with suppress(KafkaException):
                 self._producer.list_topics(self._topic, _ANSWER_S)
         for _ in range(refused):
-            number, acked = self._refused.get_nowait()
-            if acked is self._acked:
-                self._produce(number, acked)
+            self._produce(*self._refused.get_nowait())
 
     def _poll(self) -> None:
         while not self._over.is_set():

@@ -113,6 +113,18 @@ def followed(mock: MockCluster, memory: Memory) -> Iterator[None]:
         thread.join()
 
 
+class Closed:
+    """An observer that knows whether it was closed."""
+
+    watches = 0
+    closed = False
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def deadline(run: Run) -> Deadline:
     return Deadline.after(run.clock, 100.0)
 
@@ -120,11 +132,13 @@ def deadline(run: Run) -> Deadline:
 def test_a_broker_is_killed_and_each_partition_that_it_led_is_timed(
     measuring, mock: MockCluster, memory: Memory
 ) -> None:
-    run = measuring()
+    observer = Closed()
+    run = dataclasses.replace(measuring(), observer=observer)
     before = run.clock.time_ns()
     with followed(mock, memory):
         steps.failover(run, deadline(run))
     rows = reader.read(run.history, "failovers").to_pylist()
+    assert observer.closed, "it would read a thousand partitions again at every change"
     (broker,) = {row["broker"] for row in rows}
     assert broker != 1, "the controller is left out"
     assert [row["partition"] for row in rows] == [broker - 1, broker + 2]

@@ -95,7 +95,8 @@ def test_a_partition_that_the_brokers_do_not_know_of_ends_nothing(
 
 
 def test_an_error_is_tried_again(onlooker: Onlooker, mock_cluster: MockCluster) -> None:
-    mock_cluster.fail(PRODUCE, KafkaError.UNKNOWN, 3)
+    """One that librdkafka does not try again by itself."""
+    mock_cluster.fail(PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED, 3)
     assert onlooker.warm_up(WITHIN_S)
 
 
