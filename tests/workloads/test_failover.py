@@ -105,3 +105,10 @@ def test_a_topic_that_is_as_asked_is_left_alone(mock_cluster: MockCluster) -> No
     grow(mock_cluster.bootstrap_servers, TOPIC, 3, 3, WITHIN_S)
     with pytest.raises(NotMade, match="has 3 partitions, not 2"):
         grow(mock_cluster.bootstrap_servers, TOPIC, 2, 3, WITHIN_S)
+
+
+def test_that_nobody_answers_in_time_is_no_refusal(mock_cluster: MockCluster) -> None:
+    """The mock has no controller that could make topics."""
+    begun = time.monotonic()
+    grow(mock_cluster.bootstrap_servers, "new", 3, 3, 2.0)
+    assert time.monotonic() - begun >= 1.9
