@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers import gaps, steps
+from checkers import gaps, measures, steps
 from checkers.clocks import Clocks
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import Gap
@@ -22,6 +22,7 @@ from history import reader
 from history.cell import Cell
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun
+from history.schema import MEASURES
 
 SMALL_TABLES = (
     "reads",
@@ -32,6 +33,7 @@ SMALL_TABLES = (
     "recovery",
     "clocks",
     "closings",
+    *sorted(MEASURES),
 )
 
 Row = Mapping[str, Any]
@@ -47,7 +49,7 @@ class RunEvidence:
         history: Directory of its tables.
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
-        recovery, servers: Rows of these tables.
+        recovery, servers, zookeeper, failovers: Rows of these tables.
         flushed: Whether the clients are known to have closed their histories.
         infrastructure_failed: See :func:`checkers.steps.infrastructure_failed`.
         gaps: What the evidence lacks, and of which cells.
@@ -64,6 +66,8 @@ class RunEvidence:
     writers: Writers
     recovery: Sequence[Row]
     servers: Sequence[Row]
+    zookeeper: Sequence[Row]
+    failovers: Sequence[Row]
     flushed: bool
     infrastructure_failed: bool
     gaps: tuple[Gap, ...]
@@ -100,7 +104,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     writers = Writers(planned, history, tables["closings"])
     reads = _reads(tables["reads"])
     found = (
-        *gaps.of_all(damaged),
+        *damaged,
         *writers.gaps(),
         *gaps.of_all(steps.gaps(tables["phases"])),
         *_fault_gaps(planned, faults),
@@ -117,6 +121,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         *_unplanned_faults(planned, faults),
         *_ends_that_differ(reads),
         *clocks.findings(),
+        *_unmeasured(planned, tables),
     )
     return RunEvidence(
         planned=planned,
@@ -129,6 +134,8 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         writers=writers,
         recovery=tables["recovery"],
         servers=tables["servers"],
+        zookeeper=tables["zookeeper"],
+        failovers=tables["failovers"],
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
         gaps=found,
@@ -136,7 +143,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     )
 
 
-def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[str, ...]]:
+def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
     tables: dict[str, list[Row]] = {}
     damaged = []
     for name in SMALL_TABLES:
@@ -144,8 +151,16 @@ def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[str, ...]]:
             tables[name] = reader.read(history, name).to_pylist()
         except (DamagedFiles, ValueError, pa.ArrowException) as error:
             tables[name] = []
-            damaged.append(f"table {name}: {error}")
+            # What was measured concerns no cell: no verdict rests on it.
+            concerned: frozenset[str] | None = frozenset() if name in MEASURES else None
+            damaged.append(Gap(words=f"table {name}: {error}", cells=concerned))
     return tables, tuple(damaged)
+
+
+def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Of a manifest that plans these tables: one from before there were any measured nothing."""
+    if {writer.table for writer in planned.writers} >= MEASURES:
+        yield from measures.findings(planned, tables["failovers"], tables["zookeeper"])
 
 
 def _reads(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:

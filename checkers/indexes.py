@@ -62,6 +62,8 @@ class PartitionHistory:
         fate: :class:`Fate` by record number.
         acked_offset: By record number, NONE where the ack told none or there is no ack.
         time: By record number: of the ack, else of the invoke, else NONE; nanoseconds.
+        asked: By record number: of the invoke, NONE where there is none; nanoseconds.
+        answered: By record number: of the completion, likewise.
         begun: The earliest time of a send, NONE where nothing was sent.
         contradictory: Records invoked or completed twice, or completed and never invoked.
         log_offset: The final log, in offset order.
@@ -82,6 +84,8 @@ class PartitionHistory:
     fate: Array
     acked_offset: Array
     time: Array
+    asked: Array
+    answered: Array
     begun: int
     contradictory: int
     log_offset: Array
@@ -183,8 +187,12 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     invoked = of_type[SendType.INVOKE]
     time = np.full(count, NONE, dtype=np.int64)
     times = _numbers(sends["time"])
+    asked, answered = time.copy(), time.copy()
     for rows in (~invoked, invoked, acks):
         time[sent[rows]] = times[rows]
+    asked[sent[invoked]] = times[invoked]
+    for rows in (~invoked, acks):
+        answered[sent[rows]] = times[rows]
     invokes = np.bincount(sent[invoked], minlength=count)
     completions = np.bincount(sent[~invoked], minlength=count)
     contradictory = (invokes > 1) | (completions > 1) | (completions > invokes)
@@ -192,6 +200,8 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "fate": fate,
         "acked_offset": acked_offset,
         "time": time,
+        "asked": asked,
+        "answered": answered,
         "begun": int(times.min()) if len(times) else NONE,
         "contradictory": int(np.count_nonzero(contradictory)),
     }

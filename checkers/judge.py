@@ -7,7 +7,7 @@ decided in ``checkers.guarantees`` alone.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers import coverage, gaps, liveness
+from checkers import coverage, gaps, liveness, measures
 from checkers.catalogue import CHECKERS
 from checkers.evidence import RunEvidence
 from checkers.guarantees import Facts, campaign_verdict, judged, verdict
@@ -15,7 +15,7 @@ from checkers.items import terms_of
 from checkers.reconcile import HISTORY
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
-from checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
+from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell
 from history.manifest import PlannedCell
 
@@ -55,6 +55,9 @@ def _run(run: RunEvidence) -> RunResult:
         number=run.number,
         clock_bound_ns=run.clocks.bound(senders),
         infrastructure_failed=run.infrastructure_failed,
+        cluster=run.planned.cluster,
+        zookeeper=measures.zookeeper_work(run.zookeeper),
+        failovers=measures.failovers(run.planned.failovers, run.failovers, run.zookeeper),
     )
 
 
@@ -97,6 +100,7 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         guarantees=guarantees,
         verdict=conclusion,
         expected=_expected(planned),
+        unavailable=_unavailable(run, cell, found),
         reasons=reasons,
     )
 
@@ -123,6 +127,15 @@ def _known(
         for partition in cell.topic_partitions
     )
     return counts[what] if counts.get(what) or (looked and whole) else None
+
+
+def _unavailable(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Unavailable | None:
+    whole = all(run.writers.whole("sends", partition) for partition in cell.topic_partitions)
+    if cell.acks == "0" or not whole or not all(found):
+        return None
+    return measures.unavailable(totals.counts for totals in found if totals)
 
 
 def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:

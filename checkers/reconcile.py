@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from checkers import standing
+from checkers import outages, standing
 from checkers.catalogue import CHECKERS
 from checkers.indexes import (
     LOG_COLUMNS,
@@ -73,7 +73,8 @@ RESULTS = pa.schema(
 )
 """Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
-may not be promised; acks by moment (``checkers.coverage``). ``doubts``: which checker could not
+may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
+(``checkers.outages``). ``doubts``: which checker could not
 tell what, and why."""
 
 BY_TIME = ("lost", "offset-mismatch")
@@ -239,6 +240,7 @@ def _counts(item: WorkItem, history: PartitionHistory) -> Counter[str]:
     of_partition = standing.of_partition(history.begun, item.terms)
     counts[standing.name("partitions", of_partition)] += 1
     counts.update(_by_moment(item, acks))
+    counts.update(outages.counts(history))
     return counts
 
 

@@ -35,6 +35,7 @@ STEPS: Mapping[str, Meaning] = {
     "recover": Meaning(),
     "flush": Meaning(),
     "final-read": Meaning(),
+    "failover": Meaning(evidence=False),
     "collect": Meaning(evidence=False, ours=True),
     "teardown": Meaning(evidence=False, ours=True, last=True),
 }

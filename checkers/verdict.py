@@ -1,12 +1,12 @@
 """What checking a campaign yields: plain data, for the report and for scripts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
 
-from history.cell import Cell
+from history.cell import Cell, Value
 
 
 class Verdict(StrEnum):
@@ -65,6 +65,32 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outages:
+    """The outages that began within the reach of a fault (``kill#1``; several, comma-separated;
+    None: of none). As in :class:`Unavailable`."""
+
+    fault: str | None
+    longest_ms: int
+    total_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """For how long a cell was asked and acknowledged nothing (``checkers.outages``).
+
+    Attributes:
+        longest_ms: The longest outage of any of its partitions.
+        total_ms: All outages of all its partitions, added up: two partitions that are unavailable
+            for a second are two seconds.
+        by_fault: The same by cause.
+    """
+
+    longest_ms: int
+    total_ms: int
+    by_fault: tuple[Outages, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
     """One cell of one run: its configuration, its numbers, its verdict.
 
@@ -76,6 +102,8 @@ class CellResult:
     Attributes:
         settings: The cell itself; its views are Kafka's settings.
         expected: The verdict that the campaign expects, None where it holds no such opinion.
+        unavailable: None where not all sends are known, and with acks=0, whose acks are the
+            client's own word.
         reasons: What the verdict follows from, the decisive ones first; never empty.
     """
 
@@ -91,6 +119,7 @@ class CellResult:
     guarantees: tuple[Guarantee, ...]
     verdict: Verdict
     expected: Verdict | None = None
+    unavailable: Unavailable | None = None
     reasons: tuple[str, ...]
 
     @property
@@ -108,6 +137,42 @@ class CellResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperWork:
+    """What a run asked of ZooKeeper; None for what is not known.
+
+    Attributes:
+        writes_to_create: Transactions while the topics of the cells were made.
+        writes_under_faults: Transactions from the first fault until the cluster had recovered.
+        watches: That the brokers held when every topic was whole.
+    """
+
+    writes_to_create: int | None = None
+    writes_under_faults: int | None = None
+    watches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover:
+    """A broker was killed (kill -9) while a topic had so many ``partitions``; None for what is not
+    known.
+
+    Attributes:
+        moved: How many of them it led.
+        led_ms: From the kill until a client's metadata named another leader of the last of them.
+        acked_ms: From the kill until the last of them acknowledged a record (acks=all).
+        writes: ZooKeeper's transactions meanwhile.
+        watches: That the brokers held before.
+    """
+
+    partitions: int
+    moved: int | None = None
+    led_ms: int | None = None
+    acked_ms: int | None = None
+    writes: int | None = None
+    watches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """A checked run.
 
@@ -116,11 +181,15 @@ class RunResult:
             what is said of times and faults is within that; None where it is not known.
         infrastructure_failed: Whether it did not come to its end, or a step failed that does
             nothing to the system under test.
+        cluster: What of the cluster's settings is swept, with this run's values.
     """
 
     number: int
     clock_bound_ns: int | None
     infrastructure_failed: bool
+    cluster: Mapping[str, Value] = field(default_factory=dict)
+    zookeeper: ZooKeeperWork = ZooKeeperWork()
+    failovers: tuple[Failover, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

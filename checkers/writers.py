@@ -14,7 +14,7 @@ from checkers.gaps import Gap
 from history import reader
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
-from history.schema import TABLES
+from history.schema import MEASURES, TABLES
 
 File = tuple[str, str, Partition | None]
 """Table, writer and, of a partitioned table, topic and partition."""
@@ -97,6 +97,8 @@ class Writers:
 
     def _cells(self, file: File) -> frozenset[str] | None:
         writer, (_, _, partition) = self._planned[file], file
+        if file[0] in MEASURES:
+            return frozenset()
         if partition in self._owner:
             return frozenset({self._owner[partition]})
         return None if writer.cell is None else frozenset({writer.cell})

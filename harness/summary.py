@@ -1,4 +1,5 @@
-"""What a campaign came to, on a terminal or in a log: its cells in a table, why each verdict."""
+"""What a campaign came to, on a terminal or in a log: its cells in a table, its clusters side by
+side where it has several, why each verdict."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.verdict import CampaignResult, Verdict
+from harness.report.comparison import Comparison, compare
 from harness.report.losses import LossWindow, name_of, of_failed
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 
@@ -32,6 +34,9 @@ def print_result(
 ) -> None:
     """The cells, the reasons, what was lost of cells that failed, the findings, the verdict."""
     console.print(cells_table(cells))
+    comparison = compare(result, cells)
+    if comparison is not None and len(comparison.clusters) > 1:
+        console.print(comparison_table(comparison))
     for cell, names, reason in why(cells):
         _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
     for line in _losses(of_failed(windows, cells)):
@@ -57,6 +62,23 @@ def cells_table(cells: Sequence[CellRow]) -> Table:
             *(number(cell.counts[name]) for name in COUNTS),
             styled(cell.words, cell.verdict),
         )
+    return table
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """The clusters side by side."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for name in comparison.clusters:
+        table.add_column(_plain(name), justify="right")
+    for group in comparison.groups:
+        table.add_row(_plain(group.title), style="bold")
+        for line in group.lines:
+            entries = (
+                styled(one.text, one.verdict) if one.verdict else _plain(one.text)
+                for one in line.entries
+            )
+            table.add_row(_plain(f"  {line.name}"), *entries)
     return table
 
 

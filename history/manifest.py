@@ -64,6 +64,15 @@ class PlannedFault(_Planned):
     hold_ms: int
 
 
+class PlannedFailover(_Planned):
+    """A failover to be measured, of a topic with so many ``partitions``. ``target``: the expression
+    for the broker to be killed; ``seed``: for what it leaves open."""
+
+    partitions: int
+    target: str
+    seed: int
+
+
 class PlannedWriter(_Planned):
     """Who will write a table of a run: ``<table>.<writer>.parquet``, or a file of that kind for
     each of ``partitions`` (topic and number).
@@ -85,7 +94,8 @@ class PlannedRun(_Planned):
 
     Attributes:
         number: From 1; its history is in ``runs/<number>/history``.
-        cluster: What of the cluster's settings is swept, with this run's values.
+        cluster: What of the cluster's settings is swept, with this run's values; of clusters that
+            are compared by name, the name as ``cluster``.
         session_timeout_ms: ``zookeeper.session.timeout.ms`` in force.
         replica_lag_ms: ``replica.lag.time.max.ms`` in force.
         recovery_ms: Within this time after the last fault is healed, every partition is to be led
@@ -100,6 +110,7 @@ class PlannedRun(_Planned):
     recovery_ms: int
     cells: tuple[PlannedCell, ...]
     faults: tuple[PlannedFault, ...]
+    failovers: tuple[PlannedFailover, ...] = ()
     writers: tuple[PlannedWriter, ...]
 
 

@@ -129,7 +129,7 @@ PHASES = pa.schema(
     ]
 )
 """The steps of the run, ``start`` and ``end`` or ``failed`` of each: deploy, ready, workload,
-faults, heal, recover, flush, final-read, collect, teardown."""
+faults, heal, recover, flush, final-read, failover, collect, teardown."""
 
 SERVERS = pa.schema(
     [
@@ -140,7 +140,7 @@ SERVERS = pa.schema(
         pa.field("fault_id", pa.int32()),
     ]
 )
-"""The servers' processes, watched from deploy to the end of the final read: ``started`` and
+"""The servers' processes, watched from deploy until all is read and measured: ``started`` and
 ``ended``, the latter with its exit code (negative for a signal). ``fault_id``: the fault that was
 on the server and accounts for it; null where a server ended by itself."""
 
@@ -171,6 +171,42 @@ CLOCKS = pa.schema(
 ``end`` of the workload (``moment``): the node's is ahead by ``offset_ns``, give or take
 ``bound_ns``."""
 
+ZOOKEEPER = pa.schema(
+    [
+        pa.field("moment", pa.string(), nullable=False),
+        pa.field("partitions", pa.int32()),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("server", pa.string(), nullable=False),
+        pa.field("zxid", pa.int64(), nullable=False),
+        pa.field("watches", pa.int64(), nullable=False),
+        pa.field("harness_watches", pa.int64(), nullable=False),
+    ]
+)
+"""What the ZooKeeper servers had counted, one row a server and moment: ``deployed`` (brokers, no
+topic), ``ready`` (every topic of the cells is whole), ``faults`` (about to begin), ``recovered``;
+``grown`` (a failover's topic has so many ``partitions``, all whole) and ``failed-over`` (each is
+led again).
+
+``zxid``: of the last transaction (epoch in the upper 32 bits, a count in the lower ones);
+``watches``: all that are set on this server. ``harness_watches``: how many of those of the whole
+ensemble are the harness's own."""
+
+FAILOVERS = pa.schema(
+    [
+        pa.field("partitions", pa.int32(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("broker", pa.int32(), nullable=False),
+        pa.field("moved", pa.int32(), nullable=False),
+        pa.field("killed", pa.int64(), nullable=False),
+        pa.field("led", pa.int64()),
+        pa.field("acked", pa.int64()),
+    ]
+)
+"""One row a partition whose leader (``broker``) was killed with kill -9 at ``killed``, while its
+topic had so many ``partitions``, of which that broker led ``moved``. ``led``: when a client's
+metadata first named another leader; ``acked``: when a record was acknowledged that was sent right
+after the kill (acks=all). Null for what did not come in time."""
+
 CLOSINGS = pa.schema(
     [
         pa.field("table", pa.string(), nullable=False),
@@ -193,5 +229,10 @@ TABLES: dict[str, pa.Schema] = {
     "servers": SERVERS,
     "recovery": RECOVERY,
     "clocks": CLOCKS,
+    "zookeeper": ZOOKEEPER,
+    "failovers": FAILOVERS,
     "closings": CLOSINGS,
 }
+
+MEASURES = frozenset({"zookeeper", "failovers"})
+"""Tables of what the cluster cost, not of what it kept: no verdict rests on them."""

@@ -212,6 +212,23 @@ class ClusterView:
     partitions: Mapping[tuple[str, int], PartitionView]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperCounters:
+    """What one ZooKeeper server has counted.
+
+    Attributes:
+        server: ``zookeeper-1``.
+        zxid: Of the last transaction that it has processed. The upper 32 bits are the epoch of its
+            leader, the lower ones count transactions from 0 in each: every write is one, a session
+            that begins or ends, and a write that was refused (its version was another), too.
+        watches: That clients have set on it, on data and on children.
+    """
+
+    server: str
+    zxid: int
+    watches: int
+
+
 class Server(Protocol):
     """One server process of the system under test, on a node of its own: a broker or a
     ZooKeeper server. Started again after it was killed, it keeps its data."""
@@ -280,6 +297,9 @@ class System(Timings, Protocol):
 
     def zookeeper_leader(self) -> Server | None:
         """The server that leads the ensemble, or is the only one; None while nobody does."""
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        """Of every ZooKeeper server, now. Raises ViewUnavailable when one does not answer."""
 
     def replica_directories(self, broker: Server) -> PurePosixPath:
         """The broker's ``log.dirs``, with one directory per replica."""

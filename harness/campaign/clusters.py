@@ -17,8 +17,12 @@ TIMING_DEFAULTS_MS = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.
 RUNS_MAX = 500
 """Of one campaign: at a few minutes each, more than a day."""
 
+COMPARED = "cluster"
+"""What the name of a cluster that is compared with others is called where settings stand."""
+
 _Brokers = Annotated[int, Field(ge=1, le=99)]
 _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=40)]
 
 
 def _check_timing(name: str, value: Value) -> None:
@@ -46,7 +50,12 @@ class ClusterSpec(Section):
 
 
 class ClusterSweep(Section):
-    """As :class:`ClusterSpec`; where several values are given, each combination is a run."""
+    """As :class:`ClusterSpec`; where several values are given, each combination is a run.
+
+    ``compare``: clusters by name, each with the properties by which it differs from the others.
+    Every one of them is a run, of every combination of the lists. It is for what belongs together:
+    of two properties with two values each, lists make four clusters, whether or not they can be.
+    """
 
     backend: str = "local"
     inventory: str | None = None
@@ -54,6 +63,7 @@ class ClusterSweep(Section):
     brokers: Annotated[tuple[_Brokers, ...], Several, AsWritten, Field(min_length=1)] = (3,)
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Several, AsWritten, Field(min_length=1)] = (1,)
     properties: Mapping[str, OneOrSeveral] = Field(default_factory=dict)
+    compare: Mapping[_Name, Mapping[str, Value]] = Field(default_factory=dict)
 
     @field_validator("properties")
     @classmethod
@@ -65,15 +75,25 @@ class ClusterSweep(Section):
                 _check_timing(name, value)
         return given
 
+    @field_validator("compare")
+    @classmethod
+    def _theirs_are_numbers_too(
+        cls, given: Mapping[str, Mapping[str, Value]]
+    ) -> Mapping[str, Mapping[str, Value]]:
+        for properties in given.values():
+            for name, value in properties.items():
+                _check_timing(name, value)
+        return given
+
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:
-        """The values of everything that can be swept, by name."""
+        """The values of everything that can be swept by a list, by name."""
         return {"brokers": self.brokers, "zookeepers": self.zookeepers, **self.properties}
 
     @property
     def size(self) -> int:
         """How many clusters there are."""
-        return math.prod(map(len, self.dimensions.values()))
+        return math.prod(map(len, self.dimensions.values())) * max(1, len(self.compare))
 
     @property
     def largest(self) -> ClusterSpec:
@@ -86,12 +106,17 @@ class ClusterSweep(Section):
         return self._spec({name: min(v) for name, v in self.dimensions.items() if name in _SERVERS})
 
     def points(self) -> Iterator[tuple[ClusterSpec, Mapping[str, Value]]]:
-        """Every cluster, in the order of the file's lists, and its values of what is swept."""
+        """Every cluster, in the order of the file, and its values of what is swept: its name, where
+        it has one, as :data:`COMPARED`."""
         dimensions = self.dimensions
         swept = {name for name, values in dimensions.items() if len(values) > 1}
-        for values in itertools.product(*dimensions.values()):
+        named = [({COMPARED: name}, own) for name, own in self.compare.items()] or [({}, {})]
+        for (label, own), values in itertools.product(
+            named, itertools.product(*dimensions.values())
+        ):
             point = dict(zip(dimensions, values, strict=True))
-            yield self._spec(point), {name: v for name, v in point.items() if name in swept}
+            differs = {name: value for name, value in point.items() if name in swept}
+            yield self._spec({**point, **own}), {**label, **differs}
 
     def _spec(self, point: Mapping[str, Value]) -> ClusterSpec:
         place = {"backend": self.backend, "inventory": self.inventory, "system": self.system}

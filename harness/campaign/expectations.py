@@ -1,8 +1,9 @@
 """What a campaign expects of its cells, where that is not that everything holds.
 
 In the file either a verdict, for every cell, or a list: ``{where: {acks: 1}, verdict: fail}`` is
-for the cells with these settings. ``where`` may name what is swept of the cluster, too. Of several
-that are for a cell the last one counts.
+for the cells with these settings. ``where`` may name what is swept of the cluster, too, and a
+cluster that is compared with others: ``cluster: <name>``. Of several that are for a cell the last
+one counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

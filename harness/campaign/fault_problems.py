@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pydantic import ValidationError
 
 from harness.backends import CLIENT_NODE
+from harness.campaign import failover
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec
 from harness.campaign.model import Campaign
@@ -27,10 +28,13 @@ def lacking_capabilities(
     campaign: Campaign, capabilities: frozenset[Capability]
 ) -> Iterator[Problem]:
     """Every fault that needs what the backend cannot do."""
-    for index, entry in enumerate(campaign.faults):
+    struck = [(f"faults[{index}].fault", entry) for index, entry in enumerate(campaign.faults)]
+    if campaign.failover is not None:
+        struck.append(("failover", campaign.failover.kill))
+    for field, entry in struck:
         if missing := FAULTS[entry.fault].needs - capabilities:
             yield Problem(
-                field=f"faults[{index}].fault",
+                field=field,
                 reason=f"{entry.fault} needs {', '.join(sorted(missing))}, which the backend "
                 f"{campaign.cluster.backend} does not have on this machine",
             )
@@ -41,12 +45,24 @@ def fault_problems(campaign: Campaign) -> Iterator[Problem]:
     partitions = {cell.topic: cell.partitions for cell in expand(campaign.cells)}
     members = planned_members(campaign.cluster.smallest)
     for index, entry in enumerate(campaign.faults):
-        where = f"faults[{index}]"
-        yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")
-        fault = FAULTS.get(entry.fault)
-        parameters = yield from _parameters(entry, fault, f"{where}.parameters")
-        for reason in _target_problems(entry, fault, parameters, members, partitions):
-            yield Problem(field=f"{where}.target", reason=reason)
+        yield from _entry_problems(entry, f"faults[{index}]", members, partitions)
+    if (spec := campaign.failover) is not None:
+        if failover.TOPIC in partitions:
+            reason = f"a cell has the topic {failover.TOPIC!r}, which is the failover's own"
+            yield Problem(field="failover", reason=reason)
+        yield from failover.problems(spec, len(members.brokers))
+        of_its_own = {**partitions, failover.TOPIC: spec.partitions[0]}
+        yield from _entry_problems(spec.kill, "failover", members, of_its_own)
+
+
+def _entry_problems(
+    entry: FaultEntry, where: str, members: Members, partitions: Mapping[str, int]
+) -> Iterator[Problem]:
+    yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")
+    fault = FAULTS.get(entry.fault)
+    parameters = yield from _parameters(entry, fault, f"{where}.parameters")
+    for reason in _target_problems(entry, fault, parameters, members, partitions):
+        yield Problem(field=f"{where}.target", reason=reason)
 
 
 def planned_members(cluster: ClusterSpec) -> Members:

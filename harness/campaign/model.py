@@ -14,6 +14,7 @@ from harness.campaign.cells import Cells
 from harness.campaign.clusters import ClusterSweep
 from harness.campaign.durations import Duration
 from harness.campaign.expectations import Expectations
+from harness.campaign.failover import FailoverSpec
 from harness.campaign.schedule import FaultEntry, Schedule
 from harness.campaign.section import Section
 
@@ -53,6 +54,7 @@ class Campaign(Section):
     ``seed`` is written into the resolved copy that a run leaves behind; in a file it fixes the
     seed unless the command line gives another. ``runs``: of every cluster. ``faults`` has no
     default, so that nobody forgets it: a campaign that breaks nothing says so, ``faults: []``.
+    ``failover``: measured after that, if at all.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -65,6 +67,7 @@ class Campaign(Section):
     evidence: EvidenceSpec = EvidenceSpec()
     schedule: Schedule = Schedule()
     faults: tuple[FaultEntry, ...]
+    failover: FailoverSpec | None = None
     limits: Limits = Limits()
 
     @property

@@ -8,21 +8,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.backends import CLIENT_NODE
-from harness.campaign import scheduler
+from harness.campaign import failover, scheduler
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec
 from harness.campaign.expectations import expected
 from harness.campaign.model import Campaign
 from harness.campaign.timings import CampaignTimings
 from history.cell import Value
-from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
+from history.manifest import (
+    Manifest,
+    PlannedCell,
+    PlannedFailover,
+    PlannedFault,
+    PlannedRun,
+    PlannedWriter,
+)
+from history.schema import MEASURES
 from nemesis import FAULTS
 from workloads import WORKLOADS
 
 HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""
 
-HARNESS_TABLES = ("faults", "cluster", "phases", "servers", "recovery", "clocks")
+HARNESS_TABLES = (
+    *("faults", "cluster", "phases", "servers", "recovery", "clocks"),
+    *sorted(MEASURES),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +44,7 @@ class RunPlan:
         number: From 1.
         swept: What of the cluster's settings is swept, with this run's values.
         faults: In the order of their planned starts.
+        failovers: What is measured after it.
     """
 
     number: int
@@ -41,6 +53,7 @@ class RunPlan:
     swept: Mapping[str, Value]
     cells: Sequence[PlannedCell]
     faults: Sequence[scheduler.ScheduledFault]
+    failovers: Sequence[PlannedFailover] = ()
 
 
 def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
@@ -87,6 +100,7 @@ def _run(
             for cell in expand(campaign.cells)
         ],
         faults=scheduler.plan(campaign, seed, holds),
+        failovers=failover.planned(campaign.failover, seed),
     )
 
 
@@ -101,6 +115,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         recovery_ms=campaign.limits.recover,
         cells=tuple(run.cells),
         faults=tuple(_fault(fault) for fault in run.faults),
+        failovers=tuple(run.failovers),
         writers=tuple(_writers(campaign, run)),
     )
 

@@ -5,7 +5,7 @@ judged first (:mod:`harness.campaign.model`); when those are right, what fields 
 other, and what librdkafka says of the producers' properties.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from harness.backends import BACKENDS
 from harness.campaign.cell_problems import cell_problems, deleting, size_problems
 from harness.campaign.fault_problems import fault_problems, lacking_capabilities, unknown
 from harness.campaign.model import Campaign
+from history.cell import Value
 from infra.documents import DocumentRefused, Problem, parse, problems_of
 from infra.interface import Capability
 from infra.ssh.backend import SshBackend
@@ -68,10 +69,20 @@ def _place_problems(campaign: Campaign) -> Iterator[Problem]:
     if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
         reason = "the backend ssh needs the file with its hosts (--inventory)"
         yield Problem(field="cluster.inventory", reason=reason)
-    for name in sorted(_SET_FOR_EACH_BROKER & campaign.cluster.properties.keys()):
+    yield from _property_problems(campaign.cluster.properties, "cluster.properties")
+    for name, own in campaign.cluster.compare.items():
+        where = f"cluster.compare.{name}"
+        yield from _property_problems({key: (value,) for key, value in own.items()}, where)
+        for key in sorted(own.keys() & campaign.cluster.properties.keys()):
+            reason = "stands in cluster.properties, too: say it once for all, or of each"
+            yield Problem(field=f"{where}.{key}", reason=reason)
+
+
+def _property_problems(properties: Mapping[str, Sequence[Value]], field: str) -> Iterator[Problem]:
+    for name in sorted(_SET_FOR_EACH_BROKER & properties.keys()):
         reason = "is set for each broker by the harness"
-        yield Problem(field=f"cluster.properties.{name}", reason=reason)
-    yield from deleting(campaign.cluster.properties, "cluster.properties")
+        yield Problem(field=f"{field}.{name}", reason=reason)
+    yield from deleting(properties, field)
 
 
 def _hinted(problem: Problem) -> Problem:

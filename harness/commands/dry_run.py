@@ -27,6 +27,8 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     yield _table(run.faults) if run.faults else Text("no faults")
     if any(planned.gap_ms is not None for planned in run.faults):
         yield Text("+ or later: when the one before is healed, and the cluster has settled")
+    for failover in run.failovers:
+        yield Text(f"then, with {failover.partitions:,} partitions, a kill of {failover.target}")
 
 
 def _table(plan: Sequence[ScheduledFault]) -> Table:

@@ -14,7 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from checkers.verdict import Verdict
-from harness.report.rows import COLUMNS, ROWS, UNKNOWN, CellRow, columns, setting, told, total
+from harness.report.rows import (
+    COLUMNS,
+    ROWS,
+    UNKNOWN,
+    CellRow,
+    columns,
+    setting,
+    told,
+    total,
+    worst,
+)
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 INK = "#1d2733"
@@ -75,8 +85,8 @@ def matrix(cells: Sequence[CellRow]) -> str:
 
 
 def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) -> None:
-    worst = _worst(cells)
-    verdict = worst.verdict
+    shown = worst(cells)
+    verdict = shown.verdict
     axes.add_patch(
         Rectangle(
             (column + 0.02, row + 0.03), 0.96, 0.94, facecolor=VERDICT_FILL[verdict], linewidth=0
@@ -88,17 +98,12 @@ def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) ->
     lines = (
         (0.33, f"loss {lost}" if lost == UNKNOWN else f"{lost} lost", 14, "bold"),
         (0.56, f"{duplicated} duplicated of {acked:,} acked", 9, "normal"),
-        (0.82, worst.words, 10, "normal"),
+        (0.82, shown.words, 10, "normal"),
     )
     if duplicated == UNKNOWN:
         lines = (lines[0], (0.56, f"of {acked:,} acked", 9, "normal"), lines[2])
     for down, text, size, weight in lines:
         axes.text(middle, row + down, text, ha="center", weight=weight, fontsize=size, color=ink)
-
-
-def _worst(cells: Sequence[CellRow]) -> CellRow:
-    order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
-    return min(cells, key=lambda cell: order.index(cell.verdict))
 
 
 def _numeric(text: str) -> tuple[float, str]:

@@ -11,8 +11,10 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
+from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
 from harness.report import figures, losses
+from harness.report.comparison import compare, label, seconds
 from harness.report.rows import (
     COUNTS,
     CellRow,
@@ -86,7 +88,12 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=number, clock=_clock, observation=_observation, line=_record_line, several=_several
+        number=number,
+        clock=_clock,
+        observation=_observation,
+        line=_record_line,
+        several=_several,
+        seconds=seconds,
     )
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     return environment.get_template("report.html").render(
@@ -100,8 +107,9 @@ def render(
         columns=columns(cells),
         counts=COUNTS,
         setting=setting,
-        # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
-        matrix=Markup(figures.matrix(cells)) if cells else "",
+        matrices=_matrices(result, cells),
+        comparison=compare(result, cells),
+        outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
             _run(number, line, cells, bounds.get(number))
             for number, line in sorted(timelines.items())
@@ -123,6 +131,17 @@ def _headline(result: CampaignResult) -> str:
     if result.verdict is Verdict.PASS and any(cell.expected for cell in result.cells):
         return AS_EXPECTED
     return HEADLINES[result.verdict]
+
+
+def _matrices(result: CampaignResult, cells: Sequence[CellRow]) -> list[tuple[str, Markup]]:
+    """What was lost, a picture of each cluster: added up over several of them it would be the loss
+    of none."""
+    clusters: dict[str, list[CellRow]] = {}
+    names = {run.number: label(run.cluster) for run in result.runs}
+    for cell in cells:
+        clusters.setdefault(names.get(cell.run, ""), []).append(cell)
+    # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
+    return [(name, Markup(figures.matrix(of))) for name, of in clusters.items()]
 
 
 def _run(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.guarantees import NO_LOSS
-from checkers.verdict import CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import CampaignResult, CellResult, Guarantee, Unavailable, Verdict
 from history.cell import Value, as_text
 from history.manifest import Manifest
 
@@ -29,6 +29,7 @@ class CellRow:
         counts: By the names of COUNTS, None where nobody knows.
         counts_as: What that is for the campaign, which may expect something else.
         kept: Whether no acked record may be lost of it.
+        unavailable: None where nobody knows.
     """
 
     run: int
@@ -42,6 +43,7 @@ class CellRow:
     reasons: Sequence[str]
     guarantees: Sequence[Guarantee]
     kept: bool
+    unavailable: Unavailable | None = None
 
     @property
     def as_expected(self) -> bool:
@@ -93,12 +95,19 @@ def told(known: int, whole: bool) -> str:
     return f"at least {known:,}" if known else UNKNOWN
 
 
+def worst(cells: Sequence[CellRow]) -> CellRow:
+    """The one with the worst verdict; the first of several."""
+    return min(cells, key=lambda cell: _WORST_FIRST.index(cell.verdict))
+
+
+_WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
+
+
 def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
     """Why each verdict, the worst first: one cell of each kind, the names of all that share the
     reason, and the reason."""
-    order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
     groups: dict[tuple[str, str], list[CellRow]] = {}
-    for cell in sorted(cells, key=lambda cell: order.index(cell.verdict)):
+    for cell in sorted(cells, key=lambda cell: _WORST_FIRST.index(cell.verdict)):
         for reason in cell.reasons:
             groups.setdefault((cell.words, reason), []).append(cell)
     return [
@@ -121,4 +130,5 @@ def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellR
         reasons=tuple(reason.removeprefix(f"{cell.cell}: ") for reason in cell.reasons),
         guarantees=cell.guarantees,
         kept=any(one.name == NO_LOSS and one.promised for one in cell.guarantees),
+        unavailable=cell.unavailable,
     )

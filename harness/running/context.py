@@ -13,6 +13,7 @@ from harness.running.progress import Progress
 from harness.running.recorder import RunRecorder
 from harness.running.watch import Watch
 from history.cell import Cell
+from history.manifest import PlannedFailover
 from infra.interface import Backend, Node, System
 from nemesis.executor import Executor
 from nemesis.interface import Cluster
@@ -22,6 +23,10 @@ from workloads.interface import Workload
 
 class Observer(Protocol):
     """Watches ZooKeeper and records every change, from ``start`` to ``close``."""
+
+    @property
+    def watches(self) -> int:
+        """How many watches of its own ZooKeeper keeps while nothing changes."""
 
     def start(self) -> None: ...
 
@@ -39,6 +44,7 @@ class Run:
         producers: Filled by the step ``workload``, emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
+        failovers: What is measured when the final read is over.
         executor: Breaks and mends the cluster; the one place where faults are counted.
         findings: What a reader must know, one sentence each.
         ended_well: By name, of every step that was tried, whether it ended well: to its end, and
@@ -59,6 +65,7 @@ class Run:
     progress: Progress
     clock: Clock
     ledger: Ledger
+    failovers: Sequence[PlannedFailover] = ()
     producers: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)

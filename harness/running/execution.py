@@ -151,6 +151,7 @@ def _prepare(
         progress=display,
         clock=clock,
         ledger=Ledger(directory / "ledger.jsonl"),
+        failovers=plan.failovers,
     )
 
 

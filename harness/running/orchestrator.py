@@ -50,6 +50,8 @@ def carry_out(
 
 
 def _senseless(run: Run, step: Step) -> bool:
+    if not step.planned(run):
+        return True
     return step.needs is not None and not run.ended_well.get(step.needs)
 
 

@@ -16,9 +16,10 @@ from harness.campaign.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
 from history.errors import WriteFailed
 from history.writer import TableWriter
-from infra.interface import ClockReading
+from infra.interface import ClockReading, ZooKeeperCounters
 from infra.systems.observer import ClusterChange
 from nemesis.interface import Fault, Proof, Target
+from workloads.failover import Seen
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,38 @@ class RunRecorder:
             offset_ns=reading.offset_ns,
             bound_ns=reading.bound_ns,
         )
+
+    def zookeeper(
+        self,
+        moment: str,
+        partitions: int | None,
+        counted: Sequence[ZooKeeperCounters],
+        harness_watches: int,
+    ) -> None:
+        """What ZooKeeper's servers have counted at a moment of :data:`history.schema.ZOOKEEPER`."""
+        for server in counted:
+            self._write(
+                "zookeeper",
+                moment=moment,
+                partitions=partitions,
+                time=self._clock.time_ns(),
+                **asdict(server),
+                harness_watches=harness_watches,
+            )
+
+    def failover(self, partitions: int, broker: int, killed: int, seen: Mapping[int, Seen]) -> None:
+        """What became of the partitions that a broker led when it was killed: all rows, or none."""
+        rows = [
+            (partitions, number, broker, len(seen), killed, one.led, one.acked)
+            for number, one in sorted(seen.items())
+        ]
+        with self._lock, _noted("failovers"):
+            if self._closed:
+                log.warning("too late for the table failovers: %d rows", len(rows))
+                return
+            for row in rows:
+                self._writers["failovers"].append(row)
+            self._writers["failovers"].flush()
 
     def close(self) -> None:
         """Close the tables. Idempotent."""

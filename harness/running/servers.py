@@ -1,5 +1,5 @@
-"""The servers' processes, from deploy to the end of the final read: what starts, what ends, and
-which ends no fault accounts for.
+"""The servers' processes, from deploy until everything is read and measured: what starts, what
+ends, and which ends no fault accounts for.
 
 A server that ends by itself breaks a promise of its own, whatever becomes of the records: whoever
 looks only now and then at what runs misses the one that died after the last fault was healed.

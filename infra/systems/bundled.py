@@ -21,10 +21,11 @@ from infra.interface import (
     Node,
     Server,
     ViewUnavailable,
+    ZooKeeperCounters,
 )
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
-from infra.systems.zookeeper import mode, serves, zookeeper_server
+from infra.systems.zookeeper import counters, mode, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
@@ -125,6 +126,13 @@ class BundledSystem:
     def zookeeper_leader(self) -> Server | None:
         leading = (server for server in self._zookeepers if mode(server) in _LEADING)
         return next(leading, None)
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        found = [counters(server) for server in self._zookeepers]
+        silent = [s.name for s, told in zip(self._zookeepers, found, strict=True) if told is None]
+        if silent:
+            raise ViewUnavailable(f"{', '.join(silent)}: no answer to srvr and mntr")
+        return [told for told in found if told is not None]
 
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory / "data"

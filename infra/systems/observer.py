@@ -115,6 +115,13 @@ class ClusterObserver:
         self._client: KazooClient | None = None
         self._thread = threading.Thread(target=self._run, name="cluster-observer")
         self._failure: BaseException | None = None
+        self._watches = 0
+
+    @property
+    def watches(self) -> int:
+        """How many watches of its own ZooKeeper keeps while nothing changes: who counts those of
+        the cluster takes them off."""
+        return self._watches
 
     @property
     def alive(self) -> bool:
@@ -137,6 +144,7 @@ class ClusterObserver:
         client, self._client = self._client, None
         client.remove_listener(self._on_state)
         disconnect(client)
+        self._watches = 0
         if self._failure is not None:
             raise self._failure
 
@@ -194,6 +202,7 @@ class ClusterObserver:
         for change in changes(self._seen, view, self._clock()):
             self._on_change(change)
         self._seen = view
+        self._watches = reader.watches
         return True
 
 

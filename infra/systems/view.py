@@ -1,11 +1,13 @@
-"""The cluster as ZooKeeper tells it, in the znodes that Kafka uses.
+"""The cluster as ZooKeeper tells it, in the znodes that Kafka uses; or those in which the leaders
+of partitions coordinate themselves (seed 001, "Paths stored in Zookeeper"), where a topic's znode
+does not hold its assignment and each partition has three of its own.
 
 Read without a lock: what changes while it is read may be seen in part. What can be asked at once
-is, so that a view takes three round trips, however many partitions there are.
+is, so that a view takes three round trips, or four, however many partitions there are.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -21,6 +23,8 @@ BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
+_OF_A_LEADER = ("replicas", "leader", "ISR")
+"""Below ``/brokers/topics/T/P``, where leaders coordinate themselves."""
 
 Watch = Callable[[WatchedEvent], None]
 Znode = tuple[bytes, ZnodeStat]
@@ -57,10 +61,19 @@ class ViewReader:
         self._client = client
         self._timeout = timeout
         self._watch = watch
+        self._watched: set[tuple[str, str]] = set()
+
+    @property
+    def watches(self) -> int:
+        """How many watches are set in ZooKeeper once :meth:`read` has returned, until the first of
+        them fires. ZooKeeper keeps one of each kind for a session and a path, however often it is
+        asked for."""
+        return len(self._watched)
 
     def read(self) -> ClusterView:
         """Raises ViewUnavailable."""
         deadline = monotonic() + self._timeout
+        self._watched = set()
         brokers, topics = self._all(self._children, [BROKERS, TOPICS], deadline)
         broker_paths = [f"{BROKERS}/{broker}" for broker in brokers or ()]
         topic_paths = [f"{TOPICS}/{topic}" for topic in topics or ()]
@@ -81,21 +94,41 @@ class ViewReader:
     def _partitions(
         self, topics: Mapping[str, Znode], deadline: float
     ) -> dict[tuple[str, int], PartitionView]:
-        assigned = {
-            (path, int(partition)): tuple(replicas)
-            for path, znode in topics.items()
-            for partition, replicas in _json(znode)["partitions"].items()
-        }
-        paths = [f"{topic}/partitions/{partition}/state" for topic, partition in assigned]
-        states = self._all(self._data, paths, deadline)
-        views = [
-            _partition(topic.rpartition("/")[2], partition, replicas, state)
-            for ((topic, partition), replicas), state in zip(assigned.items(), states, strict=True)
-        ]
+        assigned = {path: found for path, znode in topics.items() if (found := _assignment(znode))}
+        others = [path for path in topics if path not in assigned]
+        views = [*self._by_controller(assigned, deadline), *self._by_leaders(others, deadline)]
         return {(view.topic, view.partition): view for view in views}
 
+    def _by_controller(
+        self, topics: Mapping[str, Mapping[str, Sequence[int]]], deadline: float
+    ) -> Iterator[PartitionView]:
+        assigned = [
+            (path, int(partition), tuple(replicas))
+            for path, partitions in topics.items()
+            for partition, replicas in partitions.items()
+        ]
+        paths = [f"{topic}/partitions/{partition}/state" for topic, partition, _ in assigned]
+        states = self._all(self._data, paths, deadline)
+        for (topic, partition, replicas), state in zip(assigned, states, strict=True):
+            yield _partition(_name(topic), partition, replicas, state)
+
+    def _by_leaders(self, topics: Sequence[str], deadline: float) -> Iterator[PartitionView]:
+        children = self._all(self._children, topics, deadline)
+        partitions = [
+            (topic, int(child))
+            for topic, names in zip(topics, children, strict=True)
+            for child in names or ()
+            if child.isdecimal()
+        ]
+        paths = [f"{topic}/{n}/{kind}" for topic, n in partitions for kind in _OF_A_LEADER]
+        found = iter(self._all(self._data, paths, deadline))
+        for (topic, number), znodes in zip(
+            partitions, zip(found, found, found, strict=True), strict=True
+        ):
+            yield _led(_name(topic), number, *znodes)
+
     def _all(
-        self, request: Callable[[str], IAsyncResult], paths: list[str], deadline: float
+        self, request: Callable[[str], IAsyncResult], paths: Sequence[str], deadline: float
     ) -> list[Any]:
         """The answers for ``paths``, None where there is no such znode."""
         try:
@@ -112,6 +145,7 @@ class ViewReader:
         try:
             return result.get(timeout=max(0.0, deadline - monotonic()))
         except NoNodeError:
+            self._watched.discard(("children", path))
             self._await_creation(path, deadline)
             return None
 
@@ -119,15 +153,21 @@ class ViewReader:
         # A watch set by reading needs a znode; waiting for one to come is a watch of its own.
         if self._watch is None:
             return
+        self._watched.add(("data", path))
         exists = self._client.exists_async(path, watch=self._watch)
         if exists.get(timeout=max(0.0, deadline - monotonic())) is not None:
             self._watch(WatchedEvent("CREATED", self._client.state, path))
 
     def _children(self, path: str) -> IAsyncResult:
-        return self._client.get_children_async(path, watch=self._watch)
+        return self._client.get_children_async(path, watch=self._on("children", path))
 
     def _data(self, path: str) -> IAsyncResult:
-        return self._client.get_async(path, watch=self._watch)
+        return self._client.get_async(path, watch=self._on("data", path))
+
+    def _on(self, kind: str, path: str) -> Watch | None:
+        if self._watch is not None:
+            self._watched.add((kind, path))
+        return self._watch
 
 
 def _partition(
@@ -144,6 +184,33 @@ def _partition(
         leader_epoch=written.get("leader_epoch", -1),
         controller_epoch=written.get("controller_epoch", -1),
     )
+
+
+def _led(
+    topic: str, partition: int, replicas: Znode | None, leader: Znode | None, isr: Znode | None
+) -> PartitionView:
+    """A leader's claim may be there before its epoch is (-1): the latest that is written counts."""
+    claim, in_sync = ({} if znode is None else _json(znode) for znode in (leader, isr))
+    assigned = {} if replicas is None else _json(replicas)
+    return PartitionView(
+        topic=topic,
+        partition=partition,
+        leader=claim.get("leader", -1),
+        isr=tuple(in_sync.get("isr", ())),
+        replicas=tuple(assigned.get("replicas", ())),
+        leader_epoch=max(one.get("leader_epoch", -1) for one in (claim, in_sync)),
+        controller_epoch=-1,
+    )
+
+
+def _assignment(znode: Znode) -> Mapping[str, Sequence[int]] | None:
+    """What a controller's topic holds; None: it is none."""
+    found: Mapping[str, Sequence[int]] | None = _json(znode).get("partitions") if znode[0] else None
+    return found
+
+
+def _name(topic_path: str) -> str:
+    return topic_path.rpartition("/")[2]
 
 
 def _json(znode: Znode) -> dict[str, Any]:

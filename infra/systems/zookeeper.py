@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-from infra.interface import Command, InfraError, Node, Server
+from infra.interface import Command, InfraError, Node, Server, ZooKeeperCounters
 from infra.systems.server import NodeServer
 
 CLIENT_PORT = 2181
@@ -18,7 +18,6 @@ _ELECTION_PORT = 3888
 _TICKS_PER_SESSION = 10
 _TICK_MS_MIN = 20
 _SYNC_LIMIT_TICKS = 10
-_MODE = b"Mode: "
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 _LOGGING = """\
@@ -87,7 +86,7 @@ def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: 
         "clientPortAddress": node.address,
         "maxClientCnxns": 0,
         "admin.enableServer": "false",
-        "4lw.commands.whitelist": "srvr",
+        "4lw.commands.whitelist": "srvr, mntr",
     }
     if len(ensemble) > 1:
         settings |= {"initLimit": _SYNC_LIMIT_TICKS, "syncLimit": _SYNC_LIMIT_TICKS}
@@ -102,15 +101,31 @@ def serves(server: Server, timeout: float = 1.0) -> bool:
 
 
 def mode(server: Server, timeout: float = 1.0) -> str | None:
-    """What it is now: ``standalone``, ``leader`` or ``follower``; None while it does not serve.
-    Asked with ZooKeeper's four-letter word ``srvr``."""
+    """What it is now: ``standalone``, ``leader`` or ``follower``; None while it does not serve."""
+    return _word(server, b"srvr", timeout).get("Mode")
+
+
+def counters(server: Server, timeout: float = 2.0) -> ZooKeeperCounters | None:
+    """What it has counted so far; None while it does not serve."""
+    srvr, mntr = _word(server, b"srvr", timeout), _word(server, b"mntr", timeout)
+    if "Zxid" not in srvr or "zk_watch_count" not in mntr:
+        return None
+    return ZooKeeperCounters(
+        server=server.name, zxid=int(srvr["Zxid"], 16), watches=int(mntr["zk_watch_count"])
+    )
+
+
+def _word(server: Server, word: bytes, timeout: float) -> Mapping[str, str]:
+    """The answer to one of ZooKeeper's four-letter words, its lines as names and values; empty
+    where there is none. (``srvr`` writes ``Mode: leader``, ``mntr`` has a tab between the two.)"""
+    lines: dict[str, str] = {}
     with (
         suppress(OSError),
         socket.create_connection((server.node.address, server.port), timeout) as connection,
     ):
-        connection.sendall(b"srvr")
-        with connection.makefile("rb") as answer:
+        connection.sendall(word)
+        with connection.makefile("r", encoding="utf-8", errors="replace") as answer:
             for line in answer:
-                if line.startswith(_MODE):
-                    return line.removeprefix(_MODE).strip().decode()
-    return None
+                name, _, value = line.partition("\t" if "\t" in line else ":")
+                lines[name.strip()] = value.strip()
+    return lines

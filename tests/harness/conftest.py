@@ -50,7 +50,7 @@ def campaign_file(tmp_path: Path) -> Vary:
                 section = section[parent]
             section[last] = value
         file = tmp_path / "campaign.yaml"
-        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
         return file
 
     return write
@@ -103,6 +103,8 @@ class Told:
 
 class NobodyWatching:
     """An observer that sees nothing change."""
+
+    watches = 3
 
     def start(self) -> None: ...
 

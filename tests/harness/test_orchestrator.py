@@ -252,6 +252,7 @@ def test_the_steps_of_a_run() -> None:
         "recover",
         "flush",
         "final-read",
+        "failover",
         "collect",
         "teardown",
     ]

@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from harness.campaign.model import Campaign
 from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
 from harness.campaign.scheduler import run_seed
-from harness.campaign.validation import load
+from harness.campaign.validation import check, load
 from history import manifest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,6 +73,85 @@ def test_a_run_gets_the_cluster_that_it_is_of(campaign_file) -> None:
     assert [(one.brokers, one.zookeepers) for one in clusters] == [(3, 1), (3, 3), (5, 1), (5, 3)]
     largest = campaign.cluster.largest
     assert (largest.brokers, largest.zookeepers) == (5, 3)
+
+
+COMPARED = {
+    "plain": {},
+    "eager": {"ackproof.a": "x", "ackproof.b": 1},
+    "lazy": {"ackproof.a": "x", "ackproof.b": 2},
+}
+
+
+def test_clusters_that_are_compared_are_no_cross_product(campaign_file) -> None:
+    campaign = load(campaign_file({"cluster.compare": COMPARED, "cluster.brokers": [3, 4]}))
+    runs = runs_of(campaign.resolved(seed=1))
+    assert [dict(run.swept) for run in runs] == [
+        {"cluster": name, "brokers": brokers} for name in COMPARED for brokers in (3, 4)
+    ]
+    for run in runs:
+        own = {k: v for k, v in run.cluster.properties.items() if k.startswith("ackproof.")}
+        assert own == COMPARED[run.swept["cluster"]]
+    assert campaign.cluster.size == len(runs)
+
+
+def test_clusters_that_are_compared_meet_the_same_faults_at_the_same_times(campaign_file) -> None:
+    """By the plan: fault, target, time, hold, and the seed for what the target leaves open."""
+    faults = [
+        {"fault": "kill", "target": "leader(acks-1-minisr-1, any)", "at": ["5s", "9s"]},
+        {"fault": "isolate", "target": "one", "hold": ["2s", "9s"]},
+        {"fault": "pause", "target": "zookeeper"},
+    ]
+    file = campaign_file({"cluster.compare": COMPARED, "faults": faults, "runs": 2})
+    runs = runs_of(load(file).resolved(seed=3))
+    first, second = runs[:3], runs[3:]
+    assert [run.swept["cluster"] for run in first] == list(COMPARED)
+    assert first[0].faults == first[1].faults == first[2].faults
+    assert second[0].faults == second[1].faults == second[2].faults
+    assert first[0].faults != second[0].faults, "each round draws anew"
+
+
+def test_a_cluster_that_is_compared_can_be_expected_to_lose(campaign_file) -> None:
+    expect = [{"where": {"cluster": "lazy", "acks": "all"}, "verdict": "fail"}]
+    given = {"cluster.compare": COMPARED, "expect": expect}
+    runs = planned(load(campaign_file(given))).runs
+    assert [sorted(c.cell.name for c in run.cells if c.expect == "fail") for run in runs] == [
+        [],
+        [],
+        ["acks-all.minisr-1", "acks-all.minisr-2"],
+    ]
+
+
+def test_a_campaign_that_compares_comes_back_from_its_copy(campaign_file, tmp_path: Path) -> None:
+    campaign = load(campaign_file({"cluster.compare": COMPARED})).resolved(seed=1)
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(campaign.to_yaml(), encoding="utf-8")
+    again = load(copy)
+    assert again == campaign
+    assert list(again.cluster.compare) == list(COMPARED), "in the order of the file"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "campaigns").glob("*.yaml")), ids=lambda f: f.stem)
+def test_the_campaigns_that_come_along_are_right(file: Path) -> None:
+    check(load(file).resolved(seed=1), file)
+
+
+def test_both_ways_of_coordinating_meet_the_same_faults() -> None:
+    campaign = load(ROOT / "campaigns" / "coordination.yaml").resolved(seed=1)
+    controller, printed, fenced = runs_of(campaign)
+    properties = "ackproof.coordination", "ackproof.coordination.variant"
+    assert [
+        [run.cluster.properties.get(name) for name in properties] for run in runs_of(campaign)
+    ] == [
+        ["controller", None],
+        ["leader", "printed"],
+        ["leader", "fenced"],
+    ]
+    assert controller.faults == printed.faults == fenced.faults
+    assert {fault.gap_ms for fault in controller.faults} == {None}, "each has a time of its own"
+    assert controller.failovers == printed.failovers == fenced.failovers
+    assert [one.partitions for one in controller.failovers] == [10, 100, 1000]
+    assert any(cell.expect == "fail" for cell in printed.cells)
+    assert {cell.expect for run in (controller, fenced) for cell in run.cells} == {None}
 
 
 def test_what_is_expected_is_in_it(campaign_file) -> None:

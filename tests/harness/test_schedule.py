@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.campaign.failover import FailoverSpec
 from harness.campaign.model import Campaign, Limits
 from harness.campaign.schedule import FaultEntry
 from harness.campaign.scheduler import duration_ms, plan, run_seed
@@ -142,3 +143,12 @@ def test_what_is_printed_fits(campaign: Campaign, width: int) -> None:
         assert word in told
     assert "…" not in told
     assert max(map(len, told.splitlines())) <= width
+
+
+def test_what_is_measured_afterwards_is_printed_too(campaign: Campaign) -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    measured = FailoverSpec(partitions=(10, 1000), target="controller")
+    console.print(timelines(campaign.model_copy(update={"seed": 4, "failover": measured})))
+    told = console.export_text()
+    assert "then, with 10 partitions, a kill of controller" in told
+    assert "then, with 1,000 partitions, a kill of controller" in told

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
 
 from infra.interface import (
     ClusterView,
@@ -136,6 +137,38 @@ def views(scratch: Path) -> None:
             )  # fmt: skip
 
 
+def views_where_leaders_coordinate(scratch: Path) -> None:
+    """Each partition has znodes of its own, and no controller wrote any of them."""
+    seen: list[ClusterChange] = []
+    with _system(scratch, brokers=0) as system, _observer(system, seen):
+        system.deploy()
+        with _client(system) as client:
+            client.ensure_path("/brokers/ids")
+            where = "/brokers/topics/t/0"
+            client.ensure_path(where)
+            client.create(f"{where}/replicas", _json(version=1, replicas=[2, 1]))
+            wait_until(lambda: _can_view(system), 20, "a view")
+            assert system.view().partitions["t", 0] == PartitionView(
+                topic="t", partition=0, leader=-1, isr=(), replicas=(2, 1), leader_epoch=-1,
+                controller_epoch=-1,
+            )  # fmt: skip
+            _await(seen, kind=ChangeKind.PARTITION, topic="t", partition=0, leader=-1)
+            client.create(f"{where}/ISR", _json(version=1, isr=[1, 2], leader_epoch=3))
+            claim = _json(version=1, leader=2, leader_epoch=-1)
+            client.create(f"{where}/leader", claim, ephemeral=True)
+            view = system.view()
+            assert (view.controller, list(view.partitions)) == (None, [("t", 0)])
+            assert view.partitions["t", 0].leader_epoch == 3, "the claim has none yet"
+            client.set(f"{where}/leader", _json(version=1, leader=2, leader_epoch=4))
+            known = {"kind": ChangeKind.PARTITION, "topic": "t", "isr": (1, 2)}
+            _await(seen, leader=2, leader_epoch=4, **known)
+            client.delete(f"{where}/leader")
+            _await(seen, leader=-1, leader_epoch=3, **known)
+            client.ensure_path("/brokers/topics/t/1")
+            client.create("/brokers/topics/t/1/replicas", _json(version=1, replicas=[1]))
+            _await(seen, kind=ChangeKind.PARTITION, topic="t", partition=1)
+
+
 def views_of_a_paused_zookeeper(scratch: Path) -> None:
     with _system(scratch, brokers=0) as system:
         system.deploy()
@@ -172,6 +205,42 @@ def observes(scratch: Path) -> None:
             _await(seen, kind=ChangeKind.CONTROLLER, broker=None)
             assert session == client.client_id[0]
         _await(seen, kind=ChangeKind.BROKER_DOWN, broker=1)
+
+
+def what_zookeeper_counts(scratch: Path) -> None:
+    """Every write is a transaction, a refused one too, and reading is none; the observer knows
+    which watches are its own."""
+    seen: list[ClusterChange] = []
+    with _system(scratch, brokers=0) as system:
+        with pytest.raises(ViewUnavailable):
+            system.zookeeper_counters()
+        system.deploy()
+        with _client(system) as client:
+            _make_cluster(client)
+            (before,) = system.zookeeper_counters()
+            assert (before.server, before.watches) == ("zookeeper-1", 0)
+            for _ in range(5):
+                client.set("/controller_epoch", b"5")
+            with pytest.raises(BadVersionError):
+                client.set("/controller_epoch", b"6", version=99)
+            client.get("/controller_epoch")
+            (after,) = system.zookeeper_counters()
+            assert after.zxid - before.zxid == 6
+
+            client.get("/controller_epoch", watch=print)
+            client.get_children("/brokers/topics", watch=print)
+            with _observer(system, seen) as observer:
+                _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7)
+                # ids, topics, controller, its epoch, one broker, one topic, one partition
+                wait_until(lambda: observer.watches == 7, 10, "all to be set")
+                (watched,) = system.zookeeper_counters()
+                assert watched.watches - observer.watches == 2
+                client.create("/brokers/topics/u", _json(version=1, partitions={"0": [1]}))
+                wait_until(lambda: observer.watches == 9, 10, "a topic and a state that is not yet")
+                # The client's own watch on the topics has fired.
+                wait_until(lambda: system.zookeeper_counters()[0].watches == 10, 10, "9 and 1")
+            assert observer.watches == 0
+            wait_until(lambda: system.zookeeper_counters()[0].watches == 1, 10, "the other's")
 
 
 def observes_through_a_pause(scratch: Path) -> None:

@@ -1,7 +1,7 @@
 """Histories made by hand or by chance: in memory for the rules, on disk for whole campaigns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from history.cell import Cell, Value
 from history.manifest import (
     Manifest,
     PlannedCell,
+    PlannedFailover,
     PlannedFault,
     PlannedRun,
     PlannedWriter,
 )
-from history.schema import TABLES
+from history.schema import MEASURES, TABLES
 from history.writer import PartitionedWriter, TableWriter
 
 CELL = "c"
@@ -250,7 +251,8 @@ class MadeRun:
     """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
     is not three brokers, of which nothing was seen but that the first leads. ``bounds``: of the
-    client's clock, offset and bound in nanoseconds."""
+    client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
+    rows on them; ``named``: what is swept of the cluster."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -260,6 +262,10 @@ class MadeRun:
     cluster: Sequence[Mapping[str, Any]] | None = None
     servers: Sequence[Mapping[str, Any]] | None = None
     recovery: Sequence[Mapping[str, Any]] | None = None
+    failovers: Sequence[PlannedFailover] = ()
+    zookeeper: Sequence[Mapping[str, Any]] | None = None
+    failed_over: Sequence[Mapping[str, Any]] = ()
+    named: Mapping[str, Value] = field(default_factory=dict)
     bounds: tuple[int, int] = (0, 1_000_000)
     reads: bool = True
     closed: bool = True
@@ -274,6 +280,51 @@ STARTED = tuple(
     {"time": at(-9), "server": server, "event": "started"}
     for server in ("broker-1", "broker-2", "broker-3", "zookeeper-1")
 )
+
+
+def counted(
+    moment: str,
+    zxid: int,
+    watches: int = 0,
+    *,
+    own: int = 0,
+    partitions: int | None = None,
+    server: str = "zookeeper-1",
+) -> dict[str, Any]:
+    """A row of ``zookeeper``."""
+    return {
+        "moment": moment,
+        "partitions": partitions,
+        "time": T0,
+        "server": server,
+        "zxid": zxid,
+        "watches": watches,
+        "harness_watches": own,
+    }
+
+
+COUNTED = (
+    counted("deployed", 100),
+    counted("ready", 130, 47, own=7),
+    counted("faults", 140),
+    counted("recovered", 152),
+)
+
+
+def failed_over(
+    partitions: int, partition: int, moved: int, led: float | None, acked: float | None
+) -> dict[str, Any]:
+    """A row of ``failovers``, whose broker was killed at 100 seconds; ``led`` and ``acked`` in
+    seconds after that."""
+    return {
+        "partitions": partitions,
+        "partition": partition,
+        "broker": 1,
+        "moved": moved,
+        "killed": at(100),
+        "led": None if led is None else at(100 + led),
+        "acked": None if acked is None else at(100 + acked),
+    }
 
 
 def ended(
@@ -334,6 +385,8 @@ def _planned(number: int, run: MadeRun) -> PlannedRun:
         recovery_ms=RECOVERY_MS,
         cells=tuple(run.cells),
         faults=tuple(_plan(run) if run.plan is None else run.plan),
+        cluster=run.named,
+        failovers=tuple(run.failovers),
         writers=tuple(_writers(run)),
     )
 
@@ -360,7 +413,8 @@ def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
             )
     yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
     yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
-    for table in ("faults", "phases", "cluster", "servers", "recovery", "clocks"):
+    tables = ("faults", "phases", "cluster", "servers", "recovery", "clocks", *sorted(MEASURES))
+    for table in tables:
         yield PlannedWriter(table=table, writer="harness", node="harness")
 
 
@@ -430,6 +484,8 @@ def _small_tables(history: Path, run: MadeRun) -> None:
         "servers": STARTED if run.servers is None else run.servers,
         "recovery": whole if run.recovery is None else run.recovery,
         "clocks": clocks,
+        "zookeeper": COUNTED if run.zookeeper is None else run.zookeeper,
+        "failovers": run.failed_over,
     }
     for table, rows in tables.items():
         _write(history, table, "harness", rows, run.closed)

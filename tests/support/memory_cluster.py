@@ -21,6 +21,7 @@ from infra.interface import (
     Server,
     Software,
     ViewUnavailable,
+    ZooKeeperCounters,
 )
 from nemesis.interface import Cluster
 
@@ -170,6 +171,8 @@ class MemorySystem:
     """What the last controller wrote."""
     lingering: set[int] = field(default_factory=set)
     """Brokers whose first session has not expired, whatever became of them."""
+    zxid: int = 0
+    """Of the last transaction; every look is one."""
 
     def deploy(self) -> None: ...
 
@@ -178,6 +181,15 @@ class MemorySystem:
     def zookeeper_leader(self) -> Server | None:
         running = (s for s in self.zookeepers if s.process.state() is ProcessState.RUNNING)
         return next(running, None)
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        if not self._quorum():
+            raise ViewUnavailable("no answer")
+        self.zxid += 1
+        return [
+            ZooKeeperCounters(server=server.name, zxid=self.zxid, watches=10)
+            for server in self.zookeepers
+        ]
 
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory

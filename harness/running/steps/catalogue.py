@@ -8,7 +8,7 @@ from harness.campaign.producers import message_timeout_ms
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps import closing, nemesis, recovering, setup
+from harness.running.steps import closing, failover, nemesis, recovering, setup
 
 _START_CLIENTS_S = 30.0
 _CLOSE_HISTORIES_S = 20.0
@@ -25,6 +25,7 @@ class Step:
         limit_s: Seconds it may take, derived from the campaign.
         needs: The step that must have ended well for this one to make sense.
         cleans_up: Runs after Ctrl-C too.
+        planned: Whether the campaign asks for it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Step:
     limit_s: Callable[[Run], float]
     needs: str | None = None
     cleans_up: bool = False
+    planned: Callable[[Run], bool] = lambda _run: True
 
 
 def _faults_s(run: Run) -> float:
@@ -47,6 +49,14 @@ def _recover_s(run: Run) -> float:
 
 def _heal_s(run: Run) -> float:
     return (1 + len(run.plan)) * fault_limit_ms(run.campaign.limits, run.system) / 1000
+
+
+def _failover_s(run: Run) -> float:
+    """Each takes three times its limit at the most (to grow, to warm up, to fail over), and its
+    broker's return."""
+    spec = run.campaign.failover
+    back_ms = fault_limit_ms(run.campaign.limits, run.system)
+    return len(run.failovers) * (3 * (spec.limit if spec else 0) + back_ms) / 1000
 
 
 def _flush_s(run: Run) -> float:
@@ -88,6 +98,13 @@ STEPS: tuple[Step, ...] = (
         act=closing.final_read,
         limit_s=lambda run: run.campaign.limits.final_read / 1000 + _CLOSE_HISTORIES_S,
         needs="ready",
+    ),
+    Step(
+        name="failover",
+        act=failover.failover,
+        limit_s=_failover_s,
+        needs="ready",
+        planned=lambda run: bool(run.failovers),
     ),
     Step(
         name="collect",

@@ -15,6 +15,7 @@ from harness.campaign.scheduler import ScheduledFault
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
+from harness.running.steps.counting import counted
 from harness.running.steps.recovering import whole
 from infra.interface import ViewUnavailable
 from nemesis import FAULTS, expressions, targets
@@ -31,6 +32,7 @@ _TICK_S = 0.2
 def faults(run: Run, deadline: Deadline) -> None:
     """Strike with every planned fault: one after the other those of the sequence, and each in a
     thread of its own those that have a time."""
+    counted(run, "faults")
     began = run.clock.monotonic()
     sequence = [planned for planned in run.plan if planned.gap_ms is not None]
     timed = [planned for planned in run.plan if planned.gap_ms is None]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
+from harness.running.steps.counting import counted
 from infra.interface import PartitionView, ViewUnavailable
 
 _SILENT = "ZooKeeper does not answer"
@@ -32,6 +33,7 @@ def recover(run: Run, deadline: Deadline) -> None:
     if not in_time:
         raise StepTimeout(f"did not recover: {'; '.join(_lacking(run, last)) if last else _SILENT}")
     deadline.wait(run.campaign.schedule.tail / 1000)
+    counted(run, "recovered")
 
 
 def whole(run: Run) -> bool:

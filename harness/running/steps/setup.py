@@ -4,6 +4,7 @@ from harness.running import clients, servers
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.ends import exit_status, in_words
+from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
 from harness.running.watch import Watch
 from workloads.interface import Load
@@ -18,6 +19,7 @@ def deploy(run: Run, deadline: Deadline) -> None:
     servers.watch(run)
     run.system.deploy()
     deadline.check()
+    counted(run, "deployed")
     run.observer.start()
 
 
@@ -26,6 +28,7 @@ def ready(run: Run, deadline: Deadline) -> None:
     create_topics(run.system.bootstrap_servers, run.cells, deadline.remaining())
     if not deadline.until(lambda: whole(run)):
         raise StepTimeout(f"not ready: {unwhole(run)}")
+    counted(run, "ready")
 
 
 def start_workload(run: Run, deadline: Deadline) -> None:

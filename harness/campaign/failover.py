@@ -1,0 +1,70 @@
+"""The section ``failover`` of a campaign file: how long it takes until partitions are led again.
+
+Measured when the final read is over, so that nothing of it touches what the cells are judged by.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.campaign.durations import Duration
+from harness.campaign.schedule import FaultEntry
+from harness.campaign.section import Section
+from harness.campaign.sweep import AsWritten, Several
+from history.manifest import PlannedFailover
+from infra.documents import Problem
+
+TOPIC = "failover"
+"""Grows from one number of partitions to the next."""
+
+_Partitions = Annotated[int, Field(ge=1, le=10_000)]
+
+
+class FailoverSpec(Section):
+    """A broker is killed with kill -9, once for each number of ``partitions``, which a topic of
+    its own has then; and it is looked how long each partition that it led takes to be led by
+    another.
+
+    ``target``: who is killed, resolved when all partitions are whole; one broker. ``limit``: how
+    long it may take to make the partitions; and again, until the last of them is led again.
+    """
+
+    partitions: Annotated[tuple[_Partitions, ...], Several, AsWritten, Field(min_length=1)]
+    replication_factor: Annotated[int, Field(ge=2)] = 3
+    target: str = "one(all - controller)"
+    limit: Duration = 120_000
+
+    @property
+    def kill(self) -> FaultEntry:
+        """The fault that it is, to be judged like those of the schedule."""
+        return FaultEntry(fault="kill", target=self.target)
+
+
+def planned(spec: FailoverSpec | None, seed: int) -> tuple[PlannedFailover, ...]:
+    """What will be measured in a run with ``seed``: a pure function of the two."""
+    if spec is None:
+        return ()
+    return tuple(
+        PlannedFailover(
+            partitions=number,
+            target=spec.target,
+            seed=random.Random(f"{seed}/failover-{number}").getrandbits(53),
+        )
+        for number in spec.partitions
+    )
+
+
+def problems(spec: FailoverSpec, brokers: int) -> Iterator[Problem]:
+    """What is wrong with it in a cluster of so many brokers, but for what is wrong with its target
+    as any fault's."""
+    if "zookeeper" in spec.target or "zk-leader" in spec.target:
+        reason = "a broker is killed, and ZooKeeper's servers are none"
+        yield Problem(field="failover.target", reason=reason)
+    if list(spec.partitions) != sorted(set(spec.partitions)):
+        reason = "one topic grows: every number is larger than the one before"
+        yield Problem(field="failover.partitions", reason=reason)
+    if spec.replication_factor > brokers:
+        reason = f"{spec.replication_factor} replicas need as many brokers; there are {brokers}"
+        yield Problem(field="failover.replication.factor", reason=reason)

@@ -1,0 +1,214 @@
+"""The clusters of a campaign side by side: what each kept, for how long it was away, what it cost.
+
+One column a cluster. Where it had several runs (rounds, each with a seed of its own), records are
+added up, the longest is the longest of all, and of the rest the median stands, with the least and
+the most of them. What is not known of every run is shown as unknown.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+from checkers.verdict import CampaignResult, Failover, RunResult, Verdict
+from harness.report.rows import (
+    UNKNOWN,
+    CellRow,
+    columns,
+    number,
+    setting,
+    told,
+    total,
+    worst,
+)
+from history.cell import Value, as_text
+
+NAMED = "cluster"
+"""The setting that is the name of a cluster that is compared with others."""
+
+Key = tuple[tuple[str, str], ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What stands in a line under a cluster. ``verdict``: where it is one; ``alarming``: it is to
+    catch the eye."""
+
+    text: str
+    verdict: Verdict | None = None
+    alarming: bool = False
+
+    @property
+    def unknown(self) -> bool:
+        return self.text == UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One figure, under every cluster in their order."""
+
+    name: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Lines that belong together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Attributes:
+    clusters: Their names, or what is swept of them; empty for the only one there is.
+    rounds: How many runs of each there were, the most of any.
+    """
+
+    clusters: tuple[str, ...]
+    rounds: int
+    groups: tuple[Group, ...]
+
+
+def compare(result: CampaignResult, cells: Sequence[CellRow]) -> Comparison | None:
+    """Of a checked campaign; None where there was no run."""
+    clusters = _clusters(result.runs)
+    if not clusters:
+        return None
+    groups = [
+        *_cell_groups(cells, clusters),
+        _zookeeper_group(list(clusters.values())),
+        *_failover_groups(list(clusters.values())),
+    ]
+    return Comparison(
+        clusters=tuple(_label(key) for key in clusters),
+        rounds=max(map(len, clusters.values())),
+        groups=tuple(groups),
+    )
+
+
+def label(cluster: Mapping[str, Value]) -> str:
+    """What a cluster is called: its name, then what else is swept of it."""
+    return _label(_key(cluster))
+
+
+def _key(cluster: Mapping[str, Value]) -> Key:
+    return tuple((name, as_text(value)) for name, value in cluster.items())
+
+
+def _label(key: Key) -> str:
+    return ", ".join(value if name == NAMED else f"{name}={value}" for name, value in key)
+
+
+def _clusters(runs: Sequence[RunResult]) -> dict[Key, list[RunResult]]:
+    found: dict[Key, list[RunResult]] = {}
+    for run in runs:
+        found.setdefault(_key(run.cluster), []).append(run)
+    return found
+
+
+def _cell_groups(
+    cells: Sequence[CellRow], clusters: Mapping[Key, Sequence[RunResult]]
+) -> Iterator[Group]:
+    swept = {name for key in clusters for name, _ in key}
+    settings = [name for name in columns(cells) if name not in swept]
+    runs = [{run.number for run in of} for of in clusters.values()]
+    for name in dict.fromkeys(cell.cell for cell in cells):
+        mine = [cell for cell in cells if cell.cell == name]
+        by_cluster = [[cell for cell in mine if cell.run in numbers] for numbers in runs]
+        told_of = {one: setting(mine[0], one) for one in settings}
+        title = ", ".join(f"{one}={value}" for one, value in told_of.items() if value)
+        yield Group(title=title, lines=tuple(_cell_lines(by_cluster)))
+
+
+def _cell_lines(by_cluster: Sequence[Sequence[CellRow]]) -> Iterator[Line]:
+    if len(by_cluster) > 1:  # of a single one they stand elsewhere, with all other counts
+        yield _line("verdict", by_cluster, _verdict)
+        yield _line("lost", by_cluster, lambda cells: _counted(cells, "lost", alarming=True))
+        yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))
+    yield _line("unavailable, longest", by_cluster, lambda cells: _away(cells, max, "longest_ms"))
+    yield _line("unavailable, in all", by_cluster, lambda cells: _away(cells, sum, "total_ms"))
+
+
+def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
+    def of(name: str) -> Callable[[Sequence[RunResult]], Entry]:
+        return lambda runs: _spread([getattr(run.zookeeper, name) for run in runs], number)
+
+    return Group(
+        title="ZooKeeper",
+        lines=(
+            _line("brokers' watches", by_cluster, of("watches")),
+            _line("writes to make the topics", by_cluster, of("writes_to_create")),
+            _line("writes under the faults", by_cluster, of("writes_under_faults")),
+        ),
+    )
+
+
+def _failover_groups(by_cluster: Sequence[Sequence[RunResult]]) -> Iterator[Group]:
+    planned = dict.fromkeys(
+        one.partitions for runs in by_cluster for run in runs for one in run.failovers
+    )
+    for partitions in planned:
+        yield Group(
+            title=f"Failover, {partitions:,} partitions",
+            lines=tuple(_failover_lines(by_cluster, partitions)),
+        )
+
+
+def _failover_lines(by_cluster: Sequence[Sequence[RunResult]], partitions: int) -> Iterator[Line]:
+    def of(name: str, words: Callable[[int], str]) -> Callable[[Sequence[RunResult]], Entry]:
+        return lambda runs: _spread(
+            [getattr(_failover(run, partitions), name) for run in runs], words
+        )
+
+    yield _line("led again after", by_cluster, of("led_ms", seconds))
+    yield _line("acks again after", by_cluster, of("acked_ms", seconds))
+    yield _line("writes", by_cluster, of("writes", number))
+    yield _line("brokers' watches", by_cluster, of("watches", number))
+
+
+def _failover(run: RunResult, partitions: int) -> Failover:
+    found = (one for one in run.failovers if one.partitions == partitions)
+    return next(found, Failover(partitions=partitions))
+
+
+def _line(
+    name: str, by_cluster: Sequence[Sequence[T]], entry: Callable[[Sequence[T]], Entry]
+) -> Line:
+    return Line(name=name, entries=tuple(entry(of) for of in by_cluster))
+
+
+def _verdict(cells: Sequence[CellRow]) -> Entry:
+    if not cells:
+        return Entry(text=UNKNOWN)
+    found = worst(cells)
+    return Entry(text=found.words, verdict=found.verdict)
+
+
+def _counted(cells: Sequence[CellRow], name: str, *, alarming: bool = False) -> Entry:
+    known, whole = total(cells, name)
+    return Entry(text=told(known, whole and bool(cells)), alarming=alarming and known > 0)
+
+
+def _away(cells: Sequence[CellRow], combine: Callable[[list[int]], int], name: str) -> Entry:
+    known = [getattr(cell.unavailable, name) for cell in cells if cell.unavailable is not None]
+    if not known or len(known) < len(cells):
+        return Entry(text=UNKNOWN)
+    return Entry(text=seconds(combine(known)))
+
+
+def _spread(values: Sequence[int | None], words: Callable[[int], str]) -> Entry:
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return Entry(text=UNKNOWN)
+    text = words(round(median(known)))
+    if min(known) < max(known):
+        text += f" ({words(min(known))} to {words(max(known))})"
+    return Entry(text=text)
+
+
+def seconds(milliseconds: int) -> str:
+    """``4.1 s``; a tenth of a second is as fine as any of these are measured."""
+    return f"{milliseconds / 1000:.1f} s"

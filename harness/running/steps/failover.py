@@ -1,0 +1,152 @@
+"""The step ``failover``: how long partitions are without a leader, by how many there are.
+
+Nothing that the cells are judged by comes after the final read. The kills stand in the ledger, as
+every fault does, so that the ends of their servers are accounted for; their rows in the history
+are those of the table ``failovers``.
+"""
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+
+from confluent_kafka import KafkaException
+
+from harness.campaign.failover import TOPIC, FailoverSpec
+from harness.campaign.timings import fault_limit_ms
+from harness.running.context import Run
+from harness.running.deadline import Deadline, StepTimeout
+from harness.running.steps.counting import counted
+from history.manifest import PlannedFailover
+from infra.interface import InfraError, ViewUnavailable
+from nemesis import FAULTS, expressions, targets
+from nemesis.executor import Executor, HealFailed
+from nemesis.interface import Target
+from nemesis.ledger import OpenFault
+from nemesis.proof import prove
+from workloads.failover import NotMade, Onlooker, grow
+
+_LOOK_EVERY_S = 1.0
+"""At thousands of partitions a look is work, for ZooKeeper and for this machine."""
+
+
+def failover(run: Run, deadline: Deadline) -> None:
+    """Measure every failover that is planned. One that comes to nothing is a finding, and the next
+    is tried all the same."""
+    # It reads everything again whenever anything changes: of a thousand partitions that are
+    # elected, it would be what ZooKeeper is busy with.
+    run.observer.close()
+    executor = Executor(run.cluster, run.ledger)
+    last = max((planned.fault_id for planned in run.plan), default=0)
+    for number, planned in enumerate(run.failovers, start=last + 1):
+        try:
+            _measured(run, executor, planned, number, deadline)
+        except (NotMade, LookupError, TimeoutError, InfraError, HealFailed) as reason:
+            run.finding("failover", f"{planned.partitions} partitions: {reason}")
+            if deadline.remaining() == 0:
+                return
+
+
+def _measured(
+    run: Run, executor: Executor, planned: PlannedFailover, number: int, deadline: Deadline
+) -> None:
+    spec = run.campaign.failover
+    assert spec is not None
+    _grown(run, spec, planned.partitions, deadline)
+    counted(run, "grown", planned.partitions)
+    entry = _aimed(run, planned, number)
+    try:
+        if _struck(run, executor, entry, planned, deadline):
+            counted(run, "failed-over", planned.partitions)
+    finally:
+        executor.heal(entry)
+    _await_return(run, executor, entry, deadline)
+
+
+def _grown(run: Run, spec: FailoverSpec, partitions: int, deadline: Deadline) -> None:
+    limit_s = spec.limit / 1000
+    seconds = deadline.remaining(at_most=limit_s)
+    grow(run.system.bootstrap_servers, TOPIC, partitions, spec.replication_factor, seconds)
+
+    def whole() -> bool:
+        return not _lacking(run, spec, partitions)
+
+    if not deadline.until(whole, at_most=limit_s, poll=_LOOK_EVERY_S):
+        raise StepTimeout(_lacking(run, spec, partitions))
+
+
+def _lacking(run: Run, spec: FailoverSpec, partitions: int) -> str:
+    """What keeps the topic from being whole, in words; empty when it is."""
+    try:
+        views = run.system.view().partitions
+    except ViewUnavailable as silence:
+        return str(silence)
+    found = [view for (topic, _), view in views.items() if topic == TOPIC and view.leader != -1]
+    full = sum(len(view.isr) >= spec.replication_factor for view in found)
+    if full >= partitions:
+        return ""
+    return f"{len(found)} are led, {full} have a full ISR"
+
+
+def _aimed(run: Run, planned: PlannedFailover, fault_id: int) -> OpenFault:
+    expression = expressions.parse(planned.target)
+    target = targets.resolve(expression, run.cluster, planned.seed)
+    if len(target.servers) != 1:
+        raise LookupError(f"{planned.target} is {', '.join(target.servers)}, not one broker")
+    kill = FAULTS["kill"]
+    plan = kill.plan(run.cluster.members, target, kill.parameters(), random.Random(planned.seed))
+    return OpenFault(fault_id=fault_id, fault=kill, target=target, plan=plan, hold_ms=0)
+
+
+def _struck(
+    run: Run, executor: Executor, entry: OpenFault, planned: PlannedFailover, deadline: Deadline
+) -> bool:
+    """Kill it and look on; whether every partition that it led is led, and acknowledges, again."""
+    assert run.campaign.failover is not None
+    limit_s = deadline.remaining(at_most=run.campaign.failover.limit / 1000)
+    broker = _broker(run, entry.target)
+    with Onlooker(
+        run.system.bootstrap_servers, TOPIC, planned.partitions, run.clock.time_ns, limit_s
+    ) as onlooker:
+        if not onlooker.warm_up(limit_s):
+            raise StepTimeout("not all of them acknowledged a record")
+        moved = _led_by(onlooker, broker, deadline)
+        killed = run.clock.time_ns()
+        executor.inject(entry)
+        seen = onlooker.look_on(broker, moved, deadline.check)
+    deadline.check()
+    run.recorder.failover(planned.partitions, broker, killed, seen)
+    late = [number for number, one in seen.items() if one.led is None or one.acked is None]
+    if late:
+        run.finding(
+            "failover",
+            f"{planned.partitions} partitions: {len(late)} of {len(moved)} that broker {broker} "
+            f"led were not back within {limit_s:.0f} s",
+        )
+    return not late
+
+
+def _led_by(onlooker: Onlooker, broker: int, deadline: Deadline) -> Sequence[int]:
+    found: list[int] = []
+
+    def look() -> bool:
+        with suppress(KafkaException):
+            leaders = onlooker.leaders()
+            found[:] = sorted(number for number, leader in leaders.items() if leader == broker)
+        return bool(found)
+
+    if not deadline.until(look, at_most=30.0):
+        raise LookupError(f"broker {broker} leads no partition of {TOPIC}")
+    return found
+
+
+def _broker(run: Run, target: Target) -> int:
+    return run.cluster.server(target.servers[0]).id
+
+
+def _await_return(run: Run, executor: Executor, entry: OpenFault, deadline: Deadline) -> None:
+    looks = entry.fault.healed(executor.injection(entry))
+    limit_s = deadline.remaining(at_most=fault_limit_ms(run.campaign.limits, run.system) / 1000)
+    proof = prove(looks, deadline, limit_s, by_itself=False)
+    if not proof.proven:
+        raise StepTimeout(f"{', '.join(entry.target.servers)} did not come back")
+    run.ledger.close(entry.fault_id)

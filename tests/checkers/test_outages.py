@@ -1,0 +1,122 @@
+"""Unavailability: the time asked between two acks, by hand and against a plain second version."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_histories import Made, Send, at, indexed, send
+
+from checkers.outages import OUTAGE_MIN_NS, Outage, by_fault, counts, outages, spent
+from checkers.reach import FaultWindows
+
+MS = 1_000_000
+
+
+def found(*events: Send) -> list[Outage]:
+    return list(outages(indexed(Made(sends=events, log=(), end=0))))
+
+
+def told(*events: Send) -> list[tuple[float, int]]:
+    """Seconds since the workload began, and milliseconds."""
+    return [((one.start - at(0)) / 1e9, one.length // MS) for one in found(*events)]
+
+
+def record(number: int, asked: float, answered: float | None, kind: str = "ok") -> list[Send]:
+    invoke = send("invoke", 1, number, at(asked))
+    return [invoke] if answered is None else [invoke, send(kind, 1, number, at(answered))]
+
+
+def test_nothing_sent_is_no_outage() -> None:
+    assert told() == []
+
+
+def test_the_time_an_ack_takes_is_none() -> None:
+    assert told(*record(0, 1, 1.01), *record(1, 1.5, 1.9), *record(2, 1.8, 2.1)) == []
+
+
+def test_it_lasts_from_the_first_record_that_waited_to_the_next_ack() -> None:
+    """The client had nothing to send for a second: nobody was kept waiting."""
+    assert told(*record(0, 1, 1.01), *record(1, 2, 5), *record(2, 3, 5.1)) == [(2.0, 3000)]
+
+
+def test_a_record_that_was_under_way_at_the_last_ack_has_waited_since_that() -> None:
+    assert told(*record(0, 1, 4.0), *record(1, 1, 1.1)) == [(1.1, 2900)]
+
+
+def test_an_error_is_no_ack_and_who_gave_up_does_not_wait() -> None:
+    sends = (*record(0, 1, 1.01), *record(1, 2, 3, "info"), *record(2, 6, 7, "fail"))
+    assert told(*sends, *record(3, 8, 8.1)) == [(2.0, 2100)]
+
+
+def test_the_end_of_the_sends_ends_it_where_no_ack_came() -> None:
+    assert told(*record(0, 1, 1.01), *record(1, 2, None), *record(2, 4, None)) == [(2.0, 2000)]
+
+
+def test_it_begins_with_the_first_ack_or_where_there_is_none_with_the_first_record() -> None:
+    assert told(*record(0, 1, 9), *record(1, 9, 9.1)) == []
+    assert told(*record(0, 1, None), *record(1, 4, 6, "info")) == [(1.0, 5000)]
+
+
+def test_it_is_told_by_the_fault_within_whose_reach_it_began() -> None:
+    windows = FaultWindows(bounds=(at(10), at(20)), labels=(None, "kill#1", None))
+    sends = (
+        *record(0, 1, 1.1),
+        *record(1, 2, 3.5),
+        *record(2, 11, 14),
+        *record(3, 15, 16),
+        *record(4, 19, 25),
+    )
+    counted = counts(indexed(Made(sends=sends, log=(), end=0), faults=windows))
+    whole = spent(counted)
+    assert whole is not None
+    assert (whole.longest // MS, whole.total // MS) == (6000, 1500 + 3000 + 1000 + 6000)
+    parts = {name: (one.longest // MS, one.total // MS) for name, one in by_fault(counted).items()}
+    assert parts == {None: (1500, 1500), "kill#1": (6000, 10000)}
+
+
+def test_what_was_not_counted_is_not_0() -> None:
+    assert spent({}) is None
+    assert spent(counts(indexed(Made(sends=(), log=(), end=0)))) is not None
+
+
+STEP_NS = OUTAGE_MIN_NS // 4
+
+records = st.lists(
+    st.tuples(
+        st.integers(0, 60),
+        st.one_of(st.none(), st.integers(0, 20)),
+        st.sampled_from(["ok", "info", "fail"]),
+    ),
+    max_size=12,
+)
+
+
+def plainly(events: Sequence[tuple[int, int | None, str]]) -> list[tuple[int, int]]:
+    """Step by step: was anything under way, and when was the last ack?"""
+    if not events:
+        return []
+    last = max(asked + (took or 0) for asked, took, _ in events)
+    acks = sorted({a + t for a, t, kind in events if t is not None and kind == "ok"})
+    edges = [*acks, last] if acks else [min(asked for asked, _, _ in events), last]
+    told = []
+    for start, end in pairwise(edges):
+        waiting = [
+            step
+            for step in range(start, end)
+            if any(a <= step < (last if t is None else a + t) for a, t, _ in events)
+        ]
+        if len(waiting) * STEP_NS > OUTAGE_MIN_NS:
+            told.append((waiting[0], len(waiting)))
+    return told
+
+
+@settings(deadline=None)
+@given(records)
+def test_it_agrees_with_going_step_by_step(events: list[tuple[int, int | None, str]]) -> None:
+    sends = []
+    for number, (asked, took, kind) in enumerate(events):
+        sends.append(send("invoke", 1, number, asked * STEP_NS))
+        if took is not None:
+            sends.append(send(kind, 1, number, (asked + took) * STEP_NS))
+    assert [(o.start // STEP_NS, o.length // STEP_NS) for o in found(*sends)] == plainly(events)

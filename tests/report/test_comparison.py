@@ -1,0 +1,256 @@
+"""Clusters side by side: every figure under its own cluster, what is unknown shown as that."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from rich.console import Console
+
+from checkers.verdict import (
+    ANOMALIES,
+    CampaignResult,
+    CellResult,
+    Failover,
+    Outages,
+    RunResult,
+    Unavailable,
+    Verdict,
+    ZooKeeperWork,
+)
+from harness import report
+from harness.report.comparison import Comparison, compare
+from harness.report.rows import rows
+from harness.summary import print_result
+from history.cell import Cell, Value
+
+
+def cell(run: int, acks: str = "all", **changes: object) -> CellResult:
+    away = Unavailable(
+        longest_ms=1000 * run,
+        total_ms=2500 * run,
+        by_fault=(Outages(fault="kill#1", longest_ms=1000 * run, total_ms=2500 * run),),
+    )
+    made = CellResult(
+        run=run,
+        settings=Cell(
+            name=f"acks-{acks}",
+            topic=f"acks-{acks}",
+            settings={"acks": acks, "min.insync.replicas": 2},
+        ),
+        sent=12,
+        acked=10,
+        failed=1,
+        indeterminate=1,
+        lost=0,
+        duplicated=0,
+        reordered=0,
+        guarantees=(),
+        verdict=Verdict.PASS,
+        unavailable=away,
+        reasons=("seen",),
+    )
+    return replace(made, **changes)
+
+
+def run(number: int, cluster: Mapping[str, Value], **changes: object) -> RunResult:
+    made = RunResult(
+        number=number,
+        clock_bound_ns=0,
+        infrastructure_failed=False,
+        cluster=cluster,
+        zookeeper=ZooKeeperWork(
+            writes_to_create=100 * number, writes_under_faults=10 * number, watches=1000 * number
+        ),
+        failovers=(
+            Failover(partitions=10, moved=3, led_ms=3140, acked_ms=4150, writes=7, watches=70),
+            Failover(partitions=1000, moved=333, led_ms=9000, acked_ms=9900),
+        ),
+    )
+    return replace(made, **changes)
+
+
+def result(cells: Sequence[CellResult], runs: Sequence[RunResult]) -> CampaignResult:
+    return CampaignResult(
+        verdict=Verdict.PASS,
+        cells=tuple(cells),
+        anomalies={"lost": 0},
+        findings=(),
+        runs=tuple(runs),
+    )
+
+
+PLAIN, EAGER = {"cluster": "plain"}, {"cluster": "eager"}
+TWO = result(
+    [cell(1), cell(1, "1"), cell(2, lost=3, verdict=Verdict.FAIL), cell(2, "1")],
+    [run(1, PLAIN), run(2, EAGER)],
+)
+
+
+def table(of: CampaignResult) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Group and line to what stands under the clusters."""
+    found = compared(of)
+    return {
+        (group.title, line.name): tuple(entry.text for entry in line.entries)
+        for group in found.groups
+        for line in group.lines
+    }
+
+
+def compared(of: CampaignResult) -> Comparison:
+    found = compare(of, rows(of))
+    assert found is not None
+    return found
+
+
+def test_every_figure_stands_under_its_cluster() -> None:
+    assert compared(TWO).clusters == ("plain", "eager")
+    all_ = "acks=all, min.insync.replicas=2"
+    assert table(TWO) == {
+        (all_, "verdict"): ("pass", "fail"),
+        (all_, "lost"): ("0", "3"),
+        (all_, "duplicated"): ("0", "0"),
+        (all_, "unavailable, longest"): ("1.0 s", "2.0 s"),
+        (all_, "unavailable, in all"): ("2.5 s", "5.0 s"),
+        ("acks=1, min.insync.replicas=2", "verdict"): ("pass", "pass"),
+        ("acks=1, min.insync.replicas=2", "lost"): ("0", "0"),
+        ("acks=1, min.insync.replicas=2", "duplicated"): ("0", "0"),
+        ("acks=1, min.insync.replicas=2", "unavailable, longest"): ("1.0 s", "2.0 s"),
+        ("acks=1, min.insync.replicas=2", "unavailable, in all"): ("2.5 s", "5.0 s"),
+        ("ZooKeeper", "brokers' watches"): ("1,000", "2,000"),
+        ("ZooKeeper", "writes to make the topics"): ("100", "200"),
+        ("ZooKeeper", "writes under the faults"): ("10", "20"),
+        ("Failover, 10 partitions", "led again after"): ("3.1 s", "3.1 s"),
+        ("Failover, 10 partitions", "acks again after"): ("4.2 s", "4.2 s"),
+        ("Failover, 10 partitions", "writes"): ("7", "7"),
+        ("Failover, 10 partitions", "brokers' watches"): ("70", "70"),
+        ("Failover, 1,000 partitions", "led again after"): ("9.0 s", "9.0 s"),
+        ("Failover, 1,000 partitions", "acks again after"): ("9.9 s", "9.9 s"),
+        ("Failover, 1,000 partitions", "writes"): ("unknown", "unknown"),
+        ("Failover, 1,000 partitions", "brokers' watches"): ("unknown", "unknown"),
+    }
+
+
+def test_rounds_of_a_cluster_are_put_together_by_what_they_are() -> None:
+    lost = {1: 2, 2: 0, 3: 5, 4: 0}
+    clusters = {1: PLAIN, 2: PLAIN, 3: PLAIN, 4: EAGER}
+    cells = [cell(number, lost=many) for number, many in lost.items()]
+    of = result(cells, [run(number, cluster) for number, cluster in clusters.items()])
+    assert compared(of).rounds == 3
+    found = table(of)
+    all_ = "acks=all, min.insync.replicas=2"
+    assert found[all_, "lost"] == ("7", "0")
+    assert found[all_, "unavailable, longest"] == ("3.0 s", "4.0 s")
+    assert found[all_, "unavailable, in all"] == ("15.0 s", "10.0 s")
+    assert found["ZooKeeper", "brokers' watches"] == ("2,000 (1,000 to 3,000)", "4,000")
+
+
+@pytest.mark.parametrize("known", [3, None])
+def test_one_round_that_is_unknown_makes_it_unknown(known: int | None) -> None:
+    cells = [cell(1, lost=known, unavailable=None), cell(2, lost=None), cell(3)]
+    runs = [run(1, PLAIN, zookeeper=ZooKeeperWork(), failovers=()), run(2, PLAIN), run(3, EAGER)]
+    found = table(result(cells, runs))
+    all_ = "acks=all, min.insync.replicas=2"
+    assert found[all_, "lost"] == ("unknown" if known is None else "at least 3", "0")
+    assert found[all_, "unavailable, longest"] == ("unknown", "3.0 s")
+    assert found["ZooKeeper", "brokers' watches"] == ("unknown", "3,000")
+    assert found["Failover, 10 partitions", "led again after"] == ("unknown", "3.1 s")
+
+
+def test_a_cluster_without_a_result_of_a_cell_has_none() -> None:
+    found = table(result([cell(1)], [run(1, PLAIN), run(2, EAGER)]))
+    assert found["acks=all, min.insync.replicas=2", "verdict"] == ("pass", "unknown")
+    assert found["acks=all, min.insync.replicas=2", "lost"] == ("0", "unknown")
+    assert found["acks=all, min.insync.replicas=2", "unavailable, in all"] == ("2.5 s", "unknown")
+
+
+def test_clusters_without_a_name_are_told_by_what_is_swept() -> None:
+    runs = [run(1, {"brokers": 3}), run(2, {"brokers": 5, "cluster": "x"})]
+    assert compared(result([cell(1), cell(2)], runs)).clusters == ("brokers=3", "brokers=5, x")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump({"name": "both", "seed": 4}))
+    pq.write_table(ANOMALIES.empty_table(), tmp_path / "anomalies.parquet")
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def test_the_page_has_it_and_a_picture_of_losses_a_cluster(directory: Path) -> None:
+    page = report.write(directory, TWO).page.read_text()
+    section = page.partition("<h2>Side by side</h2>")[2].partition("</section>")[0]
+    assert '<th class="n" scope="col">plain</th><th class="n" scope="col">eager</th>' in section
+    assert '<td class="n alarming">3</td>' in section
+    assert '<td class="n faint">unknown</td>' in section
+    assert "within the reach of kill#1" in section
+    for name in ("plain", "eager"):
+        assert f"<h3>{name}</h3>" in page
+    assert page.count('class="picture matrix"') == 2
+
+
+def test_a_single_cluster_has_its_figures_and_no_heading_of_its_own(directory: Path) -> None:
+    page = report.write(directory, result([cell(1)], [run(1, {})])).page.read_text()
+    assert "Side by side" not in page
+    assert 'scope="col"' not in page
+    assert page.count('class="picture matrix"') == 1
+
+
+def test_names_of_clusters_are_escaped(directory: Path) -> None:
+    named = result([cell(1), cell(2)], [run(1, PLAIN), run(2, {"cluster": "<script>x"})])
+    page = report.write(directory, named).page.read_text()
+    assert "<script>" not in page
+
+
+def test_verdict_json_has_all_of_it_and_gives_it_back(directory: Path) -> None:
+    report.write(directory, TWO)
+    document = json.loads((directory / "verdict.json").read_text())
+    assert document["cells"][2]["unavailable"]["longest_ms"] == 2000
+    first = document["runs"][0]
+    assert first["cluster"] == PLAIN
+    assert first["zookeeper"] == {
+        "writes_to_create": 100,
+        "writes_under_faults": 10,
+        "watches": 1000,
+    }
+    assert first["failovers"][0] == {
+        "partitions": 10,
+        "moved": 3,
+        "led_ms": 3140,
+        "acked_ms": 4150,
+        "writes": 7,
+        "watches": 70,
+    }
+    assert report.load(directory) == TWO
+
+
+def test_a_verdict_of_before_there_was_any_of_it_can_be_read(directory: Path) -> None:
+    report.write(directory, TWO)
+    document = json.loads((directory / "verdict.json").read_text())
+    for one in document["cells"]:
+        del one["unavailable"]
+    for one in document["runs"]:
+        for name in ("cluster", "zookeeper", "failovers"):
+            del one[name]
+    (directory / "verdict.json").write_text(json.dumps(document))
+    found = report.load(directory)
+    assert found is not None
+    assert found.runs[0].zookeeper.watches is None
+    report.write(directory, found)
+
+
+def test_the_terminal_has_it_too(directory: Path) -> None:
+    written = report.write(directory, TWO)
+    console = Console(width=120, file=io.StringIO())
+    print_result(console, TWO, written.cells, written.windows)
+    told = console.file.getvalue()
+    assert "plain" in told
+    assert "Failover, 1,000 partitions" in told
+    one = result([cell(1)], [run(1, {})])
+    console = Console(width=120, file=io.StringIO())
+    print_result(console, one, rows(one), ())
+    assert "Failover" not in console.file.getvalue(), "it is for comparing"

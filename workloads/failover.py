@@ -1,0 +1,212 @@
+"""Looking on as partitions change leaders: what a client sees of a broker that is gone.
+
+Two things are looked for of each partition: when the brokers' metadata first name another leader,
+and when the next record is acknowledged, which was handed to a producer (acks=all) when the broker
+was just gone. The one is what the cluster says, the other what it does.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+LOOK_EVERY_S = 0.1
+"""Between two looks at the metadata: what is told is that much late, at the most, and what the
+answer took."""
+_ANSWER_S = 1.0
+_POLL_S = 0.02
+_RETRY_MS = 100
+_VALUE = b"failover"
+_QUIET = {"log_level": 0}
+"""A broker that is gone is what this is about; it need not be told on the terminal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Of one partition; nanoseconds of the Unix epoch, None for what did not come in time.
+
+    Attributes:
+        led: When metadata first named a leader that is not the broker that is gone.
+        acked: When the record was acknowledged.
+    """
+
+    led: int | None
+    acked: int | None
+
+
+class NotMade(Exception):
+    """The topic could not be made, or not be made to have that many partitions."""
+
+
+def grow(
+    bootstrap_servers: str, topic: str, partitions: int, replicas: int, deadline_s: float
+) -> None:
+    """Have ``topic`` made, or given more partitions, so that it has that many. Raises NotMade with
+    the broker's reason, and where it has more.
+
+    That nobody answered in time is no refusal: the order may be being carried out, a thousand
+    partitions one after the other. Whoever asked looks what has become of it.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, **_QUIET})
+    limits = {"request_timeout": deadline_s, "operation_timeout": deadline_s}
+    try:
+        # Of all topics: asked for one that is not there, brokers would make it as they like.
+        known = admin.list_topics(timeout=deadline_s).topics
+        there = len(known[topic].partitions) if topic in known else 0
+        if there > partitions:
+            raise NotMade(f"{topic} has {there} partitions, not {partitions}")
+        if there == partitions:
+            return
+        made: Mapping[str, Future[None]]
+        if there == 0:
+            made = admin.create_topics([NewTopic(topic, partitions, replicas)], **limits)
+        else:
+            made = admin.create_partitions([NewPartitions(topic, partitions)], **limits)
+        made[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError._TIMED_OUT:
+            return
+        raise NotMade(error.args[0].str()) from error
+
+
+class Onlooker:
+    """The clients that look on; a context manager.
+
+    Args:
+        clock: Nanoseconds of the Unix epoch.
+        limit_s: How long a record may be under way, and how long is looked on.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        partitions: int,
+        clock: Callable[[], int],
+        limit_s: float,
+    ) -> None:
+        self._topic = topic
+        self._partitions = range(partitions)
+        self._clock = clock
+        self._limit_s = limit_s
+        self._acked: dict[int, int] = {}
+        self._refused: queue.SimpleQueue[tuple[int, dict[int, int]]] = queue.SimpleQueue()
+        self._over = threading.Event()
+        connect = {"bootstrap.servers": bootstrap_servers, **_QUIET}
+        # Clients of their own: the one's looks at the metadata must not tell the other anything.
+        self._admin = AdminClient(connect)
+        self._producer = Producer(
+            {
+                **connect,
+                "acks": "all",
+                "linger.ms": 0,
+                "message.timeout.ms": int(limit_s * 1000),
+                # Its own waiting between two attempts would else be half of what is measured.
+                "retry.backoff.ms": _RETRY_MS,
+                "retry.backoff.max.ms": _RETRY_MS,
+                "topic.metadata.refresh.fast.interval.ms": _RETRY_MS,
+            }
+        )
+        self._polling = threading.Thread(target=self._poll, name="onlooker", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._polling.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._polling.join()
+        self._producer.purge()
+
+    def leaders(self) -> Mapping[int, int]:
+        """The leader of each partition, as the brokers' metadata name it now; without those that
+        have none. Raises KafkaException when nobody answers."""
+        return _metadata(self._admin, self._topic, _ANSWER_S)
+
+    def warm_up(self, deadline_s: float) -> bool:
+        """Have a record acknowledged by each partition, so that what follows finds every connection
+        made; whether all were in time."""
+        self._hand_over(self._partitions)
+        end = self._clock() + int(deadline_s * 1e9)
+        while len(self._acked) < len(self._partitions) and self._clock() < end:
+            self._pause(_POLL_S)
+        return len(self._acked) == len(self._partitions)
+
+    def look_on(self, gone: int, moved: Sequence[int], stop: Callable[[], None]) -> dict[int, Seen]:
+        """What becomes of the partitions in ``moved``, which the broker ``gone`` led until now.
+
+        Returns when all are led and acknowledge again, or after ``limit_s``. ``stop`` is called
+        now and then, and raises what is to end it.
+        """
+        self._hand_over(moved)
+        led: dict[int, int] = {}
+        end = self._clock() + int(self._limit_s * 1e9)
+        while self._clock() < end and min(len(led), len(self._acked)) < len(moved):
+            stop()
+            if len(led) < len(moved):
+                leaders, now = self._leaders_or_none(), self._clock()
+                changed = [number for number in moved if leaders.get(number, gone) != gone]
+                led = dict.fromkeys(changed, now) | led
+            self._pause(LOOK_EVERY_S)
+        acked = dict(self._acked)
+        return {number: Seen(led=led.get(number), acked=acked.get(number)) for number in moved}
+
+    def _leaders_or_none(self) -> Mapping[int, int]:
+        with suppress(KafkaException):
+            return self.leaders()
+        return {}
+
+    def _hand_over(self, partitions: Sequence[int]) -> None:
+        # A map of its own for each round: a late ack of the round before is none of this one's.
+        self._acked = {}
+        for number in partitions:
+            self._produce(number, self._acked)
+
+    def _produce(self, number: int, acked: dict[int, int]) -> None:
+        told = partial(self._delivered, acked, number)
+        try:
+            self._producer.produce(self._topic, _VALUE, partition=number, on_delivery=told)
+        except (KafkaException, BufferError):
+            self._refused.put((number, acked))
+
+    def _delivered(
+        self, acked: dict[int, int], number: int, error: KafkaError | None, _message: Message
+    ) -> None:
+        if error is None:
+            acked.setdefault(number, self._clock())
+        else:
+            self._refused.put((number, acked))
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, then hand over again what was refused meanwhile. A client whose broker had not
+        heard of all partitions believes for minutes that there are no more: it is to ask again."""
+        self._over.wait(seconds)
+        if refused := self._refused.qsize():
+            with suppress(KafkaException):
+                self._producer.list_topics(self._topic, _ANSWER_S)
+        for _ in range(refused):
+            self._produce(*self._refused.get_nowait())
+
+    def _poll(self) -> None:
+        while not self._over.is_set():
+            self._producer.poll(_POLL_S)
+
+
+def _metadata(admin: AdminClient, topic: str, timeout_s: float) -> dict[int, int]:
+    """Partition to leader, -1 left out."""
+    told = admin.list_topics(topic=topic, timeout=timeout_s).topics.get(topic)
+    partitions = told.partitions if told is not None else {}
+    return {number: one.leader for number, one in partitions.items() if one.leader >= 0}
