@@ -168,6 +168,36 @@ def test_a_replica_is_not_stopped_by_a_word_from_before_its_epoch(tmp_path):
     run(story())
 
 
+def test_a_word_that_names_no_epoch_stops_a_replica(tmp_path):
+    """Kafka's, before KIP-570."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            await elect(brokers, TP, 1, 3, (1,))
+            answer = await brokers[1].call(stop_replica(TP, -1, delete=True))
+            assert answer.partition_errors[0].error_code is ErrorCode.none
+            assert not list(brokers[1].replicas)
+
+    run(story())
+
+
+def test_a_producer_that_went_away_is_not_answered(tmp_path):
+    """Its connection closed while its batch waited for the ISR; the partition goes on."""
+
+    async def story():
+        async with hosts(tmp_path, 1) as brokers:
+            host = brokers[1]
+            await host.call(leader_and_isr(TP, 1, 0, (1, 2), (1, 2)))
+            waiting = host.produce(TP, b"v")
+            waiting.cancel()
+            (partition,) = host.replicas
+            partition.step(FollowerFetch(replica=2, offset=1, log_start_offset=0, now=0))
+            assert partition.waiting_producers == 0
+            assert partition.replica.high_watermark == 1
+
+    run(story())
+
+
 def test_a_stopped_follower_fetches_no_more(tmp_path):
     """It was told to stop before its leader shrinks the ISR; fetching, it would be let in again."""
 
