@@ -1,0 +1,1 @@
+"""The simulated world: whole brokers on a deterministic event loop, in virtual time."""
