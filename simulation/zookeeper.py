@@ -90,10 +90,13 @@ class ZooKeeper:
         has the one of its former life beside its own."""
         return [session for session in self.sessions.values() if session.host == host]
 
-    def expire(self, session: Session) -> None:
-        """End a session as if its time had come; its client hears of it when it comes back."""
-        if session.id in self.sessions:
+    def expire(self, session: Session) -> bool:
+        """End a session as if its time had come; its client hears of it when it comes back. False
+        when it is over already, or nobody is there to end it."""
+        is_alive = self.is_running and session.id in self.sessions
+        if is_alive:
             self._end(session)
+        return is_alive
 
     def drop_connection(self, session: Session) -> None:
         """Reset the session's connection: of the requests in flight some have been carried out,
@@ -147,6 +150,13 @@ class ZooKeeper:
         if not self.is_running:
             connection.send(connection.endpoint.closed, connection)
             return
+        self._in_turn(partial(self._join, connection, session_id, timeout_ms, last_zxid))
+
+    def _join(
+        self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
+    ) -> None:
+        if not self.is_running or not connection.is_open:
+            return
         session = self.sessions.get(session_id)
         if session_id and session is None:
             connection.is_open = False
@@ -169,10 +179,13 @@ class ZooKeeper:
             return
         self._touch(connection.session)
         self.requests[type(request).__name__] += 1
+        self._in_turn(partial(self._process, connection, request))
+
+    def _in_turn(self, job: Callable[[], None]) -> None:
         if self.slowness_s or not self._arrived.is_idle:
-            self._arrived.put(self.slowness_s, partial(self._process, connection, request))
+            self._arrived.put(self.slowness_s, job)
         else:
-            self._process(connection, request)
+            job()
 
     def _process(self, connection: Connection, request: Any) -> None:
         session, server = connection.session, connection.server

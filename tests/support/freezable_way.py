@@ -19,6 +19,7 @@ class FreezableWay:
         self._thawed = threading.Event()
         self._thawed.set()
         self._closing = threading.Event()
+        self._resetting = threading.Event()
         self._peers: dict[socket.socket, socket.socket] = {}
         self._thread = threading.Thread(target=self._forward)
         self._thread.start()
@@ -28,6 +29,10 @@ class FreezableWay:
 
     def thaw(self) -> None:
         self._thawed.set()
+
+    def reset(self) -> None:
+        """Breaks the connections there are; new ones are made as before."""
+        self._resetting.set()
 
     def close(self) -> None:
         self._closing.set()
@@ -41,6 +46,11 @@ class FreezableWay:
             self._thawed.wait()
             readable, _, _ = select.select([self._listener, *self._peers], [], [], 0.02)
             if not self._thawed.is_set():
+                continue
+            if self._resetting.is_set():
+                self._resetting.clear()
+                for sock in list(self._peers):
+                    self._part(sock)
                 continue
             for sock in readable:
                 if sock is self._listener:
@@ -66,6 +76,9 @@ class FreezableWay:
                 return
         except OSError:
             pass
-        for gone in (sock, peer):
-            del self._peers[gone]
-            gone.close()
+        self._part(sock)
+
+    def _part(self, sock: socket.socket) -> None:
+        for gone in (sock, self._peers.get(sock)):
+            if gone is not None and self._peers.pop(gone, None) is not None:
+                gone.close()

@@ -114,8 +114,9 @@ class _World:
     root = ""
 
     @asynccontextmanager
-    async def peer(self, session_ms=SESSION_MS, root=None):
-        client = self.factory(self.connect + (self.root if root is None else root), session_ms)
+    async def peer(self, session_ms=SESSION_MS, root=None, connect=None, factory=None):
+        path = self.root if root is None else root
+        client = (factory or self.factory)((connect or self.connect) + path, session_ms)
         peer = Peer(client)
         client.start_async()
         try:
@@ -172,6 +173,13 @@ class RealWorld(_World):
     def thaw(self):
         self._way.thaw()
 
+    def reset(self):
+        self._way.reset()
+
+    def beside(self):
+        """A client that reaches ZooKeeper by another way."""
+        return self.peer(connect=self._server.connect)
+
 
 class SimulatedWorld(_World):
     """``options`` are :class:`ZooKeeper`'s. While a case runs, the ensemble is ``zookeeper``."""
@@ -183,49 +191,55 @@ class SimulatedWorld(_World):
         self._options = {"tick_ms": TICK_MS, **options}
 
     def run(self, case):
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(self._simulate(case))
+
+    async def _simulate(self, case):
         rng = Random(self._seed)
-        loop = VirtualLoop()
-        self.link = FreezableLink(loop, rng)
-        self.zookeeper = ZooKeeper(loop, self.link, rng, **self._options)
-        self.factory = clients_on(self.zookeeper, "client", loop)
-        try:
-            return loop.run_until_complete(self._carry_out(case))
-        finally:
-            loop.close()
+        self.loop = asyncio.get_running_loop()
+        self.link = FreezableLink(self.loop, rng)
+        self.zookeeper = ZooKeeper(self.loop, self.link, rng, **self._options)
+        self.factory = clients_on(self.zookeeper, "client", self.loop)
+        return await self._carry_out(case)
 
     def freeze(self):
-        self.link.freeze()
+        self.link.frozen.add("client")
 
     def thaw(self):
-        self.link.thaw()
+        self.link.frozen.clear()
+        self.link.resume()
+
+    def reset(self):
+        for session in self.zookeeper.sessions_of("client"):
+            self.zookeeper.drop_connection(session)
+
+    def beside(self):
+        """A client that reaches ZooKeeper by another way."""
+        return self.peer(factory=clients_on(self.zookeeper, "beside", self.loop))
 
 
 class FreezableLink:
-    """Messages wait while it is frozen, and then come in their order."""
+    """Messages from and to hosts that are ``frozen`` wait, and then come in their order."""
 
     def __init__(self, loop, rng):
+        self.frozen = set()
         self._loop = loop
         self._rng = rng
-        self._is_frozen = False
         self._ways = {}
 
     def delay(self, source, target, callback, *args, context=None):
-        way = self._ways.setdefault((source, target), deque())
-        way.append((callback, args, context))
-        self._loop.call_later(self._rng.random() * LATENCY_S_MAX, self._arrive, way)
+        ends = (source, target)
+        self._ways.setdefault(ends, deque()).append((callback, args, context))
+        self._loop.call_later(self._rng.random() * LATENCY_S_MAX, self._arrive, ends)
 
-    def freeze(self):
-        self._is_frozen = True
+    def resume(self):
+        for ends, waiting in self._ways.items():
+            for _ in range(len(waiting)):
+                self._loop.call_soon(self._arrive, ends)
 
-    def thaw(self):
-        self._is_frozen = False
-        for way in self._ways.values():
-            for _ in range(len(way)):
-                self._loop.call_soon(self._arrive, way)
-
-    def _arrive(self, way):
-        if way and not self._is_frozen:
-            callback, args, context = way.popleft()
+    def _arrive(self, ends):
+        if self._ways[ends] and not self.frozen.intersection(ends):
+            callback, args, context = self._ways[ends].popleft()
             self._loop.call_soon(callback, *args, context=context)
 
 
