@@ -19,7 +19,6 @@ tasks hash by their number here, not by their address.
 import asyncio
 import contextvars
 import heapq
-import logging
 from asyncio import events
 from collections import deque
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
 
 from simulation.ownership import NOBODY, PROCESS, Process, State
-from simulation.tasks import SimulatedHandle, SimulatedTask
+from simulation.tasks import SimulatedHandle, SimulatedTask, bury, carry_out, pending
 
 if TYPE_CHECKING:
     from simulation.network import Network
@@ -45,9 +44,6 @@ EXECUTOR_S_MAX = 0.005
 
 PURGE_AT = 100
 """Cancelled timers are thrown out when there are so many, and more of them than of others."""
-
-CLOSES_MAX = 1_000
-"""How often a coroutine may go on after being closed, before it is left alone."""
 
 Observer = Callable[[Process | None], None]
 """Called after a step, with the process that took it. What it raises ends the run."""
@@ -279,7 +275,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            for task in self._pending():
+            for task in pending(self):
                 if task.process is not None:
                     task.process.state = State.DEAD
             self._forget(lambda _process: True)
@@ -321,7 +317,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Runs ``func``, cancelled or not, as a thread that has begun would."""
         del executor
         future: asyncio.Future[T] = self.create_future()
-        self.call_later(self._random.random() * EXECUTOR_S_MAX, _work, future, func, args)
+        self.call_later(self._random.random() * EXECUTOR_S_MAX, carry_out, future, func, args)
         return future
 
     # --- connections ------------------------------------------------------------------------
@@ -397,34 +393,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._forget(lambda owner: owner is process)
 
     def _forget(self, dead: Callable[[Process | None], bool]) -> None:
-        """Throws away the timers of the dead, and closes their coroutines, among them those that
-        begin meanwhile."""
+        """Throws away the timers of the dead, and closes their coroutines."""
         self._keep_timers(lambda handle: not dead(handle._context.get(PROCESS)))
-        disabled = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)  # the dead are silent, too
-        closed: set[SimulatedTask] = set()
-        try:
-            for _ in range(CLOSES_MAX):
-                left = [t for t in self._pending() if dead(t.process) and t not in closed]
-                if not left:
-                    return
-                closed.update(task for task in left if task.close())
-        finally:
-            logging.disable(disabled)
-
-    def _pending(self) -> list[SimulatedTask]:
-        tasks = (task for task in asyncio.all_tasks(self) if isinstance(task, SimulatedTask))
-        return sorted(tasks, key=hash)
-
-
-def _work(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
-    try:
-        result = func(*args)
-    except (SystemExit, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # noqa: BLE001  whoever awaits the future gets it
-        if not future.done():
-            future.set_exception(error)
-    else:
-        if not future.done():
-            future.set_result(result)
+        bury(self, dead)

@@ -2,11 +2,17 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any
+from typing import Any, TypeVar
 
 from simulation.ownership import Process
+
+T = TypeVar("T")
+
+CLOSES_MAX = 1_000
+"""How often a coroutine may go on after being closed, before it is left alone."""
 
 
 class SimulatedHandle(asyncio.TimerHandle):
@@ -71,3 +77,38 @@ class SimulatedTask(asyncio.Task[Any]):
         with contextlib.suppress(BaseException):  # "coroutine ignored GeneratorExit": it waits
             context.run(coroutine.close)
         return getattr(coroutine, "cr_frame", None) is None
+
+
+def pending(loop: asyncio.AbstractEventLoop) -> list[SimulatedTask]:
+    """The tasks of ``loop`` that are not done, in the order in which they began."""
+    tasks = (task for task in asyncio.all_tasks(loop) if isinstance(task, SimulatedTask))
+    return sorted(tasks, key=hash)
+
+
+def bury(loop: asyncio.AbstractEventLoop, dead: Callable[[Process | None], bool]) -> None:
+    """Closes the coroutines of the dead, among them those that begin meanwhile."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # the dead are silent, too
+    closed: set[SimulatedTask] = set()
+    try:
+        for _ in range(CLOSES_MAX):
+            left = [t for t in pending(loop) if dead(t.process) and t not in closed]
+            if not left:
+                return
+            closed.update(task for task in left if task.close())
+    finally:
+        logging.disable(disabled)
+
+
+def carry_out(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
+    """Does what was given to the executor."""
+    try:
+        result = func(*args)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  whoever awaits the future gets it
+        if not future.done():
+            future.set_exception(error)
+    else:
+        if not future.done():
+            future.set_result(result)

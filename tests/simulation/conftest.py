@@ -48,7 +48,7 @@ class World:
 
     async def _serve(self, process: Process) -> None:
         def dispatch(frame: bytes | memoryview) -> Reply:
-            header, request = read_request(frame)[:2]
+            header, _request = read_request(frame)
             self.note("server", "asked", header.correlation_id)
             answer = write_response(
                 header.correlation_id, HeartbeatResponse(error_code=ErrorCode.none)
