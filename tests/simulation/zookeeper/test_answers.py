@@ -1,6 +1,6 @@
 """The simulated ZooKeeper against a real one, as kazoo's client sees them: every case runs on both.
 
-The brokers' use of it, :class:`KafkaZk` and what stands on it, is in test_zookeeper_sessions.
+The brokers' use of it, :class:`KafkaZk` and what stands on it, is in test_sessions.
 """
 
 import pytest
