@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from kazoo.protocol.serialization import Close, Ping
 
+from simulation.ownership import PROCESS, Killed
 from simulation.streams import Link, Queue
 from simulation.znodes import WRITES, Txn
 from simulation.zookeeper_server import Commit, Connection, Endpoint, Server, Session, greet
@@ -140,6 +141,9 @@ class ZooKeeper:
         self._tell(connection, self._close)
 
     def _tell(self, connection: Connection, receive: Callable[..., None], *args: Any) -> None:
+        process = PROCESS.get()
+        if process is not None and process.is_dead:
+            raise Killed
         self._link.delay(
             connection.host, self.host, receive, connection, *args, context=self._context
         )

@@ -6,8 +6,6 @@ and ZooKeeper that can be frozen. A case is a coroutine function of its world.
 
 import asyncio
 import itertools
-import selectors
-from collections import deque
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -18,6 +16,8 @@ from zookeeper import TICK_MS
 
 from broker.server.zk import KafkaZk
 from broker.server.zk_session import kazoo_client
+from simulation.loop import SimulatedLoop
+from simulation.network import Network
 from simulation.zookeeper import HOST, ZooKeeper
 from simulation.zookeeper_client import clients_on
 
@@ -26,7 +26,7 @@ SESSION_MS = 10_000
 SHORT_MS = 2 * TICK_MS
 """For whose session is to end."""
 DEADLINE_S = 120
-LATENCY_S_MAX = 0.01
+CLIENT = "client-1"
 
 _roots = itertools.count()
 
@@ -191,84 +191,31 @@ class SimulatedWorld(_World):
         self._options = {"tick_ms": TICK_MS, **options}
 
     def run(self, case):
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            return runner.run(self._simulate(case))
-
-    async def _simulate(self, case):
         rng = Random(self._seed)
-        self.loop = asyncio.get_running_loop()
-        self.link = FreezableLink(self.loop, rng)
-        self.zookeeper = ZooKeeper(self.loop, self.link, rng, **self._options)
-        self.factory = clients_on(self.zookeeper, "client", self.loop)
-        return await self._carry_out(case)
+        self.loop = SimulatedLoop(rng)
+        self.network = Network(self.loop, rng)
+        for host in (HOST, CLIENT, "beside"):
+            self.network.add_host(host)
+        self.zookeeper = ZooKeeper(self.loop, self.network, rng, **self._options)
+        self.factory = clients_on(self.zookeeper, CLIENT, self.loop)
+        try:
+            outcome = self.loop.run_until_complete(self._carry_out(case))
+        finally:
+            self.loop.close()
+        assert not self.loop.troubles
+        return outcome
 
     def freeze(self):
-        self.link.frozen.add("client")
+        self.network.cut(CLIENT, HOST)
+        self.network.cut(HOST, CLIENT)
 
     def thaw(self):
-        self.link.frozen.clear()
-        self.link.resume()
+        self.network.heal_all()
 
     def reset(self):
-        for session in self.zookeeper.sessions_of("client"):
+        for session in self.zookeeper.sessions_of(CLIENT):
             self.zookeeper.drop_connection(session)
 
     def beside(self):
         """A client that reaches ZooKeeper by another way."""
         return self.peer(factory=clients_on(self.zookeeper, "beside", self.loop))
-
-
-class FreezableLink:
-    """Messages from and to hosts that are ``frozen`` wait, and then come in their order."""
-
-    def __init__(self, loop, rng):
-        self.frozen = set()
-        self._loop = loop
-        self._rng = rng
-        self._ways = {}
-
-    def delay(self, source, target, callback, *args, context=None):
-        ends = (source, target)
-        self._ways.setdefault(ends, deque()).append((callback, args, context))
-        self._loop.call_later(self._rng.random() * LATENCY_S_MAX, self._arrive, ends)
-
-    def resume(self):
-        for ends, waiting in self._ways.items():
-            for _ in range(len(waiting)):
-                self._loop.call_soon(self._arrive, ends)
-
-    def _arrive(self, ends):
-        if self._ways[ends] and not self.frozen.intersection(ends):
-            callback, args, context = self._ways[ends].popleft()
-            self._loop.call_soon(callback, *args, context=context)
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time jumps to the next timer; there are no threads and no sockets."""
-
-    def __init__(self):
-        self._now = 0.0
-        super().__init__(_Jumping(self))
-
-    def time(self):
-        return self._now
-
-    def jump(self, seconds):
-        self._now += seconds
-
-    def run_in_executor(self, executor, func, *args):
-        del executor
-        future = self.create_future()
-        self.call_soon(lambda: future.set_result(func(*args)))
-        return future
-
-
-class _Jumping(selectors.SelectSelector):
-    def __init__(self, loop):
-        super().__init__()
-        self._loop_ = loop
-
-    def select(self, timeout=None):
-        assert timeout is not None, "everybody waits for somebody"
-        self._loop_.jump(timeout)
-        return super().select(0)

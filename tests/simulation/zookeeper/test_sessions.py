@@ -2,6 +2,7 @@
 one; then what can only be done to the simulated one."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
@@ -12,7 +13,8 @@ from kazoo.exceptions import (
     NodeExistsError,
     SessionExpiredError,
 )
-from zookeeper_worlds import SHORT_MS, SimulatedWorld, until
+from zookeeper import TICK_MS
+from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.events import StateWrite
@@ -22,6 +24,7 @@ from broker.server.zk_configs import ConfigZk, of_topic
 from broker.server.zk_controller import ControllerMoved, ControllerZk
 from broker.server.zk_session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from simulation.ownership import Process
 
 TP = TopicPartition("orders", 0)
 
@@ -286,7 +289,7 @@ def test_a_session_is_expired_by_hand():
         async with world.peer() as zk, world.peer() as other:
             await zk.ask("create", "/e", ephemeral=True)
             await other.ask("exists", "/e", watch=other.watch("e"))
-            mine, others = world.zookeeper.sessions_of("client")
+            mine, others = world.zookeeper.sessions_of(CLIENT)
             assert (mine.id, others.id) == (zk.session, other.session)
             world.zookeeper.expire(mine)
             await until(lambda: other.events)
@@ -305,8 +308,8 @@ def test_a_reset_loses_answers_and_requests():
             asked = []
             for number in range(20):
                 asked.append(zk.submit(lambda c, n=number: c.create_async(f"/n{n}")))
-                await asyncio.sleep(0.001)
-            world.zookeeper.drop_connection(world.zookeeper.sessions_of("client")[0])
+                await asyncio.sleep(0.0001)
+            world.zookeeper.drop_connection(world.zookeeper.sessions_of(CLIENT)[0])
             answers = await asyncio.gather(*asked, return_exceptions=True)
             await until(lambda: zk.states[-1] == "CONNECTED" and len(zk.states) > 1)
             there = set(await other.ask("get_children", "/"))
@@ -360,22 +363,76 @@ async def _error(future):
     return (await asyncio.gather(future, return_exceptions=True))[0]
 
 
-def test_who_falls_silent_is_expired_after_its_timeout_and_not_before():
-    """As when a process is killed: nothing tells ZooKeeper."""
+@asynccontextmanager
+async def in_a_process(world, session_ms=SHORT_MS):
+    """A client that belongs to a process, with an ephemeral node that a peer of nobody's watches;
+    ``gone`` is when that node goes."""
+    process, living = Process(CLIENT), asyncio.Future()
+
+    async def live():
+        async with world.peer(session_ms) as zk:
+            await zk.ask("create", "/e", ephemeral=True)
+            living.set_result(zk)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                zk.client.create_async("/from-the-dead")
+
+    task = process.spawn(live())
+    zk = await living
+    async with world.beside() as other:
+        gone = asyncio.Event()
+        await other.ask("exists", "/e", watch=lambda _event: gone.set())
+        try:
+            yield process, zk, gone
+        finally:
+            assert await other.ask("exists", "/from-the-dead") is None
+            world.loop.kill(process)
+    del task
+
+
+def test_the_session_of_a_killed_process_lives_for_its_timeout():
+    """Nothing tells ZooKeeper that it is dead."""
 
     async def case(world):
         loop = asyncio.get_running_loop()
-        async with world.peer(SHORT_MS) as zk, world.peer() as other:
-            await zk.ask("create", "/e", ephemeral=True)
+        async with in_a_process(world) as (process, zk, gone):
             await asyncio.sleep(10 * SHORT_MS / 1000)
             assert zk.states == ["CONNECTED"], "it pings"
-            gone = []
-            await other.ask("exists", "/e", watch=gone.append)
-            zk.client._connection._timer.cancel()
-            silent = loop.time()
-            await until(lambda: gone)
-            passed_ms = (loop.time() - silent) * 1000
-            assert SHORT_MS / 3 < passed_ms < SHORT_MS + 2 * world.zookeeper._tick_ms
+            world.loop.kill(process)
+            killed = loop.time()
+            await gone.wait()
+            passed_ms = (loop.time() - killed) * 1000
+            assert SHORT_MS / 3 < passed_ms < SHORT_MS + 2 * TICK_MS
+            assert zk.states == ["CONNECTED"]
+
+    simulated(case)
+
+
+def test_a_process_that_was_paused_too_long_learns_it_when_it_goes_on():
+    async def case(world):
+        async with in_a_process(world) as (process, zk, gone):
+            world.loop.pause(process)
+            await gone.wait()
+            await asyncio.sleep(10 * SHORT_MS / 1000)
+            assert zk.states == ["CONNECTED"]
+            world.loop.resume(process)
+            await until(lambda: zk.states[-1] == "CONNECTED" and len(zk.states) > 1)
+            assert zk.states == ["CONNECTED", "SUSPENDED", "LOST", "CONNECTED"]
+
+    simulated(case)
+
+
+def test_a_process_that_was_paused_for_a_moment_keeps_its_session():
+    async def case(world):
+        async with in_a_process(world, 10 * SHORT_MS) as (process, zk, gone):
+            world.loop.pause(process)
+            await asyncio.sleep(5 * SHORT_MS / 1000)
+            world.loop.resume(process)
+            await asyncio.sleep(20 * SHORT_MS / 1000)
+            assert "LOST" not in zk.states
+            assert zk.states[-1] == "CONNECTED"
+            assert not gone.is_set()
 
     simulated(case)
 
@@ -400,7 +457,7 @@ def test_it_counts():
             assert {k: v for k, v in asked.items() if k in wanted} == wanted
             await zk.ask("set", "/n", b"")
             assert ensemble.watches == 2
-            ensemble.drop_connection(ensemble.sessions_of("client")[0])
+            ensemble.drop_connection(ensemble.sessions_of(CLIENT)[0])
             assert ensemble.watches == 1
             await other.ask("delete", "/n")
             assert ensemble.watches == 0
@@ -451,7 +508,7 @@ def test_the_same_seed_is_the_same_history(options):
 
 
 async def _disturb(world, rng):
-    sessions = world.zookeeper.sessions_of("client")
+    sessions = world.zookeeper.sessions_of(CLIENT)
     kind = rng.randrange(4) if sessions else 3
     if kind == 0:
         world.zookeeper.expire(rng.choice(sessions))
