@@ -1,6 +1,7 @@
 """Three real brokers in a simulated world, and a client that asks them as any client would."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from random import Random
@@ -25,6 +26,7 @@ from simulation.zookeeper import HOST, ZooKeeper
 CLIENT = "client-1"
 CALL_S = 5.0
 PAUSE_S = 0.1
+DONE = (ErrorCode.none, ErrorCode.topic_already_exists)
 
 
 class Cluster:
@@ -90,9 +92,9 @@ class Client:
             ),
             timeout=timedelta(seconds=5),  # type: ignore[arg-type]
         )
-        while True:
-            answer = await self._by_anyone(request)
-            if answer.topics[0].error_code in (ErrorCode.none, ErrorCode.topic_already_exists):
+        for broker in itertools.cycle(self._connections):
+            answer = await self._by(broker, request)
+            if answer is not None and answer.topics[0].error_code in DONE:
                 break
             await asyncio.sleep(PAUSE_S)
         for partition in range(partitions):
@@ -181,16 +183,17 @@ class Client:
         await asyncio.sleep(PAUSE_S)
 
     async def _by_leader(self, topic: str, partition: int, request: Any) -> Any:
-        leader = await self._leader(topic, partition)
-        try:
-            return await self._connections[leader].call(request, CALL_S)
-        except Disconnected:
-            return None
+        return await self._by(await self._leader(topic, partition), request)
 
     async def _by_anyone(self, request: Any) -> Any:
-        while True:
-            for connection in self._connections.values():
-                try:
-                    return await connection.call(request, CALL_S)
-                except Disconnected:
-                    await asyncio.sleep(PAUSE_S)
+        brokers = itertools.cycle(self._connections)
+        while (answer := await self._by(next(brokers), request)) is None:
+            await asyncio.sleep(PAUSE_S)
+        return answer
+
+    async def _by(self, broker: int, request: Any) -> Any:
+        """None: no answer."""
+        try:
+            return await self._connections[broker].call(request, CALL_S)
+        except Disconnected:
+            return None
