@@ -39,7 +39,7 @@ from broker.server.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import SERVED
-from broker.server.schedule import every, remove_later
+from broker.server.schedule import carry_out_later, every
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topics import Topics
 from broker.server.zk import KafkaZk
@@ -87,6 +87,7 @@ class App:
             config.max_incremental_fetch_session_cache_slots, environment.random
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
         self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -110,14 +111,13 @@ class App:
     @contextlib.contextmanager
     def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
         """Recovered logs; closed cleanly unless something failed."""
-        files = self._environment.files
         self.logs = logs = LogManager(
             self._config.log_dirs,
             self._topic_configs.log_config,
             unique=lambda: self._environment.new_uuid().hex,
             owner=MetaProperties(self._config.id, cluster_id),
-            remove=partial(remove_later, files=files),
-            files=files,
+            later=lambda steps: carry_out_later(steps, self._halt, self._under_way),
+            files=self._environment.files,
         )
         try:
             yield logs
