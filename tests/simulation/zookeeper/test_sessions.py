@@ -483,14 +483,19 @@ def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():
     simulated(case)
 
 
-@pytest.mark.parametrize("is_off", [True, False], ids=["off", "cut"])
-def test_who_cannot_connect_tries_again_and_leaves_nothing_behind(is_off):
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "late"])
+def test_who_cannot_connect_tries_again_and_leaves_nothing_behind(is_lost):
+    """Its first attempt is lost, or arrives when it has made others."""
+
     async def case(world):
-        world.network.power_lost(HOST) if is_off else world.freeze()
+        world.freeze()
         zk = KafkaZk(world.connect, SHORT_MS, connection_timeout_ms=60_000, client=world.factory)
         starting = asyncio.create_task(zk.start())
-        await asyncio.sleep(10 * SHORT_MS / 1000)
-        world.network.power_restored(HOST) if is_off else world.thaw()
+        await asyncio.sleep((SHORT_MS if is_lost else 10 * SHORT_MS) / 2000)
+        if is_lost:
+            world.network.power_lost(HOST)
+            world.network.power_restored(HOST)
+        world.thaw()
         await starting
         sessions = world.zookeeper.sessions_of(CLIENT)
         assert [session.id for session in sessions] == [zk.session.session_id]
