@@ -123,6 +123,16 @@ def test_a_failing_callback_is_trouble_and_nothing_more(loop: SimulatedLoop) -> 
     assert isinstance(trouble.exception, ZeroDivisionError)
 
 
+def test_a_world_ends_in_silence() -> None:
+    loop = SimulatedLoop(Random(1))
+    loop.create_task(asyncio.Event().wait(), context=Process("host").context)
+    loop.create_task(asyncio.Event().wait())
+    loop.run_for(1)
+    loop.close()
+    gc.collect()
+    assert not loop.troubles
+
+
 def test_fail_ends_the_run_whatever_is_caught_in_between(loop: SimulatedLoop) -> None:
     async def test() -> None:
         with contextlib.suppress(BaseException):

@@ -116,6 +116,23 @@ def test_what_was_not_acknowledged_before_the_power_went_is_reset_after(world: A
     assert "reset" in outcome(call)
 
 
+@pytest.mark.parametrize("returns", [False, True])
+def test_what_was_on_its_way_when_the_power_went_is_missed(world: Any, returns: bool) -> None:
+    connection = world.connection()
+    finish(world, [world.ask(connection)])
+    world.network.set_latency("client-1", "server", 0.5, 0.0)
+    call = world.ask(connection, 600.0)
+    world.loop.run_for(0.1)
+    world.lose_power(world.server)
+    world.loop.run_for(10)
+    assert not call.done()
+    if returns:
+        world.restart_server()
+    world.loop.run_for(2 if returns else RESET_AFTER_S)
+    assert ("reset" if returns else "timed out") in outcome(call)
+    assert len(said(world, "server")) == 1
+
+
 def test_a_paused_server_answers_later(world: Any) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
@@ -203,8 +220,10 @@ def test_messages_keep_their_order_and_wait_for_the_link(world: Any) -> None:
     world.loop.run_for(10)
     assert seen == [*range(20)]
     world.network.heal("client-1", "server")
+    for number in range(40, 60):
+        world.network.delay("client-1", "server", seen.append, number)
     world.loop.run_for(2)
-    assert seen == [*range(40)]
+    assert seen == [*range(60)]
 
 
 def test_messages_to_the_dead_are_not_read(world: Any) -> None:
@@ -262,8 +281,28 @@ class Reader(asyncio.Protocol):
         self.ended = True
 
 
-def joined(world: Any) -> tuple[Sender, Reader]:
-    sender, reader = Sender(), Reader()
+class SlowReader(asyncio.BufferedProtocol):
+    """Takes four bytes at a time, and a pause after each."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.got = b""
+        self._loop = loop
+        self._buffer = bytearray(4)
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return memoryview(self._buffer)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.got += self._buffer[:nbytes]
+        self.transport.pause_reading()
+        self._loop.call_later(0.1, self.transport.resume_reading)
+
+
+def joined(world: Any, reader: Any = None) -> tuple[Sender, Any]:
+    sender, reader = Sender(), reader or Reader()
 
     async def listen() -> None:
         listening = world.network.listen("server", 1, 10)
@@ -291,6 +330,15 @@ def test_who_does_not_read_stops_the_writer(world: Any) -> None:
     world.loop.run_for(10)
     assert sender.writable
     assert reader.got == sender.written
+
+
+def test_bytes_keep_their_order_however_they_are_read(world: Any) -> None:
+    sender, reader = joined(world, SlowReader(world.loop))
+    sent = [b"%d " % number * number for number in range(12)]
+    for data in sent:
+        sender.transport.write(data)
+    world.loop.run_for(20)
+    assert reader.got == b"".join(sent)
 
 
 def test_close_sends_what_was_written_and_then_the_end(world: Any) -> None:
