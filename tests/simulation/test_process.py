@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from simulated_cluster import Cluster
@@ -14,6 +15,10 @@ from simulated_life import live
 from broker.replication.replica import Role
 from broker.server.app import App
 from broker.types import TopicPartition
+from simulation.disk import MemoryDisk
+from simulation.loop import Process, SimulatedLoop
+from simulation.ownership import Killed
+from simulation.process import mortal
 
 pytestmark = pytest.mark.simulation
 
@@ -138,6 +143,30 @@ def test_a_broker_may_lose_power_in_the_middle_of_a_write(cluster: Cluster) -> N
     assert not leader.is_alive
     leader.start()
     cluster.until(lambda: is_followed(cluster, "t"))
+
+
+def test_the_dead_reach_no_disk() -> None:
+    disk, process, loop = MemoryDisk(Random(1)), Process("host"), SimulatedLoop(Random(1))
+    files = mortal(disk, process)
+    asked: list[str] = []
+    disk.watch = asked.append
+    files.make_directory(Path("/data"))
+    descriptor = files.open(Path("/data/log"))
+
+    def kill(kind: str) -> None:
+        asked.append(kind)
+        loop.kill(process)
+
+    disk.watch = kill
+    with pytest.raises(Killed):
+        files.write(descriptor, b"the last that it wrote")
+    before = [*asked]
+    with pytest.raises(Killed):
+        files.rename(Path("/data/log"), Path("/data/other"))
+    with pytest.raises(Killed):
+        files.write(descriptor, b"never")
+    assert asked == before
+    assert disk.read(Path("/data/log")) == b"the last that it wrote"
 
 
 # --- one seed, one history --------------------------------------------------------------------
