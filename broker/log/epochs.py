@@ -14,9 +14,9 @@ file would have it ask its leader for epoch 9, and cut by the answer at the wron
 believes the batches it walks, and forgets what contradicts them.
 """
 
-from pathlib import Path
-
-from broker.log.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from broker.log.checkpoints import CorruptCheckpoint, checkpoint_content, read_checkpoint
+from broker.log.files import Directory
+from broker.log.steps import Steps, carry_out
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset
 
@@ -26,14 +26,14 @@ FILE_NAME = "leader-epoch-checkpoint"
 class LeaderEpochCache:
     """The epochs of one partition's log; changes are on disk when ``write`` returns."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Directory) -> None:
         """Reads the file, if there is one.
 
         Raises:
             CorruptCheckpoint: it is not as Kafka or we write it.
         """
-        self._path = directory / FILE_NAME
-        self._epochs = self._written = _read(self._path)
+        self._directory = directory
+        self._epochs = self._written = _read(directory)
 
     @property
     def history(self) -> Epochs:
@@ -52,10 +52,15 @@ class LeaderEpochCache:
 
     def write(self) -> None:
         """Makes the changes durable, if there are any."""
-        if self._epochs != self._written:
-            entries = [f"{epoch} {start}" for epoch, start in self._epochs.entries]
-            write_checkpoint(self._path, entries)
-            self._written = self._epochs
+        carry_out(self.write_steps())
+
+    def write_steps(self) -> Steps:
+        """As ``write``; if it is overtaken, by another that knows more."""
+        epochs = self._epochs
+        if epochs != self._written:
+            content = checkpoint_content([f"{epoch} {start}" for epoch, start in epochs.entries])
+            if (yield from self._directory.replace_steps(FILE_NAME, content)):
+                self._written = epochs
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that ``epoch`` begins at ``start_offset``, unless it is the latest already."""
@@ -83,9 +88,10 @@ class LeaderEpochCache:
         return started[-1] if started else LeaderEpoch(-1)
 
 
-def _read(path: Path) -> Epochs:
+def _read(directory: Directory) -> Epochs:
     try:
-        pairs = [line.split(" ") for line in read_checkpoint(path)]
+        pairs = [line.split(" ") for line in read_checkpoint(directory, FILE_NAME)]
         return Epochs(tuple((LeaderEpoch(int(e)), Offset(int(start))) for e, start in pairs))
     except ValueError as error:
+        path = directory.path / FILE_NAME
         raise CorruptCheckpoint(f"{path}: {error}, expected ascending 'epoch offset'") from error

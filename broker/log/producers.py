@@ -9,10 +9,11 @@ behind it. A snapshot that cannot be read is passed over: the one before, or the
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
 
-from broker.log.producer_snapshots import CorruptSnapshot, Snapshots
+from broker.log.files import Directory
+from broker.log.producer_snapshots import CorruptSnapshot, Snapshots, encode
 from broker.log.producer_state import ProducerState
+from broker.log.steps import Steps, carry_out
 from broker.wire.batch import RecordBatch
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ BatchesFrom = Callable[[int], Iterable[RecordBatch]]
 class LogProducers:
     """Producer state of one log; ``state`` is replaced when the log loses its end."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Directory) -> None:
         """Knows nobody until ``load``."""
         self.state = ProducerState()
         self._directory = directory
@@ -46,8 +47,20 @@ class LogProducers:
 
     def snapshot(self, end: int) -> None:
         """Writes the state down; everything below ``end`` must be durable and noted."""
-        if end not in self._snapshots.offsets:
-            self._snapshots.write(end, self.state)
+        carry_out(self.snapshot_steps(end, self.encoded()))
+
+    def encoded(self) -> bytes:
+        """The state as it is now, for ``snapshot_steps``."""
+        return encode(self.state)
+
+    def snapshot_steps(self, end: int, content: bytes) -> Steps:
+        """Writes down what the state was at ``end``, below which everything must be durable."""
+        if not self.has_snapshot(end):
+            yield from self._snapshots.write_steps(end, content)
+
+    def has_snapshot(self, offset: int) -> bool:
+        """Whether the state at ``offset`` is written down."""
+        return offset in self._snapshots.offsets
 
     def forget_segments(self, bases: Collection[int]) -> None:
         """Removes the snapshots of segments that are gone; the producers stay."""
@@ -65,7 +78,7 @@ class LogProducers:
             try:
                 self.state = self._snapshots.read(offset)
             except CorruptSnapshot as error:
-                logger.warning("%s/%020d.snapshot: %s", self._directory, offset, error)
+                logger.warning("%s/%020d.snapshot: %s", self._directory.path, offset, error)
                 self._snapshots.remove(lambda bad, offset=offset: bad == offset)  # type: ignore[misc]
             else:
                 return offset
