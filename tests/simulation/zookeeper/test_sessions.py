@@ -19,9 +19,10 @@ from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.events import StateWrite
 from broker.server import zk_nodes
-from broker.server.zk import BrokerIdInUse, IsrWriteOutcome, KafkaZk, TopicExists
+from broker.server.zk import BrokerIdInUse, KafkaZk, TopicExists
 from broker.server.zk_configs import ConfigZk, of_topic
 from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk_isr import IsrWriteOutcome
 from broker.server.zk_session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.ownership import Process
@@ -232,6 +233,7 @@ def write(epoch=0, expected=None):
         isr=(BrokerId(1), BrokerId(2)),
         controller_epoch=ControllerEpoch(1),
         expected=None if expected is None else ZkVersion(expected),
+        broker_epochs={BrokerId(1): 1, BrokerId(2): 2},
     )
 
 
