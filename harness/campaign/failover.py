@@ -28,7 +28,8 @@ class FailoverSpec(Section):
     another.
 
     ``target``: who is killed, resolved when all partitions are whole; one broker. ``limit``: how
-    long it may take to make the partitions; and again, until the last of them is led again.
+    long it may take to make the partitions; again, until they are whole; and until the last of
+    them is led again.
     """
 
     partitions: Annotated[tuple[_Partitions, ...], Several, AsWritten, Field(min_length=1)]

@@ -52,11 +52,11 @@ def _heal_s(run: Run) -> float:
 
 
 def _failover_s(run: Run) -> float:
-    """Each takes three times its limit at the most (to grow, to warm up, to fail over), and its
-    broker's return."""
+    """Each takes four times its limit at the most (to grow, to be whole, to warm up, to fail over),
+    and its broker's return."""
     spec = run.campaign.failover
     back_ms = fault_limit_ms(run.campaign.limits, run.system)
-    return len(run.failovers) * (3 * (spec.limit if spec else 0) + back_ms) / 1000
+    return len(run.failovers) * (4 * (spec.limit if spec else 0) + back_ms) / 1000
 
 
 def _flush_s(run: Run) -> float:
