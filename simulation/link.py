@@ -61,7 +61,7 @@ class Link:
         self._loop.post(self._last_message, callback, args, context)
 
     def forget_messages(self) -> None:
-        """Nobody is there any more who could get what is held."""
+        """One of the hosts lost power, and what was held with it."""
         self._held.clear()
 
     def send_again(self) -> None:

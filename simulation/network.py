@@ -17,6 +17,7 @@ from typing import Any
 
 from simulation.link import Link
 from simulation.loop import NOBODY, PROCESS, Process, SimulatedLoop
+from simulation.ownership import Killed
 from simulation.sockets import AcceptedSocket, ListeningSocket
 from simulation.tcp import EPHEMERAL_PORTS, Address, Endpoint
 
@@ -119,8 +120,7 @@ class Network:
         for (source, target), link in self._links.items():
             if host in (source, target):
                 link.up = False
-                if host == target:
-                    link.forget_messages()
+                link.forget_messages()
         for endpoint in tuple(self._endpoints):
             if endpoint.host == host:
                 endpoint.vanish()
@@ -249,6 +249,6 @@ def _who() -> Process:
     process = PROCESS.get()
     if process is None:
         raise RuntimeError("only processes have an address: see Process.spawn")
-    if process.state:
-        raise ConnectionAbortedError(f"{process} has no network any more")
+    if process.is_dead:
+        raise Killed
     return process

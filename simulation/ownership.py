@@ -15,6 +15,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+class Killed(BaseException):
+    """The process is dead. Raised where what is left of it asks for something, so that a step in
+    whose middle it was killed does not go on."""
+
+
 class State(IntEnum):
     """Of a process. False only when it runs."""
 
@@ -45,6 +50,11 @@ class Process:
 
     def __repr__(self) -> str:
         return f"<{self.host}#{self.incarnation} {self.state.name.lower()}>"
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it was killed, or has ended."""
+        return self.state == State.DEAD
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Starts a task of this process in the running loop."""

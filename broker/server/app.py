@@ -12,18 +12,17 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
-from random import Random
 
 from broker.config import BrokerConfig, Listener
 from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
-from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
 from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
 from broker.server.controlled_shutdown import hand_over
 from broker.server.controller import ControllerRuntime
+from broker.server.environment import Environment, real
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator
@@ -56,23 +55,36 @@ FLUSH_CHECK_MS = 1_000
 
 
 class App:
-    """One broker; ``run`` is its life."""
+    """One broker; ``run`` is its life.
 
-    def __init__(self, config: BrokerConfig) -> None:
+    Args:
+        environment: the machine it runs on; None: this one.
+    """
+
+    def __init__(self, config: BrokerConfig, environment: Environment | None = None) -> None:
         self._config = config
-        self._clock = Clock()
+        self._environment = environment = environment or real()
+        self._clock = environment.clock
+        self.metadata = MetadataCache()
+        self.logs: LogManager | None = None
+        """This and the next ones are there for others to look at, once the broker has them."""
+        self.replicas: ReplicaManager | None = None
+        self.groups: GroupCoordinator | None = None
+        self.controller: ControllerRuntime | None = None
         self._zk = KafkaZk(
             config.zookeeper_connect,
             config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            now_ms=environment.clock.wall_ms,
+            new_uuid=environment.new_uuid,
+            client=environment.zookeeper,
         )
         self._zk.on_session_expired(ZOOKEEPER_EXPIRES.inc)
         self._topic_configs = TopicConfigs(config, self._zk)
         self._fence = ControlFence()
-        self._metadata = MetadataCache()
         self._purgatory = Purgatory()
         self._fetch_sessions = FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, Random()
+            config.max_incremental_fetch_session_cache_slots, environment.random
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -98,11 +110,14 @@ class App:
     @contextlib.contextmanager
     def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
         """Recovered logs; closed cleanly unless something failed."""
-        logs = LogManager(
+        files = self._environment.files
+        self.logs = logs = LogManager(
             self._config.log_dirs,
             self._topic_configs.log_config,
+            unique=lambda: self._environment.new_uuid().hex,
             owner=MetaProperties(self._config.id, cluster_id),
-            remove=remove_later,
+            remove=partial(remove_later, files=files),
+            files=files,
         )
         try:
             yield logs
@@ -113,9 +128,10 @@ class App:
 
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
-            replicas = self._replicas(logs, group)
+            self.replicas = replicas = self._replicas(logs, group)
             registration = Registration(self._config, self._zk, self._fence)
             controller = ControllerRuntime(self._config, self._zk, registration.registered)
+            self.controller = controller
             connections = await self._listen(replicas, controller, group)
             await closing.enter_async_context(self._exposed(replicas, controller, connections))
             await registration.register()
@@ -126,7 +142,7 @@ class App:
             logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
             await self._stopped(stop)
             if self._config.controlled_shutdown_enable:
-                await hand_over(self._config, self._fence.broker_epoch, self._metadata)
+                await hand_over(self._config, self._fence.broker_epoch, self.metadata)
             await connections.close()
             for task in self._tasks:
                 task.cancel()
@@ -142,7 +158,7 @@ class App:
             self._config,
             logs,
             self._topic_configs,
-            self._metadata,
+            self.metadata,
             Fetchers(self._config, self._clock, self._locate, spawn),
             Surroundings(self._clock, self._purgatory, isr_changes.write, self._halt),
         )
@@ -160,24 +176,27 @@ class App:
     async def _listen(
         self, replicas: ReplicaManager, controller: ControllerRuntime, group: asyncio.TaskGroup
     ) -> Connections:
-        topics = Topics(self._config, self._zk, self._metadata)
+        topics = Topics(self._config, self._zk, self.metadata)
         context = Context(
             config=self._config,
             cluster_id=await self._zk.cluster_id(),
             clock=self._clock,
             fence=self._fence,
             replicas=replicas,
-            metadata=self._metadata,
+            metadata=self.metadata,
             purgatory=self._purgatory,
             fetch_sessions=self._fetch_sessions,
             topics=topics,
-            configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
+            new_uuid=self._environment.new_uuid,
+            configs=ConfigAdmin(self._zk, self._topic_configs, self.metadata),
             controller=controller,
             producer_ids=ProducerIds(self._config.id, self._zk),
             groups=await self._groups(replicas, topics, group),
             served=SERVED,
         )
-        connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
+        connections = Connections(
+            Dispatcher(context), ConnectionConfig.of(self._config), self._environment.listen
+        )
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
 
@@ -186,8 +205,9 @@ class App:
     ) -> GroupCoordinator:
         config = self._config
         partitions = await count_partitions(self._zk, config)
-        topic = OffsetsTopic(config, self._metadata, topics, partitions)
+        topic = OffsetsTopic(config, self.metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
+        self.groups = groups
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
         return groups
@@ -264,5 +284,5 @@ class App:
         return task
 
     def _locate(self, broker: BrokerId) -> Listener | None:
-        known = self._metadata.brokers.get(broker)
+        known = self.metadata.brokers.get(broker)
         return known.listener if known else None

@@ -99,6 +99,7 @@ class Host:
             controller=nobody,
             producer_ids=nobody,
             groups=nobody,
+            new_uuid=nobody,
             served=SERVED,
         )
         self._connections = Connections(Dispatcher(context), ConnectionConfig.of(self.config))
