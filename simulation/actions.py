@@ -288,4 +288,12 @@ class Timed:
 
 
 CLIENT_WORK = (Produce, Consume)
-ORDERS = (CreateTopic, DeleteTopic, AddPartitions, Reassign, ElectPreferred, AlterTopic, DeleteRecords)
+ORDERS = (
+    CreateTopic,
+    DeleteTopic,
+    AddPartitions,
+    Reassign,
+    ElectPreferred,
+    AlterTopic,
+    DeleteRecords,
+)

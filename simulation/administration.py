@@ -1,4 +1,4 @@
-"""Orders, as an administrator gives them: Kafka's admin requests, until somebody carries them out."""
+"""Orders, as an administrator gives them: Kafka's admin requests, asked until carried out."""
 
 import asyncio
 from collections.abc import Callable

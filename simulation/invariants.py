@@ -99,7 +99,7 @@ class Partition:
         """When, and from which offset on, a promise ended."""
         self.only_leader: dict[int, Extent] = {}
         """Acked with acks=1 by the leader that leads still."""
-        self._checks_data = checks_data
+        self.checks_data = checks_data
         self._note = note
         self._disturbed = -1
         """Word of this leader epoch and those before it counts no more."""
@@ -201,7 +201,7 @@ class Partition:
         if log is None:
             seat.known = False
             return
-        if seat.known and self._checks_data:
+        if seat.known and self.checks_data:
             self._require(
                 log.end == seat.log.end and log.agrees_with(seat.log),
                 "LogKept",
@@ -235,7 +235,7 @@ class Partition:
         """A replica took ``event`` in and ``effects`` were carried out."""
         seat = self.seat(broker)
         if type(event) is Produce:
-            self._asked(seat, replica, event)
+            _asked(seat, event)
         elif type(event) is LeaderAndIsr:
             self._told(broker, seat, replica)
         elif type(event) is LogStartMoved:
@@ -243,7 +243,7 @@ class Partition:
             self.given_up = max(self.given_up, event.offset)
         for effect in effects:
             self._follow(broker, seat, effect)
-        if not self._checks_data:
+        if not self.checks_data:
             return
         if seat.log.end < seat.verified:
             seat.verified = seat.log.end
@@ -251,11 +251,6 @@ class Partition:
         for effect in effects:
             if type(effect) is Respond:
                 self._answered(broker, seat, replica, effect)
-
-    def _asked(self, seat: Seat, replica: Replica, event: Produce) -> None:
-        size = sum(batch.next_offset - batch.base_offset for batch in event.batches)
-        end = event.appended[1] if event.appended else seat.log.end + size
-        seat.waiting[event.request] = (event.acks, end)
 
     def _told(self, broker: int, seat: Seat, replica: Replica) -> None:
         if replica.role is Role.LEADER:
@@ -337,7 +332,7 @@ class Partition:
         self._check_members(self.isr, "StrongIsr")
 
     def _check_members(self, members: Iterable[int], invariant: str) -> None:
-        if not self._checks_data:
+        if not self.checks_data:
             return
         for broker in members:
             seat = self.seat(broker)
@@ -391,3 +386,9 @@ class Partition:
         return offset >= self.given_up and not any(
             when >= sent_at and start <= offset for when, start in self.unpromised
         )
+
+
+def _asked(seat: Seat, event: Produce) -> None:
+    size = sum(batch.next_offset - batch.base_offset for batch in event.batches)
+    end = event.appended[1] if event.appended else seat.log.end + size
+    seat.waiting[event.request] = (event.acks, end)

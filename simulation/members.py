@@ -13,15 +13,15 @@ from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batches
 from simulation.actions import Consume
 from simulation.clients import CALL_S, PAUSE_S, Client, Commit, History, entities, milliseconds
+from simulation.reading import EARLIEST, fetch, list_offset, offsets_of
 
 SESSION_MS: Final = 3_000
 REBALANCE_MS: Final = 4_000
 ROUND_S: Final = 0.5
 """Between one read, commit and heartbeat and the next."""
-EARLIEST: Final = -2
 
-Read = Callable[[TopicPartition, RecordBatch, float], None]
-"""Told of each batch that was read, and when the fetch was sent."""
+Read = Callable[[TopicPartition, RecordBatch], None]
+"""Told of each batch that was read."""
 
 
 class Rejoin(Exception):
@@ -156,8 +156,10 @@ class Member(Client):
         if leader is None:
             return offset
         if offset < 0:
-            return await self._earliest(tp, leader)
-        asked_at = asyncio.get_running_loop().time()
+            offset = await list_offset(self, leader, tp, EARLIEST)
+            if offset < 0:
+                self.forget(tp)
+            return offset
         answer = await fetch(self, leader, tp, offset)
         if answer.error_code is ErrorCode.offset_out_of_range:
             return -1
@@ -166,20 +168,9 @@ class Member(Client):
             return offset
         for batch in parse_batches(answer.records or b"", partial_tail=True):
             if batch.next_offset > offset:
-                self._read(tp, batch, asked_at)
+                self._read(tp, batch)
                 offset = batch.next_offset
         return offset
-
-    async def _earliest(self, tp: TopicPartition, leader: int) -> int:
-        v1 = entities(2, 1)
-        part = v1.ListOffsetsPartition(partition_index=i32(tp.partition), timestamp=i64(EARLIEST))
-        topic = v1.ListOffsetsTopic(name=tp.topic, partitions=(part,))
-        response = await self.ask(leader, v1.ListOffsetsRequest(replica_id=i32(-1), topics=(topic,)))
-        answer = response.topics[0].partitions[0]
-        if answer.error_code is not ErrorCode.none:
-            self.forget(tp)
-            return -1
-        return int(answer.offset)
 
     async def _commit(self, positions: dict[TopicPartition, int]) -> None:
         now = asyncio.get_running_loop().time()
@@ -238,43 +229,3 @@ class Member(Client):
             await self._ask_coordinator(request)
         except Disconnected:
             self.history.count("group: left without a word")
-
-
-async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> Any:
-    """A consumer's fetch; the partition's part of the answer."""
-    v4 = entities(1, 4)
-    part = v4.FetchPartition(
-        partition=i32(tp.partition), fetch_offset=i64(offset), partition_max_bytes=i32(2**20)
-    )
-    request = v4.FetchRequest(
-        replica_id=i32(-1),
-        max_wait=milliseconds(100),
-        min_bytes=i32(1),
-        max_bytes=i32(2**20),
-        isolation_level=i8(0),
-        topics=(v4.FetchTopic(topic=tp.topic, partitions=(part,)),),
-    )
-    response = await client.ask(leader, request)
-    return response.responses[0].partitions[0]
-
-
-async def offsets_of(
-    client: Client, coordinator: int | None, group: str, tps: Sequence[TopicPartition]
-) -> dict[TopicPartition, int] | None:
-    """What a group has committed, -1 where it has nothing; None: ask again."""
-    v5 = entities(9, 5)
-    if coordinator is None:
-        return None
-    topic = tps[0].topic
-    numbers = tuple(i32(tp.partition) for tp in tps)
-    request = v5.OffsetFetchRequest(
-        group_id=group,
-        topics=(v5.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers),),
-    )
-    response = await client.ask(coordinator, request)
-    if response.error_code is not ErrorCode.none:
-        return None
-    parts = [part for topic in response.topics for part in topic.partitions]
-    if any(part.error_code is not ErrorCode.none for part in parts):
-        return None
-    return {TopicPartition(topic, p.partition_index): p.committed_offset for p in parts}

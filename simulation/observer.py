@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.controller.cluster import TopicAssignment
 from broker.controller.controller import Controller
 from broker.groups.groups import Groups
 from broker.log.partition_log import PartitionLog
@@ -41,9 +42,15 @@ class Topic:
     """A topic as ZooKeeper has it."""
 
     topic_id: object
+    assignment: TopicAssignment
     partitions: dict[int, Partition] = field(default_factory=dict)
     is_doomed: bool = False
     """It is being deleted: nothing is promised any more."""
+
+    def replicas(self, number: int) -> tuple[int, ...] | None:
+        """Of a partition; None while they are being moved."""
+        assignment = self.assignment.partitions[number]
+        return None if assignment.adding or assignment.removing else assignment.replicas
 
 
 class Observer:
@@ -135,7 +142,8 @@ class Observer:
         told = zk_nodes.decode_topic(topic, data)
         known = self.topics.get(topic)
         if known is None or known.topic_id != told.topic_id:
-            known = self.topics[topic] = Topic(told.topic_id)
+            known = self.topics[topic] = Topic(told.topic_id, told)
+        known.assignment = told
         for number in told.partitions:
             if number not in known.partitions:
                 name = str(TopicPartition(topic, number))
@@ -149,20 +157,24 @@ class Observer:
             return
         state = zk_nodes.decode_state(tp, data, version)
         before = partition.state
-        told = f"{tp}: " + ("nobody leads" if state.leader == NO_LEADER else f"{state.leader} leads")
+        told = f"{tp}: " + (
+            "nobody leads" if state.leader == NO_LEADER else f"{state.leader} leads"
+        )
         self.note(f"{told} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
-        if before is not None and state.leader_epoch != before.leader_epoch:
-            if state.controller_epoch != self.controller_epoch:
-                raise Violation(
-                    "ControllerFenced",
-                    f"{tp}: elected in controller epoch {state.controller_epoch}, "
-                    f"the current one is {self.controller_epoch}",
-                )
+        elected = before is not None and state.leader_epoch != before.leader_epoch
+        if elected and state.controller_epoch != self.controller_epoch:
+            raise Violation(
+                "ControllerFenced",
+                f"{tp}: elected in controller epoch {state.controller_epoch}, "
+                f"the current one is {self.controller_epoch}",
+            )
         partition.state_written(state, unclean=tp.topic in self._unclean, now=self._now())
 
     def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
         if epoch < self.controller_epoch:
-            raise Violation("EpochNeverBack", f"controller epoch {self.controller_epoch} to {epoch}")
+            raise Violation(
+                "EpochNeverBack", f"controller epoch {self.controller_epoch} to {epoch}"
+            )
         self.controller_epoch = epoch
 
     # --- disks --------------------------------------------------------------------------------
@@ -225,7 +237,9 @@ class Observer:
             if type(effect) is Truncate:
                 self.note(f"broker {broker} cuts {hosted.tp} at {effect.offset}")
             elif type(effect) is LeaderLostRecords:
-                self.note(f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records")
+                self.note(
+                    f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
+                )
 
     def _observed(self, hosted: server.Partition) -> Partition | None:
         """None: another topic of that name, or one that is about to go."""

@@ -13,7 +13,7 @@ can be.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
 
@@ -60,13 +60,22 @@ class Plan:
     producers: tuple[bool, ...]
     """Whether each is idempotent."""
     topics: tuple[CreateTopic, ...]
+    zookeeper_servers: int = 1
+    zookeeper_lag_ms: int = 0
+    """How far ZooKeeper's followers are behind its leader at most."""
     actions: tuple[Timed, ...]
     """In the order of their times."""
     run_ms: int
     """When everything is healed, in virtual ms after the start."""
 
+    @property
+    def promises(self) -> bool:
+        """Whether records are promised anything: not with truncation by high watermark, which
+        loses them by design (KIP-101)."""
+        return all(name != "ackproof.generation" for name, _ in self.settings)
+
     def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
-        """The same with other actions; it ends when the last of them has had its time."""
+        """The same with other actions."""
         return replace(self, actions=actions)
 
 
@@ -93,6 +102,7 @@ def draw(seed: int) -> Plan:
     return _Draw(stream(seed, "plan")).plan(seed)
 
 
+OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 
@@ -117,6 +127,8 @@ class _Draw:
             settings=self._settings(),
             producers=producers,
             topics=self._topics,
+            zookeeper_servers=self._rng.choice((1, 1, 3)),
+            zookeeper_lag_ms=self._rng.choice((0, 5, 50)),
             actions=tuple(sorted(actions, key=lambda timed: timed.at_ms)),
             run_ms=self._run_ms,
         )
@@ -130,9 +142,7 @@ class _Draw:
         factor = min(self._brokers, self._rng.choice((1, 2, 3, 3, 3)))
         return CreateTopic(
             topic=name,
-            replicas=tuple(
-                self._replicas(factor) for _ in range(self._rng.choice((1, 1, 2, 3)))
-            ),
+            replicas=tuple(self._replicas(factor) for _ in range(self._rng.choice((1, 1, 2, 3)))),
             config=self._topic_config(factor),
         )
 
@@ -174,6 +184,8 @@ class _Draw:
             "group.initial.rebalance.delay.ms": choice((0, 500)),
             "group.min.session.timeout.ms": 1_000,
         }
+        if self._chance(0.1):
+            settings["ackproof.generation"] = choice(("0.8", "0.10"))
         return tuple((name, str(value)) for name, value in settings.items())
 
     # --- faults -------------------------------------------------------------------------------
@@ -277,8 +289,11 @@ class _Draw:
         return FillDisk(who=self._who(), for_ms=self._for_ms())
 
     def _break_disk(self) -> Action:
-        operation = self._rng.choice(("read", "write", "fsync"))
-        return BreakDisk(who=self._who(), operation=operation, for_ms=self._for_ms())
+        return BreakDisk(
+            who=self._who(),
+            operation=self._rng.choice(OPERATIONS),
+            for_ms=self._for_ms(),
+        )
 
     # --- administration -----------------------------------------------------------------------
 

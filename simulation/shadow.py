@@ -35,14 +35,13 @@ class Shadow:
         return f"{self.start} to {self.end}"
 
     def append(self, effect: Append) -> None:
-        base = effect.base_offset
+        base = int(effect.base_offset)
         for batch in cast(tuple[RecordBatch, ...], effect.batches):
             size = batch.next_offset - batch.base_offset
             if effect.leader_epoch is None:
-                base, epoch = batch.base_offset, batch.leader_epoch
-            else:
-                epoch = effect.leader_epoch
-            self._extents.append(Extent(base, base + size, batch.crc, epoch))
+                base = batch.base_offset
+            epoch = batch.leader_epoch if effect.leader_epoch is None else effect.leader_epoch
+            self._extents.append(Extent(base, base + size, batch.crc, int(epoch)))
             self._bases.append(base)
             base += size
             self.end = base
