@@ -46,7 +46,8 @@ class FileSystem(Protocol):
         """Gives the descriptor back."""
 
     def lock(self, descriptor: int, /) -> None:
-        """Locks the file until its last descriptor is closed, by the end of the process too.
+        """Locks the file until this descriptor and its duplicates are closed, if only by the end of
+        the process.
 
         Raises:
             BlockingIOError: somebody else has locked it.
@@ -62,10 +63,13 @@ class FileSystem(Protocol):
         """Whether there is a directory of this name."""
 
     def make_directory(self, path: Path, /) -> None:
-        """Makes a directory and those above it, as far as they are not there."""
+        """Makes a directory in one that is there."""
 
     def rename(self, source: Path, target: Path, /) -> None:
-        """Gives a file or directory another name, under which there may be a file already."""
+        """Gives a file or directory another name in the same directory, in one step.
+
+        Under the new name there may be a file already, if it is one.
+        """
 
     def remove(self, path: Path, /) -> None:
         """Removes a file's name; the file lasts until its last descriptor is closed."""
@@ -110,7 +114,7 @@ class RealFileSystem:
         return path.is_dir()
 
     def make_directory(self, path: Path, /) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir()
 
     def rename(self, source: Path, target: Path, /) -> None:
         source.replace(target)

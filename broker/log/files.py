@@ -96,10 +96,15 @@ class Directory:
         return self.path.name
 
     def make(self) -> None:
-        """Makes it, durably but for the directories above the one that it is in."""
-        if not self.files.is_directory(self.path):
-            self.files.make_directory(self.path)
-            self.files.sync_directory(self.path.parent)
+        """Makes it, durably, and those above it: as far as they are not there."""
+        missing = []
+        path = self.path
+        while not self.files.is_directory(path):
+            missing.append(path)
+            path = path.parent
+        for path in reversed(missing):
+            self.files.make_directory(path)
+            self.files.sync_directory(path.parent)
 
     def stems(self, suffix: str) -> list[str]:
         """The names of its files that end with ``suffix``, without it, sorted."""

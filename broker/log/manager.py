@@ -80,7 +80,7 @@ class LogManager:
         self._locks: list[int] = []
         try:
             for directory in self._directories:
-                files.make_directory(directory.path)
+                directory.make()
                 self._locks.append(_lock(directory))
             if owner is not None:
                 claim(self._directories, owner)
