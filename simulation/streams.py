@@ -1,56 +1,29 @@
-"""Order on top of links that may deliver in any order, late, or never."""
+"""What keeps order among messages and among jobs."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from functools import partial
 from typing import Any, Protocol
 
 
 class Link(Protocol):
     """What a network offers to those who speak in messages."""
 
-    def delay(self, source: str, target: str, callback: Callable[[], None]) -> object:
-        """Call ``callback`` in the loop, in the caller's context, after the latency of the way
-        from ``source`` to ``target``; while that is cut, after it is healed, or never."""
-
-
-class Stream:
-    """One direction of a TCP connection between two hosts.
-
-    What arrives also brings what was sent before it: had it been held up, TCP would have sent it
-    again by now. ``context`` is the receiver's: what its process has not read, nobody else reads.
-    """
-
-    __slots__ = ("_arrived_count", "_context", "_delay", "_sent_count", "_waiting")
-
-    def __init__(self, link: Link, source: str, target: str, context: Context) -> None:
-        self._context = context
-        self._delay = partial(link.delay, source, target)
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._sent_count = 0
-        self._arrived_count = 0
-
-    def send(self, deliver: Callable[..., None], *args: Any) -> None:
-        """Call ``deliver(*args)`` at the other end, after all that was sent before."""
-        self._sent_count += 1
-        self._waiting.append(partial(deliver, *args))
-        self.overtake(self._arrived, self._sent_count)
-
-    def overtake(self, deliver: Callable[..., None], *args: Any) -> None:
-        """Call ``deliver(*args)`` at the other end, maybe before what was sent earlier."""
-        # The sender may be running in that very context, which cannot be entered twice.
-        self._context.copy().run(self._delay, partial(deliver, *args))
-
-    def _arrived(self, count: int) -> None:
-        while self._arrived_count < count:
-            self._arrived_count += 1
-            self._waiting.popleft()()
+    def delay(
+        self,
+        source: str,
+        target: str,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> None:
+        """Call ``callback`` in ``context``, the receiver's, when a message from ``source`` has
+        reached ``target``. Nothing overtakes; while the way is cut, messages wait."""
 
 
 class Queue:
-    """Carries things out in the order in which they came, each not before a time of its own."""
+    """Carries jobs out in the order in which they came, each not before a time of its own."""
 
     __slots__ = ("_context", "_last_s", "_loop", "_waiting")
 

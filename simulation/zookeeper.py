@@ -1,7 +1,7 @@
 """A simulated ZooKeeper ensemble: one linearizable state machine in virtual time.
 
 Requests, answers and watch events are messages over the network's links between a client's host
-and the ensemble's; each connection keeps their order, as TCP does. The ensemble knows nothing of
+and the ensemble's, in order, as over TCP. The ensemble knows nothing of
 its clients' processes: one that is killed or paused falls silent, and its session lives until the
 ensemble has not heard of it for the session timeout (ZooKeeper Programmer's Guide, "ZooKeeper
 Sessions"; expiry is looked for once a tick, as in ``ExpiryQueue``).
@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from kazoo.protocol.serialization import Close, Ping
 
-from simulation.streams import Link, Queue, Stream
+from simulation.ownership import PROCESS, Killed
+from simulation.streams import Link, Queue
 from simulation.znodes import WRITES, Txn
 from simulation.zookeeper_server import Commit, Connection, Endpoint, Server, Session, greet
 
@@ -95,10 +96,13 @@ class ZooKeeper:
         has the one of its former life beside its own."""
         return [session for session in self.sessions.values() if session.host == host]
 
-    def expire(self, session: Session) -> None:
-        """End a session as if its time had come; its client hears of it when it comes back."""
-        if session.id in self.sessions:
+    def expire(self, session: Session) -> bool:
+        """End a session as if its time had come; its client hears of it when it comes back. False
+        when it is over already, or nobody is there to end it."""
+        is_alive = self.is_running and session.id in self.sessions
+        if is_alive:
             self._end(session)
+        return is_alive
 
     def drop_connection(self, session: Session) -> None:
         """Reset the session's connection: of the requests in flight some have been carried out,
@@ -128,33 +132,44 @@ class ZooKeeper:
     ) -> Connection:
         """Open a connection for a session (0: a new one), in the client's context; the answer is
         a call of the endpoint's."""
-        connection = Connection(
-            host,
-            endpoint,
-            Stream(self._link, host, self.host, self._context),
-            Stream(self._link, self.host, host, copy_context()),
-        )
-        connection.to_server.send(self._accept, connection, session_id, timeout_ms, last_zxid)
+        send = partial(self._link.delay, self.host, host, context=copy_context())
+        connection = Connection(host, endpoint, send)
+        self._tell(connection, self._accept, session_id, timeout_ms, last_zxid)
         return connection
 
     def request(self, connection: Connection, request: Any) -> None:
         """Send a request of the client's."""
-        connection.to_server.send(self._receive, connection, request)
+        self._tell(connection, self._receive, request)
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection from the client's end; its session lives on."""
-        connection.to_server.send(self._close, connection)
+        self._tell(connection, self._close)
+
+    def _tell(self, connection: Connection, receive: Callable[..., None], *args: Any) -> None:
+        process = PROCESS.get()
+        if process is not None and process.is_dead:
+            raise Killed
+        self._link.delay(
+            connection.host, self.host, receive, connection, *args, context=self._context
+        )
 
     def _accept(
         self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
     ) -> None:
         if not self.is_running:
-            connection.to_client.send(connection.endpoint.closed, connection)
+            connection.send(connection.endpoint.closed, connection)
+            return
+        self._in_turn(partial(self._join, connection, session_id, timeout_ms, last_zxid))
+
+    def _join(
+        self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
+    ) -> None:
+        if not self.is_running or not connection.is_open:
             return
         session = self.sessions.get(session_id)
         if session_id and session is None:
             connection.is_open = False
-            connection.to_client.send(connection.endpoint.expired, connection)
+            connection.send(connection.endpoint.expired, connection)
             return
         # A client does not go back behind what it has seen (ZooKeeperServer.processConnectRequest).
         caught_up = [server for server in self._servers if server.zxid >= last_zxid]
@@ -173,10 +188,13 @@ class ZooKeeper:
             return
         self._touch(connection.session)
         self.requests[type(request).__name__] += 1
+        self._in_turn(partial(self._process, connection, request))
+
+    def _in_turn(self, job: Callable[[], None]) -> None:
         if self.slowness_s or not self._arrived.is_idle:
-            self._arrived.put(self.slowness_s, partial(self._process, connection, request))
+            self._arrived.put(self.slowness_s, job)
         else:
-            self._process(connection, request)
+            job()
 
     def _process(self, connection: Connection, request: Any) -> None:
         session, server = connection.session, connection.server
@@ -186,7 +204,7 @@ class ZooKeeper:
         if connection.awaits is not None:
             connection.later.append(request)
         elif kind is Ping:
-            connection.to_client.send(connection.endpoint.pong, connection)
+            connection.send(connection.endpoint.pong, connection)
         elif kind is Close:
             self._end(session)
         elif kind in WRITES:
@@ -211,7 +229,8 @@ class ZooKeeper:
     def _reset(self, connection: Connection) -> None:
         if connection.is_open:
             self._close(connection)
-            connection.to_client.overtake(connection.endpoint.closed, connection)
+            connection.is_reset = True
+            connection.send(connection.endpoint.closed, connection)
 
     # --- transactions -----------------------------------------------------------------------
 
@@ -247,7 +266,7 @@ class ZooKeeper:
         connection = session.connection
         if connection is not None and connection.is_open:
             self._close(connection)
-            connection.to_client.send(connection.endpoint.closed, connection)
+            connection.send(connection.endpoint.closed, connection)
 
     def _touch(self, session: Session) -> None:
         """Its client was heard of. The end is rounded up to the next tick."""

@@ -239,7 +239,7 @@ class _ConnectionHandler:
     def established(
         self, connection: Connection, session: int, password: bytes, timeout_ms: int
     ) -> None:
-        if connection is not self._connection:
+        if connection is not self._connection or connection.is_reset:
             return
         client = self._client
         client._session_id, client._session_passwd = session, password
@@ -268,7 +268,7 @@ class _ConnectionHandler:
     # --- being connected --------------------------------------------------------------------
 
     def answered(self, connection: Connection, zxid: int, answer: Any) -> None:
-        if connection is not self._connection:
+        if connection is not self._connection or connection.is_reset:
             return
         client = self._client
         self._last_event_s = self._loop.time()
@@ -289,7 +289,7 @@ class _ConnectionHandler:
             table[request.path][watcher] = None
 
     def fired(self, connection: Connection, event: int, path: str) -> None:
-        if connection is not self._connection:
+        if connection is not self._connection or connection.is_reset:
             return
         client = self._client
         self._last_event_s = self._loop.time()
@@ -305,7 +305,7 @@ class _ConnectionHandler:
             client.handler.dispatch_callback(Callback("watch", watcher, (told,)))
 
     def pong(self, connection: Connection) -> None:
-        if connection is self._connection:
+        if connection is self._connection and not connection.is_reset:
             self._last_event_s = self._loop.time()
             self._ping_outstanding = False
 

@@ -8,7 +8,6 @@ from kazoo.exceptions import ZookeeperError
 from kazoo.protocol.connection import CHILD_EVENT, CREATED_EVENT, DELETED_EVENT
 from kazoo.protocol.serialization import Exists, GetChildren, GetChildren2
 
-from simulation.streams import Stream
 from simulation.znodes import Change, Tree, Txn
 
 
@@ -38,23 +37,21 @@ class Endpoint(Protocol):
 
 
 class Connection:
-    """A client's TCP connection, as the server knows it."""
+    """A client's TCP connection to one server. ``send`` carries a call to the client's end."""
 
-    def __init__(self, host: str, endpoint: Endpoint, to_server: Stream, to_client: Stream) -> None:
+    def __init__(self, host: str, endpoint: Endpoint, send: Callable[..., None]) -> None:
         self.host = host
         self.endpoint = endpoint
-        self.to_server = to_server
-        self.to_client = to_client
+        self.send = send
         self.is_open = True
+        """At the server's end."""
+        self.is_reset = False
+        """What was on its way to the client when the connection was reset, it never reads."""
         self.session: Session | None = None
         self.server: Server | None = None
         self.awaits: int | None = None
         """The zxid of its write that its server has not applied yet: what it asked later waits."""
         self.later: deque[Any] = deque()
-
-    def answer(self, zxid: int, answer: Any) -> None:
-        """Send the answer to a request."""
-        self.to_client.send(self.endpoint.answered, self, zxid, answer)
 
 
 class Session:
@@ -125,7 +122,7 @@ class Watches:
 
 def _tell(connections: dict[Connection, None], event: int, path: str) -> None:
     for connection in connections:
-        connection.to_client.send(connection.endpoint.fired, connection, event, path)
+        connection.send(connection.endpoint.fired, connection, event, path)
 
 
 class Server:
@@ -148,7 +145,7 @@ class Server:
         is_watched = not isinstance(answer, ZookeeperError) or type(request) is Exists
         if is_watched and getattr(request, "watcher", None):
             self.watches.add(request, connection)
-        connection.answer(self.zxid, answer)
+        connection.send(connection.endpoint.answered, connection, self.zxid, answer)
 
     def apply(self, commit: Commit) -> bool:
         """Carry out the next transaction; whether it did what was asked.
@@ -171,7 +168,7 @@ class Server:
             self.watches.fire(change)
         if connection is not None and connection.server is self and connection.is_open:
             if request is not None:
-                connection.answer(txn.zxid, answer)
+                connection.send(connection.endpoint.answered, connection, txn.zxid, answer)
             elif connection.session is not None:
                 greet(connection, connection.session)
             connection.awaits = None
@@ -181,7 +178,7 @@ class Server:
 
 def greet(connection: Connection, session: Session) -> None:
     """Tell a client which session it has."""
-    connection.to_client.send(
+    connection.send(
         connection.endpoint.established,
         connection, session.id, session.password, session.timeout_ms,
     )  # fmt: skip
