@@ -29,6 +29,7 @@ AGAIN: Final = frozenset(
         ErrorCode.not_leader_or_follower,
         ErrorCode.request_timed_out,
         ErrorCode.invalid_replication_factor,
+        ErrorCode.invalid_replica_assignment,
         ErrorCode.unknown_server_error,
     }
 )

@@ -25,6 +25,7 @@ from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
 from simulation.actions import Produce
 from simulation.coverage import CLIENT, Coverage
+from simulation.process import BEGINNING_WALL_MS
 
 PORT: Final = 9092
 CALL_S: Final = 4.0
@@ -283,7 +284,8 @@ class Producer(Client):
         return ErrorCode.none
 
     def _batch(self, count: int, producer: tuple[int, int, int]) -> RecordBatch:
-        moment = datetime.datetime.fromtimestamp(1_700_000_000, datetime.UTC)
+        now_s = BEGINNING_WALL_MS / 1000 + asyncio.get_running_loop().time()
+        moment = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
         records = []
         for number in range(count):
             self._values += 1

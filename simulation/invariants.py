@@ -12,6 +12,9 @@ where it has one:
 * **AckedIsCommitted**: acks=all is answered by who has committed.
 * **LogKept**: a killed broker has its log again, one that lost power all that it had synced.
 * **ViewIsLog**: a replica's idea of its log is its log.
+* **DamagedLeavesIsr**: who came back without what was committed leaves the ISR, and does not lead
+  while another member has it. One that stays is taken to hold what it lacks until it has caught
+  up; if the leader died before that, it would lead.
 * **CleanElection**: nobody leads who was not in the ISR, unless the topic allows it.
 
 What is promised ends as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged*
@@ -36,6 +39,7 @@ from broker.replication.events import (
     Effect,
     Event,
     Fetched,
+    FollowerFetch,
     LeaderAndIsr,
     LogStartMoved,
     Produce,
@@ -73,6 +77,9 @@ class Seat:
     """Below this it was compared with what is committed."""
     kept_from_damage: float = NODE_IS_FINE
     """Below this offset nothing can have been lost; it is damaged unless that is infinite."""
+    lost_committed: bool | None = None
+    """Of one that is damaged: whether it lacked what was committed when its leader first heard of
+    it again; None: not yet."""
     trusted: bool = True
     """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
     known: bool = True
@@ -140,7 +147,19 @@ class Partition:
             self._require(unclean, "CleanElection", f"{leader} leads, the ISR was {before.isr}")
             self.unpromise(0, epoch=before.leader_epoch, now=now)
         self._weigh_damage(now)
+        if leader not in (NO_LEADER, before.leader):
+            self._nobody_better_is_there(leader, isr)
         self._check_members(isr, "StrongIsr")
+
+    def _nobody_better_is_there(self, leader: int, isr: Iterable[int]) -> None:
+        seat = self.seat(leader)
+        fine = [b for b in isr if self.seat(b).kept_from_damage == NODE_IS_FINE]
+        self._require(
+            not seat.known or seat.log.end >= self.committed_end or not fine,
+            "DamagedLeavesIsr",
+            f"broker {leader} has nothing above {seat.log.end}, {self.committed_end} are committed, "
+            f"and it is elected, not one of {fine}",
+        )
 
     def _leads(self, epoch: int, broker: int) -> None:
         first = self._leaders.setdefault(epoch, broker)
@@ -158,6 +177,7 @@ class Partition:
         if seat is None or kept >= seat.log.end:
             return
         seat.kept_from_damage = min(seat.kept_from_damage, kept)
+        seat.lost_committed = None
         seat.known = False
         if self.state is not None and self.state.leader == broker:
             self.only_leader = {o: e for o, e in self.only_leader.items() if e.next <= kept}
@@ -214,7 +234,7 @@ class Partition:
                 "LogKept",
                 f"broker {broker} had synced up to {kept}, and its log ends at {log.end}",
             )
-            seat.kept_from_damage = max(kept, log.end)
+            seat.kept_from_damage = NODE_IS_FINE if log.end >= seat.log.end else max(kept, log.end)
         seat.log, seat.known = log, True
         seat.high_watermark = high_watermark
         seat.verified = min(seat.verified, log.end)
@@ -238,6 +258,8 @@ class Partition:
             _asked(seat, event)
         elif type(event) is LeaderAndIsr:
             self._told(broker, seat, replica)
+        elif type(event) is FollowerFetch:
+            self._told_what_is_left(event.replica)
         elif type(event) is LogStartMoved:
             seat.log.start_at(event.offset)
             self.given_up = max(self.given_up, event.offset)
@@ -251,6 +273,16 @@ class Partition:
         for effect in effects:
             if type(effect) is Respond:
                 self._answered(broker, seat, replica, effect)
+
+    def _told_what_is_left(self, follower: int) -> None:
+        """One that lost nothing that was committed is whole again once its leader knows how much
+        it has."""
+        seat = self.seats.get(follower)
+        if seat is not None and seat.kept_from_damage != NODE_IS_FINE and seat.known:
+            if seat.lost_committed is None:
+                seat.lost_committed = seat.log.end < self.committed_end
+            if not seat.lost_committed:
+                seat.kept_from_damage = NODE_IS_FINE
 
     def _told(self, broker: int, seat: Seat, replica: Replica) -> None:
         if replica.role is Role.LEADER:
@@ -300,7 +332,9 @@ class Partition:
         epoch = replica.leader_epoch
         if not seat.trusted and type(event) is Fetched and epoch > self._disturbed:
             seat.trusted = True
-        if not seat.trusted or seat.kept_from_damage != NODE_IS_FINE:
+        if seat.kept_from_damage != NODE_IS_FINE:
+            return
+        if not seat.trusted:
             return
         if replica.role is Role.LEADER and epoch > self._disturbed:
             self._leader_has(broker, seat, replica, watermark)
@@ -328,6 +362,7 @@ class Partition:
         for extent in seat.log.between(self.committed_end, watermark):
             self.committed[extent.base] = extent
         self.committed_end = watermark
+        self._note(f"{self.name} is committed up to {watermark}")
         self._check_members(replica.isr, "WeakIsr")
         self._check_members(self.isr, "StrongIsr")
 
@@ -363,7 +398,7 @@ class Partition:
         acks, end = seat.waiting.pop(answer.request, (0, 0))
         if answer.error is not ErrorCode.none or replica.leader_epoch <= self._disturbed:
             return
-        if acks == -1 and seat.trusted:
+        if acks == -1 and seat.trusted and seat.kept_from_damage == NODE_IS_FINE:
             self._require(
                 end <= self.committed_end,
                 "AckedIsCommitted",
@@ -386,6 +421,17 @@ class Partition:
         return offset >= self.given_up and not any(
             when >= sent_at and start <= offset for when, start in self.unpromised
         )
+
+    def nobody_damaged_is_trusted(self) -> None:
+        """At the end: who lacked what was committed has left the ISR, and come back."""
+        for broker in self.isr:
+            seat = self.seat(broker)
+            self._require(
+                not seat.lost_committed or seat.kept_from_damage == NODE_IS_FINE,
+                "DamagedLeavesIsr",
+                f"broker {broker} came back with nothing above {seat.kept_from_damage:.0f}, and "
+                "was never taken out of the ISR",
+            )
 
 
 def _asked(seat: Seat, event: Produce) -> None:

@@ -60,10 +60,16 @@ class Observer:
         now: virtual seconds.
         fail: ends the run with this violation.
         checks_data: whether the brokers' configuration promises anything about records.
+        unclean: whether it allows elections outside the ISR.
     """
 
     def __init__(
-        self, now: Callable[[], float], fail: Callable[[BaseException], None], *, checks_data: bool
+        self,
+        now: Callable[[], float],
+        fail: Callable[[BaseException], None],
+        *,
+        checks_data: bool,
+        unclean: bool,
     ) -> None:
         self.coverage: Coverage = Coverage()
         self.notes: list[tuple[float, str]] = []
@@ -74,6 +80,7 @@ class Observer:
         self._now = now
         self._fail = fail
         self._checks_data = checks_data
+        self._unclean_everywhere = unclean
         self._unclean: set[str] = set()
         self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
         self._effects: list[Effect] = []
@@ -168,7 +175,9 @@ class Observer:
                 f"{tp}: elected in controller epoch {state.controller_epoch}, "
                 f"the current one is {self.controller_epoch}",
             )
-        partition.state_written(state, unclean=tp.topic in self._unclean, now=self._now())
+        partition.state_written(
+            state, unclean=self._unclean_everywhere or tp.topic in self._unclean, now=self._now()
+        )
 
     def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
         if epoch < self.controller_epoch:

@@ -31,7 +31,7 @@ from simulation.clients import (
     Sent,
     entities,
 )
-from simulation.invariants import NODE_IS_FINE, Partition, Violation
+from simulation.invariants import Partition, Violation
 from simulation.observer import Observer, read_shadow
 from simulation.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.shadow import Extent
@@ -105,6 +105,10 @@ def _unsettled(
 # --- the judge ------------------------------------------------------------------------------------
 
 
+class OffsetIsGone(Exception):
+    """Retention was faster than the reader."""
+
+
 class Judge(Producer):
     """Asks the settled cluster."""
 
@@ -118,7 +122,7 @@ class Judge(Producer):
         for tp, partition in tuple(cluster.observer.partitions()):
             logs[tp] = await self._read(tp)
             _logs_are_equal(cluster, tp, partition)
-            _nobody_damaged_is_trusted(tp, partition)
+            partition.nobody_damaged_is_trusted()
         _acked_is_there(cluster, logs)
         _nothing_is_there_that_was_not_sent(cluster, logs)
         await self._groups_remember(cluster)
@@ -151,6 +155,9 @@ class Judge(Producer):
                 if at < 0:
                     at, end = await self._bounds(tp)
                 read = await self._read_some(tp, at) if at < end else []
+            except OffsetIsGone:
+                at, read = -1, []
+                extents.clear()
             except Disconnected:
                 read = []
             if read:
@@ -174,6 +181,8 @@ class Judge(Producer):
     async def _read_some(self, tp: TopicPartition, at: int) -> list[Extent]:
         leader = await self.leader(tp)
         answer = None if leader is None or at < 0 else await fetch(self, leader, tp, at)
+        if answer is not None and answer.error_code is ErrorCode.offset_out_of_range:
+            raise OffsetIsGone
         if answer is None or answer.error_code is not ErrorCode.none:
             return []
         batches = parse_batches(answer.records or b"", partial_tail=True)
@@ -253,20 +262,6 @@ def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: Partition) 
     for other in others:
         if not logs[first].agrees_with(logs[other]):
             raise Violation("LogsAgree", f"{tp}: the logs of brokers {first} and {other} differ")
-
-
-def _nobody_damaged_is_trusted(tp: TopicPartition, partition: Partition) -> None:
-    """Who came back with less than it had must leave the ISR before it counts again. One that
-    stays is taken to hold what it lacks, until it has caught up; had the leader died before that,
-    it would have led."""
-    for broker in partition.isr:
-        kept = partition.seat(broker).kept_from_damage
-        if kept != NODE_IS_FINE:
-            raise Violation(
-                "DamagedLeavesIsr",
-                f"{tp}: broker {broker} came back with nothing above {int(kept)}, and was never "
-                "taken out of the ISR",
-            )
 
 
 def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:

@@ -36,6 +36,8 @@ STEPS_MAX: Final = 20_000_000
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
+QUIET_S: Final = 3.0
+"""Longer than what clients have sent can be under way once all links are whole."""
 LOOK_S: Final = 0.05
 """How often it is looked whether a broker has ended by itself."""
 
@@ -50,6 +52,8 @@ class Outcome:
     violation: Violation | None
     coverage: Coverage
     notes: list[tuple[float, str]] = field(default_factory=list)
+    broke_at_ms: float = 0.0
+    """When the invariant broke, after the beginning of the plan's time."""
     digest: str = ""
     """Of all steps, when asked for."""
 
@@ -98,12 +102,16 @@ class Simulation:
             )
             for broker in range(1, plan.brokers + 1)
         }
-        self.observer = Observer(self.loop.time, self.loop.fail, checks_data=plan.promises)
+        self.observer = Observer(
+            self.loop.time, self.loop.fail, checks_data=plan.promises, unclean=not plan.promises
+        )
         self.history = History()
         self._striker = Striker(self)
         self._digest = hashlib.blake2b(digest_size=16) if with_digest else None
         self._processes: dict[str, Process] = {}
+        self._working: list[asyncio.Task[Any]] = []
         self._members = 0
+        self._began_s = 0.0
         self._seen_endings = dict.fromkeys(self.nodes, 0)
         self._producers = [
             Producer(
@@ -139,6 +147,7 @@ class Simulation:
             violation=violation,
             coverage=coverage,
             notes=self.observer.notes,
+            broke_at_ms=(at - self._began_s) * 1000,
             digest=self._digest.hexdigest() if self._digest else "",
         )
 
@@ -148,9 +157,9 @@ class Simulation:
         self._look_for_endings()
         self._do(ADMINISTRATOR, self._begin())
         self.observer.note("the cluster is whole; the plan begins")
-        begin = self.loop.time()
+        self._began_s = self.loop.time()
         for timed in self.plan.actions:
-            at = begin + timed.at_ms / 1000
+            at = self._began_s + timed.at_ms / 1000
             self.loop.call_at(at, self._striker.strike, timed.action, context=NOBODY)
         self.loop.run_for(self.plan.run_ms / 1000)
         self._striker.heal()
@@ -165,9 +174,16 @@ class Simulation:
         await settle(self)
 
     async def _end(self) -> None:
+        await self._clients_stop()
         await settle(self)
         judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
         await judge.judge(self)
+
+    async def _clients_stop(self) -> None:
+        """Whatever they had sent has arrived, or never will."""
+        for task in self._working:
+            task.cancel()
+        await asyncio.sleep(QUIET_S)
 
     def _do(self, host: str, work: Any) -> Any:
         """Has a client's work done, and waits for it."""
@@ -254,7 +270,8 @@ class Simulation:
         return Administrator(ADMINISTRATOR, brokers, self.history).bind(self._partitions)
 
     def _spawn(self, host: str, work: Any) -> None:
-        self.loop.create_task(work, context=self._process(host).context.copy())
+        task = self.loop.create_task(work, context=self._process(host).context.copy())
+        self._working.append(task)
 
     def work(self, work: ClientWork) -> None:
         """Give a client something to do."""
