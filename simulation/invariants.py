@@ -80,6 +80,8 @@ class Seat:
     lost_committed: bool | None = None
     """Of one that is damaged: whether it lacked what was committed when its leader first heard of
     it again; None: not yet."""
+    bounced: bool = False
+    """It has registered anew while it was in the ISR, and has not left it since."""
     trusted: bool = True
     """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
     known: bool = True
@@ -104,6 +106,8 @@ class Partition:
         """Below this retention or DeleteRecords may have taken records."""
         self.unpromised: list[tuple[float, int]] = []
         """When, and from which offset on, a promise ended."""
+        self.bounced_together = 0
+        """How often nobody was left in the ISR who had not bounced, and a damaged one was elected."""
         self.only_leader: dict[int, Extent] = {}
         """Acked with acks=1 by the leader that leads still."""
         self.checks_data = checks_data
@@ -147,9 +151,36 @@ class Partition:
             self._require(unclean, "CleanElection", f"{leader} leads, the ISR was {before.isr}")
             self.unpromise(0, epoch=before.leader_epoch, now=now)
         self._weigh_damage(now)
+        self._all_have_bounced(leader, now)
+        for broker, seat in self.seats.items():
+            seat.bounced = seat.bounced and broker in isr
         if leader not in (NO_LEADER, before.leader):
             self._nobody_better_is_there(leader, isr)
         self._check_members(isr, "StrongIsr")
+
+    def _all_have_bounced(self, leader: int, now: float) -> None:
+        """A controller cannot tell who was killed from who lost power. When the whole ISR came
+        back from one or the other, any of them may lead, and with a damaged one goes what only the
+        others have: not kept, and known (KIP-966 is the remedy)."""
+        if leader == NO_LEADER or self.seat(leader).kept_from_damage == NODE_IS_FINE:
+            return
+        members = [self.seat(broker) for broker in self.isr]
+        if all(seat.bounced or seat.kept_from_damage != NODE_IS_FINE for seat in members):
+            assert self.state is not None
+            self.bounced_together += 1
+            self.unpromise(
+                int(min(seat.kept_from_damage for seat in members)),
+                epoch=self.state.leader_epoch - 1,
+                now=now,
+            )
+            for seat in members:
+                seat.kept_from_damage = NODE_IS_FINE
+
+    def registered(self, broker: int) -> None:
+        """``broker`` is in ``/brokers/ids`` anew."""
+        seat = self.seats.get(broker)
+        if seat is not None:
+            seat.bounced = broker in self.isr
 
     def _nobody_better_is_there(self, leader: int, isr: Iterable[int]) -> None:
         seat = self.seat(leader)
@@ -157,8 +188,8 @@ class Partition:
         self._require(
             not seat.known or seat.log.end >= self.committed_end or not fine,
             "DamagedLeavesIsr",
-            f"broker {leader} has nothing above {seat.log.end}, {self.committed_end} are committed, "
-            f"and it is elected, not one of {fine}",
+            f"{self.committed_end} are committed, broker {leader} has {seat.log}, and is elected, "
+            f"not one of {fine}",
         )
 
     def _leads(self, epoch: int, broker: int) -> None:
@@ -315,6 +346,7 @@ class Partition:
         for broker in effect.isr:
             if broker not in self.isr:
                 self.seat(broker).kept_from_damage = NODE_IS_FINE
+                self.seat(broker).bounced = False
 
     def _look(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
         watermark = seat.high_watermark = replica.high_watermark

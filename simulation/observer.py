@@ -121,7 +121,7 @@ class Observer:
                 with self.failing():
                     self._state_changed(TopicPartition(topic, int(number)), data, version)
             case ["brokers", "ids", broker]:
-                self.note(f"broker {broker} {'unregistered' if data is None else 'registered'}")
+                self._broker_changed(int(broker), came=data is not None)
             case ["controller"]:
                 self.controller = None if data is None else int(zk_nodes.decode_controller(data))
                 self.note(
@@ -140,6 +140,12 @@ class Observer:
                 config = zk_nodes.decode_config(path, data)
                 if config.get("unclean.leader.election.enable") == "true":
                     self._unclean.add(topic)
+
+    def _broker_changed(self, broker: int, *, came: bool) -> None:
+        self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
+        if came:
+            for _, partition in self.partitions():
+                partition.registered(broker)
 
     def _topic_changed(self, topic: str, data: bytes | None) -> None:
         if data is None:
