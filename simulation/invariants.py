@@ -107,7 +107,7 @@ class Partition:
         self.unpromised: list[tuple[float, int]] = []
         """When, and from which offset on, a promise ended."""
         self.bounced_together = 0
-        """How often nobody was left in the ISR who had not bounced, and a damaged one was elected."""
+        """How often all of the ISR had bounced, and a damaged one was elected."""
         self.only_leader: dict[int, Extent] = {}
         """Acked with acks=1 by the leader that leads still."""
         self.checks_data = checks_data
