@@ -272,15 +272,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             raise RuntimeError("the loop runs")
         if self._closed:
             return
-        before = events._get_running_loop()
-        events._set_running_loop(self)
-        try:
-            for task in pending(self):
-                if task.process is not None:
-                    task.process.state = State.DEAD
-            self._forget(lambda _process: True)
-        finally:
-            events._set_running_loop(before)
+        for task in pending(self):
+            if task.process is not None:
+                task.process.state = State.DEAD
+        self._forget(lambda _process: True)
         self._closed = True
         self._ready.clear()
         self._timers.clear()
@@ -393,6 +388,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._forget(lambda owner: owner is process)
 
     def _forget(self, dead: Callable[[Process | None], bool]) -> None:
-        """Throws away the timers of the dead, and closes their coroutines."""
+        """Closes the coroutines of the dead, and throws away their timers."""
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            bury(self, dead)
+        finally:
+            events._set_running_loop(before)
         self._keep_timers(lambda handle: not dead(handle._context.get(PROCESS)))
-        bury(self, dead)

@@ -112,7 +112,7 @@ class Node:
         self.process: Process | None = None
         """The current life, or the last one."""
         self.app: App | None = None
-        """What runs in it, or ran."""
+        """What runs in it, or ran; None until it begins to."""
         self.endings: list[Ending] = []
         """Lives that were not ended by ``kill`` or ``lose_power``."""
         self._world = world
@@ -136,6 +136,7 @@ class Node:
             self._world.network.power_restored(self.host)
         self._incarnations += 1
         process = self.process = Process(self.host, self._incarnations)
+        self.app = None
         self._stop = stop = asyncio.Event()
         task = self._world.loop.create_task(
             self._live(process, stop), context=process.context.copy()

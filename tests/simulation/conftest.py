@@ -66,6 +66,21 @@ class World:
         )
         await connections.start(Listener("server", PORT), process.spawn)
 
+    def die(self, process: Process) -> None:
+        """kill -9."""
+        self.loop.kill(process)
+        self.network.process_died(process)
+
+    def lose_power(self, process: Process) -> None:
+        self.loop.kill(process)
+        self.network.power_lost(process.host)
+
+    def restart_server(self) -> None:
+        """Another process; the host gets its power back."""
+        self.server = Process("server", self.server.incarnation + 1)
+        self.network.power_restored("server")
+        self.serve()
+
     def connection(self) -> BrokerConnection:
         return BrokerConnection("server", PORT, "tests")
 

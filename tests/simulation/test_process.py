@@ -1,0 +1,171 @@
+"""Whole brokers on simulated machines: they boot, serve, die, and come back."""
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simulated_cluster import Cluster
+from simulated_life import live
+
+from broker.replication.replica import Role
+from broker.server.app import App
+from broker.types import TopicPartition
+
+pytestmark = pytest.mark.simulation
+
+ROOT = Path(__file__).parent.parent.parent
+STRIKES = 8
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Three brokers, started."""
+    cluster = Cluster(properties={"offsets.topic.num.partitions": "3"})
+    cluster.start()
+    yield cluster
+    cluster.close()
+    assert not cluster.loop.troubles
+
+
+def values(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]
+
+
+def is_followed(cluster: Cluster, topic: str) -> bool:
+    """Whether the topic's first partition has all its replicas in its ISR again."""
+    partitions = [
+        node.app.replicas.hosted(TopicPartition(topic, 0))
+        for node in cluster.nodes.values()
+        if node.is_alive and node.app is not None and node.app.replicas is not None
+    ]
+    return any(
+        partition.replica.role is Role.LEADER and len(partition.replica.isr) == 3
+        for partition in partitions
+        if hasattr(partition, "replica")
+    )
+
+
+def filled(cluster: Cluster) -> int:
+    """Ten records, held by all; returns who leads them."""
+
+    async def fill() -> int:
+        await cluster.client.create("t")
+        assert await cluster.client.produce("t", values(0, 10)) == 0
+        return await cluster.client.leader("t")
+
+    return int(cluster.run(fill()))
+
+
+def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
+    before = filled(cluster)
+    cluster.nodes[before].kill()
+
+    async def go_on() -> tuple[int, list[bytes | None]]:
+        await cluster.client.produce("t", values(10, 20))
+        return await cluster.client.leader("t"), await cluster.client.consume("t")
+
+    after, consumed = cluster.run(go_on())
+    assert after != before
+    assert consumed == values(0, 20)
+    assert not any(node.endings for node in cluster.nodes.values())
+
+
+@pytest.mark.parametrize("end", ["kill", "lose_power", "stop"])
+def test_a_broker_comes_back_and_catches_up(cluster: Cluster, end: str) -> None:
+    leader = cluster.nodes[filled(cluster)]
+    getattr(leader, end)()
+    cluster.until(lambda: not leader.is_alive)
+    cluster.run(cluster.client.produce("t", values(10, 20)))
+    leader.start()
+    cluster.until(lambda: is_followed(cluster, "t"))
+    others = [node for node in cluster.nodes.values() if node is not leader]
+    for node in others:
+        node.kill()
+    cluster.loop.run_for(30)
+    for node in others:
+        node.start()
+    cluster.until(lambda: is_followed(cluster, "t"))
+    assert cluster.run(cluster.client.consume("t")) == values(0, 20)
+
+
+def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
+    leader = cluster.nodes[filled(cluster)]
+    leader.stop()
+    cluster.until(lambda: not leader.is_alive, deadline_s=5)
+    (ending,) = leader.endings
+    assert ending.was_asked
+    assert ending.error is None
+    assert cluster.run(cluster.client.leader("t")) != leader.id
+
+
+def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
+    leader = cluster.nodes[filled(cluster)]
+    cluster.disks[leader.id].fail({"write"})
+    cluster.run(cluster.client.produce("t", values(10, 20)))
+    cluster.until(lambda: bool(leader.endings))
+    assert not leader.endings[0].was_asked
+    assert leader.endings[0].error is not None
+
+
+def test_a_paused_leader_is_replaced_and_steps_back(cluster: Cluster) -> None:
+    before = filled(cluster)
+    cluster.nodes[before].pause()
+
+    async def go_on() -> int:
+        await cluster.client.produce("t", values(10, 20))
+        return await cluster.client.leader("t")
+
+    assert cluster.run(go_on()) != before
+    cluster.nodes[before].resume()
+    cluster.until(lambda: is_followed(cluster, "t"))
+    assert cluster.run(cluster.client.consume("t")) == values(0, 20)
+
+
+def test_a_broker_may_lose_power_in_the_middle_of_a_write(cluster: Cluster) -> None:
+    leader = cluster.nodes[filled(cluster)]
+
+    def watch(kind: str) -> None:
+        if kind == "write":
+            cluster.disks[leader.id].watch = None
+            leader.lose_power()
+
+    cluster.disks[leader.id].watch = watch
+    cluster.run(cluster.client.produce("t", values(10, 20)))
+    assert not leader.is_alive
+    leader.start()
+    cluster.until(lambda: is_followed(cluster, "t"))
+
+
+# --- one seed, one history --------------------------------------------------------------------
+
+
+def fingerprint(seed: int, hash_seed: int) -> str:
+    """Of a cluster's life, lived by an interpreter of its own."""
+    life = ROOT / "tests" / "support" / "simulated_life.py"
+    return subprocess.run(
+        [sys.executable, life, str(seed), str(STRIKES)],
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_one_seed_one_history_whatever_the_hashes_and_addresses() -> None:
+    assert fingerprint(4, 1) == fingerprint(4, 2)
+
+
+def test_former_lives_leave_nothing_behind() -> None:
+    cluster, _ = live(5, STRIKES)
+    assert sum(node.process.incarnation for node in cluster.nodes.values() if node.process) > 3
+    gc.collect()
+    alive = [node.app for node in cluster.nodes.values()]
+    found = [each for each in gc.get_objects() if isinstance(each, App)]
+    assert len(found) == len(alive)
+    troubles = cluster.loop.troubles
+    cluster.close()
+    assert not troubles
