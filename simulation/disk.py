@@ -43,7 +43,7 @@ class MemoryDisk:
         self._root = MemoryDirectory()
         self._used = 0
         self._open: dict[int, MemoryFile] = {}
-        self._descriptors = 2
+        self._descriptors = self._dead = 2
 
     # --- what happens to machines -----------------------------------------------------------
 
@@ -51,20 +51,20 @@ class MemoryDisk:
         """The process that used it is no more. What its syncs have dropped may be seen to be."""
         for node in self._open.values():
             node.holders.clear()
-        self._open.clear()
+        self._disown()
         if self._random.random() < 0.5:
             for file in self._root.files():
                 file.evict()
 
     def lose_power(self) -> None:
         """The machine is off: nobody uses the disk, and what was not synced is gone, or not."""
-        self._open.clear()
+        self._disown()
         self._root.lose_power(self._random)
         self._used = sum(len(file.data) for file in self._root.files())
 
     def wipe(self) -> None:
         """Another, empty disk has taken its place."""
-        self._open.clear()
+        self._disown()
         self._root = MemoryDirectory()
         self._used = 0
 
@@ -138,6 +138,8 @@ class MemoryDisk:
         return duplicate
 
     def close(self, descriptor: int, /) -> None:
+        if descriptor <= self._dead:
+            return  # what is left of a dead process, a generator say, is tidied up
         self._node(descriptor).holders.discard(descriptor)
         del self._open[descriptor]
 
@@ -215,6 +217,10 @@ class MemoryDisk:
         return self.capacity, self.free
 
     # ---------------------------------------------------------------------------------------
+
+    def _disown(self) -> None:
+        self._open.clear()
+        self._dead = self._descriptors
 
     def _watched(self, kind: str) -> None:
         if self.watch is not None:

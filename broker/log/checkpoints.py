@@ -58,10 +58,10 @@ def read_checkpoint(directory: Directory, name: str) -> Sequence[str]:
     return entries
 
 
-def write_checkpoint(directory: Directory, name: str, entries: Sequence[str]) -> None:
-    """Replaces a checkpoint file, durably."""
+def checkpoint_content(entries: Sequence[str]) -> bytes:
+    """What is in a checkpoint file of these entries."""
     lines = (_VERSION, str(len(entries)), *entries)
-    directory.replace(name, "".join(f"{line}\n" for line in lines).encode())
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def read_offsets(directory: Directory, name: str) -> dict[TopicPartition, int]:
@@ -78,10 +78,16 @@ def read_offsets(directory: Directory, name: str) -> dict[TopicPartition, int]:
     return offsets
 
 
+def offsets_content(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """What is in a checkpoint file of these offsets."""
+    return checkpoint_content(
+        [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
+    )
+
+
 def write_offsets(directory: Directory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replaces a checkpoint file by these offsets, durably."""
-    lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
-    write_checkpoint(directory, name, lines)
+    directory.replace(name, offsets_content(offsets))
 
 
 def take_clean_shutdown(directory: Directory) -> bool:

@@ -14,8 +14,9 @@ file would have it ask its leader for epoch 9, and cut by the answer at the wron
 believes the batches it walks, and forgets what contradicts them.
 """
 
-from broker.log.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from broker.log.checkpoints import CorruptCheckpoint, checkpoint_content, read_checkpoint
 from broker.log.files import Directory
+from broker.log.steps import Steps, carry_out
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset
 
@@ -51,10 +52,15 @@ class LeaderEpochCache:
 
     def write(self) -> None:
         """Makes the changes durable, if there are any."""
-        if self._epochs != self._written:
-            entries = [f"{epoch} {start}" for epoch, start in self._epochs.entries]
-            write_checkpoint(self._directory, FILE_NAME, entries)
-            self._written = self._epochs
+        carry_out(self.write_steps())
+
+    def write_steps(self) -> Steps:
+        """As ``write``; if it is overtaken, by another that knows more."""
+        epochs = self._epochs
+        if epochs != self._written:
+            content = checkpoint_content([f"{epoch} {start}" for epoch, start in epochs.entries])
+            if (yield from self._directory.replace_steps(FILE_NAME, content)):
+                self._written = epochs
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that ``epoch`` begins at ``start_offset``, unless it is the latest already."""

@@ -5,9 +5,13 @@ killed process. What must outlive a power failure is synced, the directory that 
 """
 
 import contextlib
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from broker.log.file_system import REAL, Bytes, FileSystem
+from broker.log.steps import carry_out
+
+TEMPORARY_SUFFIX = ".tmp"
 
 
 class File:
@@ -70,6 +74,10 @@ class File:
         """Makes the content durable."""
         self._files.sync(self._descriptor)
 
+    def duplicate(self) -> int:
+        """A descriptor of the same file, which is the caller's to close."""
+        return self._files.duplicate(self._descriptor)
+
     def close(self) -> None:
         """Closes the file."""
         self._files.close(self._descriptor)
@@ -83,20 +91,21 @@ class Directory:
         path: its name there.
     """
 
-    __slots__ = ("files", "path")
+    __slots__ = ("_turns", "files", "path")
 
     def __init__(self, path: Path, files: FileSystem = REAL) -> None:
         """Names it; it need not be there."""
         self.files = files
         self.path = path
+        self._turns: dict[str, object] = {}
 
     @property
     def name(self) -> str:
         """The last part of its path."""
         return self.path.name
 
-    def make(self) -> None:
-        """Makes it, durably, and those above it: as far as they are not there."""
+    def make(self, *, durably: bool = True) -> None:
+        """Makes it and those above it, as far as they are not there."""
         missing = []
         path = self.path
         while not self.files.is_directory(path):
@@ -104,7 +113,8 @@ class Directory:
             path = path.parent
         for path in reversed(missing):
             self.files.make_directory(path)
-            self.files.sync_directory(path.parent)
+            if durably:
+                self.files.sync_directory(path.parent)
 
     def stems(self, suffix: str) -> list[str]:
         """The names of its files that end with ``suffix``, without it, sorted."""
@@ -121,16 +131,36 @@ class Directory:
 
     def replace(self, name: str, content: bytes) -> None:
         """Replaces a file, durably: after a crash it holds either the old content or the new."""
-        temporary = name + ".tmp"
+        carry_out(self.replace_steps(name, content))
+
+    def replace_steps(
+        self, name: str, content: bytes
+    ) -> Generator[Callable[[], object], None, bool]:
+        """As ``replace``. False: it was overtaken by another replacement, or abandoned.
+
+        Two may write the same temporary file, one after the other: only who was last renames it.
+        Older content never takes the place of newer, nor content that is not synced any place.
+        """
+        turn = self._turns[name] = object()
+        temporary = name + TEMPORARY_SUFFIX
         file = self.open(temporary)
         try:
             file.truncate(0)
             file.append(content)
-            file.sync()
+            yield file.sync
         finally:
             file.close()
+        if self._turns.get(name) is not turn:
+            return False
         self.files.rename(self.path / temporary, self.path / name)
-        self.sync()
+        yield self.sync
+        return self._turns.get(name) is turn
+
+    def abandon(self, *names: str) -> None:
+        """These files (all, if none is named) are not replaced any more by what is under way: they
+        are gone, or what was to be in them is. The directory's name may be another's by now."""
+        for name in names or tuple(self._turns):
+            self._turns.pop(name, None)
 
     def remove(self, name: str) -> None:
         """Removes a file; no file is no error."""

@@ -83,9 +83,9 @@ class _SortedPairs:
         """Removes all entries."""
         self._keep(0)
 
-    def flush(self) -> None:
-        """Fsyncs the file."""
-        self._file.sync()
+    def duplicate(self) -> int:
+        """A descriptor of the file, which is the caller's to close."""
+        return self._file.duplicate()
 
     def close(self) -> None:
         """Closes the file."""

@@ -4,12 +4,15 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from broker.log.files import Directory
+from broker.log.files import TEMPORARY_SUFFIX, Directory
 from broker.log.index import CorruptIndex
 from broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from broker.wire.batch import CorruptBatch, RecordBatch
 
 logger = logging.getLogger(__name__)
+
+REACH = 2**30
+"""Offsets; a segment spans twice as many, and a batch has fewer."""
 
 
 def load_segments(
@@ -21,6 +24,9 @@ def load_segments(
 ) -> list[Segment]:
     """The segments of ``directory`` in order.
 
+    After a bad end none is kept behind a hole, which is where a segment does not begin where the
+    one before it ends: before a segment was flushed the next may be on disk, and it not.
+
     Args:
         recover_from: segments that reach above this offset are walked and cut at the first batch
             that is not intact; None after a good end, when indexes that fit are believed.
@@ -29,12 +35,15 @@ def load_segments(
             was cut off since would not fit what took its place.
         noticed: called with every batch above ``recover_from`` and those before it in its segment.
     """
-    _remove_orphans(directory)
+    _remove_leftovers(directory)
     bases = sorted(map(int, directory.stems(LOG_SUFFIX)))
     segments: list[Segment] = []
     walking = False
     try:
         for base_offset, next_base in zip_longest(bases, bases[1:]):
+            if recover_from is not None and segments and _hole(segments[-1], base_offset):
+                _drop(directory, [base for base in bases if base >= base_offset])
+                break
             segment = Segment(directory, base_offset, index_interval_bytes)
             segments.append(segment)
             reaches_above = next_base is None or next_base > (recover_from or 0)
@@ -50,6 +59,11 @@ def load_segments(
             segment.close()
         raise
     return segments
+
+
+def _hole(segment: Segment, next_base: int) -> bool:
+    """Whether something is missing behind ``segment``; what no index reaches across never was."""
+    return segment.next_offset != next_base and next_base - segment.next_offset < REACH
 
 
 def _cut(segment: Segment, recover: bool, noticed: Callable[[RecordBatch], None]) -> bool:
@@ -69,13 +83,16 @@ def _ignore(_batch: RecordBatch) -> None:
 
 def _drop(directory: Directory, bases: Sequence[int]) -> None:
     """Behind a cut nothing is kept: it would leave a hole in the log."""
-    for base_offset in bases:
+    for base_offset in reversed(bases):
         logger.warning("%s: dropping segment %d behind a cut", directory.path, base_offset)
         Segment(directory, base_offset, index_interval_bytes=0).delete()
 
 
-def _remove_orphans(directory: Directory) -> None:
-    """A crash between the removals of a segment's files leaves indexes without a log."""
+def _remove_leftovers(directory: Directory) -> None:
+    """A crash between the removals of a segment's files leaves indexes without a log; one before a
+    file takes another's place, a temporary one."""
+    for stem in directory.stems(TEMPORARY_SUFFIX):
+        directory.remove(stem + TEMPORARY_SUFFIX)
     logs = directory.stems(LOG_SUFFIX)
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         for stem in directory.stems(suffix):

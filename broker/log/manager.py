@@ -6,13 +6,17 @@ recovered from their recovery points. A partition is deleted by renaming its dir
 ``<topic>-<n>.<id>-delete`` first, so that a crash never leaves half a log that would be loaded;
 what is left over is removed at the next start.
 
+What need not be on disk when a call returns is given to ``later``, in :mod:`broker.log.steps`.
+
 Not handled: log directories that fail one by one (any OSError reaches the caller), and moving a
 replica between them.
 """
 
+import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from broker.log.checkpoints import (
@@ -21,16 +25,19 @@ from broker.log.checkpoints import (
     RECOVERY_POINTS,
     MetaProperties,
     mark_clean_shutdown,
+    offsets_content,
     read_offsets,
     take_clean_shutdown,
-    write_offsets,
 )
 from broker.log.config import LogConfig
 from broker.log.file_system import REAL, FileSystem
 from broker.log.files import Directory
 from broker.log.ownership import claim
 from broker.log.partition_log import PartitionLog
+from broker.log.steps import Later, Steps, carry_out
 from broker.types import Offset, TopicPartition
+
+logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
 
@@ -51,7 +58,7 @@ class LogManager:
         config_of: a topic's settings, asked when a log of it is opened.
         unique: names for deleted partitions, different every time.
         owner: the broker that wants them; None: nobody asks whose they are.
-        remove: gets rid of a directory whose deletion is certain, and may take its time.
+        later: has done what nobody waits for.
         files: the file system that the directories are on.
 
     Raises:
@@ -67,14 +74,16 @@ class LogManager:
         config_of: Callable[[str], LogConfig],
         unique: Callable[[], str] = lambda: uuid.uuid4().hex,
         owner: MetaProperties | None = None,
-        remove: Callable[[Path], object] | None = None,
+        later: Later = carry_out,
         files: FileSystem = REAL,
     ) -> None:
         self._files = files
         self._directories = tuple(Directory(path, files) for path in directories)
         self._config_of = config_of
         self._unique = unique
-        self._remove = remove or files.remove_tree
+        self._later = later
+        self._writing: dict[tuple[Directory, str], bool] = {}
+        self._closed = False
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._locks: list[int] = []
@@ -104,27 +113,44 @@ class LogManager:
         if tp not in self._logs:
             directory = min(self._directories, key=self._partitions_in)
             self._logs[tp] = PartitionLog.open(
-                directory.path / str(tp), self._config_of(tp.topic), clean=True, files=self._files
+                directory.path / str(tp),
+                self._config_of(tp.topic),
+                clean=True,
+                files=self._files,
+                later=self._later,
             )
         return self._logs[tp]
 
     def delete(self, tp: TopicPartition) -> None:
-        """Removes the partition's log and its checkpoints from disk; no log is no error.
+        """As ``delete_steps``, done when it returns."""
+        carry_out(self.delete_steps([tp]))
 
-        The checkpoints before the call returns: a log start of 100 that outlived its log would
-        have the next one of that name, with 10 records, begin anew at 100 after a crash.
+    def delete_steps(self, partitions: Collection[TopicPartition]) -> Steps:
+        """Removes the partitions' logs and their checkpoints from disk; no log is no error.
+
+        They are gone when the generator has begun, and for good when it has ended; until then no
+        partition of the same name may be made. A log start of 100 that outlived its log would have
+        the next one of that name, with 10 records, begin anew at 100 after a crash.
         """
-        log = self._logs.pop(tp, None)
-        if log is None:
-            return
+        doomed = [self._doom(tp) for tp in partitions if tp in self._logs]
+        for directory in self._directories:
+            mine = [path for path in doomed if path.parent == directory.path]
+            if mine:
+                yield directory.sync
+                for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+                    while not self._closed and not (yield from self._replace(directory, name)):
+                        pass  # overtaken by a later one, of which nobody knows when it is durable
+                self._later(_removal(self._files, mine))
+
+    def _doom(self, tp: TopicPartition) -> Path:
+        """Takes the log's name away, so that it is not loaded again."""
+        log = self._logs.pop(tp)
+        self._high_watermarks.pop(tp, None)
         log.close(flush=False)
         suffix = f"-{tp.partition}.{self._unique()}-delete"
         doomed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
         self._files.rename(log.directory, doomed)
-        self._files.sync_directory(doomed.parent)
-        self._high_watermarks.pop(tp, None)
-        self._checkpoint_all(Directory(doomed.parent, self._files))
-        self._remove(doomed)
+        return doomed
 
     def high_watermark(self, tp: TopicPartition) -> Offset:
         """The high watermark as last checkpointed, 0 if it never was."""
@@ -135,18 +161,15 @@ class LogManager:
         self._high_watermarks.update(
             (tp, offset) for tp, offset in high_watermarks.items() if tp in self._logs
         )
-        for directory in self._directories:
-            self._write(directory, HIGH_WATERMARKS, self.high_watermark)
+        self._checkpoint(HIGH_WATERMARKS)
 
     def checkpoint_recovery_points(self) -> None:
         """Notes durably up to where each log is fsynced."""
-        for directory in self._directories:
-            self._write(directory, RECOVERY_POINTS, lambda tp: self._logs[tp].recovery_point)
+        self._checkpoint(RECOVERY_POINTS)
 
     def checkpoint_log_starts(self) -> None:
         """Notes durably where each log starts."""
-        for directory in self._directories:
-            self._write(directory, LOG_STARTS, lambda tp: self._logs[tp].log_start_offset)
+        self._checkpoint(LOG_STARTS)
 
     def flush_if_due(self, now_ms: int) -> None:
         """Flushes the logs in which a record has waited for ``flush.ms``."""
@@ -170,10 +193,14 @@ class LogManager:
                 log.close(flush=clean)
             if clean:
                 for directory in self._directories:
-                    self._checkpoint_all(directory)
+                    for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+                        carry_out(self._replace(directory, name))
                     mark_clean_shutdown(directory)
         finally:
+            self._closed = True
             self._logs.clear()
+            for directory in self._directories:
+                directory.abandon()
             while self._locks:
                 self._files.close(self._locks.pop())
 
@@ -190,19 +217,43 @@ class LogManager:
                 recovery_point=recovery_points.get(tp, 0),
                 log_start_offset=log_starts.get(tp, 0),
                 files=self._files,
+                later=self._later,
             )
             self._high_watermarks[tp] = high_watermarks.get(tp, 0)
 
-    def _checkpoint_all(self, directory: Directory) -> None:
-        self._write(directory, RECOVERY_POINTS, lambda tp: self._logs[tp].recovery_point)
-        self._write(directory, LOG_STARTS, lambda tp: self._logs[tp].log_start_offset)
-        self._write(directory, HIGH_WATERMARKS, self.high_watermark)
+    def _checkpoint(self, name: str) -> None:
+        for directory in self._directories:
+            if (directory, name) in self._writing:
+                self._writing[directory, name] = True
+            else:
+                self._writing[directory, name] = False
+                self._later(self._checkpoint_steps(directory, name))
 
-    def _write(
-        self, directory: Directory, name: str, offset_of: Callable[[TopicPartition], int]
-    ) -> None:
-        here = [tp for tp, log in self._logs.items() if log.directory.parent == directory.path]
-        write_offsets(directory, name, {tp: offset_of(tp) for tp in here})
+    def _checkpoint_steps(self, directory: Directory, name: str) -> Steps:
+        """Once more if it was asked for meanwhile: of two at once, on a slow disk each would be
+        overtaken by the next for ever."""
+        try:
+            again = True
+            while again and not self._closed:
+                self._writing[directory, name] = False
+                yield from self._replace(directory, name)
+                again = self._writing[directory, name]
+        finally:
+            del self._writing[directory, name]
+
+    def _replace(
+        self, directory: Directory, name: str
+    ) -> Generator[Callable[[], object], None, bool]:
+        """Writes what is the case now; see ``Directory.replace_steps``."""
+        here = {tp: log for tp, log in self._logs.items() if log.directory.parent == directory.path}
+        offsets: Mapping[TopicPartition, int]
+        if name == RECOVERY_POINTS:
+            offsets = {tp: log.recovery_point for tp, log in here.items()}
+        elif name == LOG_STARTS:
+            offsets = {tp: log.log_start_offset for tp, log in here.items()}
+        else:
+            offsets = {tp: self.high_watermark(tp) for tp in here}
+        return directory.replace_steps(name, offsets_content(offsets))
 
     def _partitions_in(self, directory: Directory) -> int:
         return sum(log.directory.parent == directory.path for log in self._logs.values())
@@ -230,3 +281,12 @@ def _lock(directory: Directory) -> int:
         directory.files.close(descriptor)
         raise LogDirectoryInUse(f"{directory.path}: another broker is using it") from error
     return descriptor
+
+
+def _removal(files: FileSystem, directories: Sequence[Path]) -> Steps:
+    """What stays, because the broker ends or the disk says no, goes at the next start."""
+    for directory in directories:
+        try:
+            yield partial(files.remove_tree, directory)
+        except OSError as error:
+            logger.error("A deleted partition could not be removed: %s", error)

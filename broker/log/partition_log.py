@@ -6,8 +6,10 @@ returns, so a killed process loses nothing; what a power failure may take is eve
 ``recovery_point``, which ``flush`` moves. Kafka's default never flushes on account of time or
 count, and neither does ours: there, replication is the durability.
 
-Not handled: compaction, transactions, message formats before v2, reads in parallel to writes. A
-full segment is flushed at once, not in the background as in Kafka.
+A disk that refuses something has the log take nothing more until it is opened again: what the
+refused operation has done is not known, and the next one would build on it.
+
+Not handled: compaction, transactions, message formats before v2, reads in parallel to writes.
 """
 
 from bisect import bisect_right
@@ -18,11 +20,13 @@ from broker.log.config import LogConfig
 from broker.log.epochs import LeaderEpochCache
 from broker.log.file_system import REAL, FileSystem
 from broker.log.files import Directory
-from broker.log.loading import load_segments
+from broker.log.flushing import Flushing, last_if_it_fails
+from broker.log.loading import REACH, load_segments
 from broker.log.partition_metadata import PartitionMetadata
 from broker.log.producers import LogProducers
 from broker.log.retention import count_deletable
 from broker.log.segment import Segment
+from broker.log.steps import Later, carry_out
 from broker.types import Offset
 from broker.wire.batch import RecordBatch, stamped
 
@@ -43,21 +47,20 @@ class PartitionLog:
         metadata: the id of the topic that the log is of, once that is known.
         epochs: where each leader epoch began; kept up by appends, ``start_epoch`` and truncation.
         producers: the idempotent producers; kept up by appends and truncation.
-        recovery_point: everything below is fsynced.
+        flushing: what of it is durable.
     """
 
-    def __init__(self, directory: Directory, config: LogConfig) -> None:
+    def __init__(self, directory: Directory, config: LogConfig, later: Later) -> None:
         """Not to be called; see ``open``."""
         self.config = config
         self.metadata = PartitionMetadata(directory)
         self.epochs = LeaderEpochCache(directory)
         self.producers = LogProducers(directory)
-        self.recovery_point = Offset(0)
+        self.flushing = Flushing(directory, self.epochs, self.producers, self._segments_from, later)
         self._directory = directory
         self._segments: list[Segment] = []
         self._start = Offset(0)
         self._end = Offset(0)
-        self._unflushed_since: int | None = None
 
     @classmethod
     def open(
@@ -69,6 +72,7 @@ class PartitionLog:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         files: FileSystem = REAL,
+        later: Later = carry_out,
     ) -> "PartitionLog":
         """Opens a partition's directory, or makes a new, empty log in it.
 
@@ -78,30 +82,44 @@ class PartitionLog:
                 or damaged.
             recovery_point: as checkpointed; below it everything was fsynced.
             log_start_offset: as checkpointed; records below it are not served.
-            files: the file system that ``directory`` is on.
+            later: flushes full segments.
 
         Raises:
             CorruptCheckpoint: the leader epochs' file or the topic id's is damaged.
             OSError: the disk says no.
         """
         here = Directory(directory, files)
-        here.make()
-        log = cls(here, config)
+        here.make(durably=False)
+        log = cls(here, config, later)
+        walked = [recovery_point]
+
+        def walking_from(offset: int) -> None:
+            log.epochs.truncate_from_end(offset)
+            walked.append(offset)
+
         log._segments = load_segments(
             here,
             config.index_interval_bytes,
             None if clean else recovery_point,
-            log.epochs.truncate_from_end,
+            walking_from,
             log._notice,
         )
         log._begin(log_start_offset)
-        log.recovery_point = log._end if clean else Offset(min(recovery_point, log._end))
+        # Checkpointed at 30, cut to 10, grown to 40, killed: the checkpoint still says 30, and from
+        # 10 on all is in the system's hands. But it is in one segment: see Flushing.roll.
+        durable = log._end if clean else min(*walked, log._end)
+        log.flushing.begin(durable, vouched_for=max(durable, recovery_point))
         return log
 
     @property
     def directory(self) -> Path:
         """Where the log lies."""
         return self._directory.path
+
+    @property
+    def recovery_point(self) -> Offset:
+        """Everything below is durable."""
+        return self.flushing.recovery_point
 
     @property
     def log_start_offset(self) -> Offset:
@@ -148,15 +166,19 @@ class PartitionLog:
                 not appended.
             OSError: the disk is full or broken; likewise.
         """
-        for batch in batches:
-            if leader_epoch is not None:
-                batch = stamped(batch, base_offset, leader_epoch)
-                base_offset = batch.next_offset
-            self._append(batch)
-        if self._unflushed_since is None:
-            self._unflushed_since = now_ms
-        if self._end - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+        self.flushing.refuse_if_failed()
+        try:
+            for batch in batches:
+                if leader_epoch is not None:
+                    batch = stamped(batch, base_offset, leader_epoch)
+                    base_offset = batch.next_offset
+                self._append(batch)
+        except OSError:
+            self.flushing.fail()
+            raise
+        self.flushing.appended(now_ms)
+        if self._end - self.flushing.recovery_point >= self.config.flush_messages:
+            self.flush()  # here: what is answered next is said to be durable
 
     def start_epoch(self, epoch: int, offset: int) -> None:
         """Notes that leader epoch ``epoch`` begins at ``offset``; durable with the next flush, and
@@ -185,7 +207,7 @@ class PartitionLog:
             )
         if offset >= bound:
             return b""
-        for segment in self._segments[self._number_of(offset) :]:
+        for segment in self._segments_from(offset):
             data = segment.read(offset, max_bytes, bound, at_least_one)
             # Nothing and not the segment's end: a limit was hit. At its end the next one goes on.
             if data or segment.next_offset > offset:
@@ -206,6 +228,7 @@ class PartitionLog:
                 return Offset(record.offset), record.timestamp
         return None
 
+    @last_if_it_fails
     def truncate_to(self, offset: int) -> None:
         """Cuts the log so that it ends at ``offset``; no record goes if it ends there or below.
 
@@ -226,6 +249,7 @@ class PartitionLog:
         self._start = min(self._start, self._end)
         self._load_producers()
 
+    @last_if_it_fails
     def truncate_fully(self, offset: int) -> None:
         """Throws everything away; the log then starts and ends at ``offset``."""
         self.producers.clear()
@@ -250,6 +274,7 @@ class PartitionLog:
             self._start = Offset(offset)
             self.epochs.truncate_from_start(offset)
 
+    @last_if_it_fails
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> None:
         """Applies ``retention.ms`` and ``retention.bytes``, and moves the log's start.
 
@@ -267,6 +292,11 @@ class PartitionLog:
             return
         if count == len(self._segments):
             self._roll(self._end)
+        self.flushing.settle()
+        if not self.producers.has_snapshot(self._segments[count].base_offset):
+            # What the segments know of producers goes with them.
+            self.flush()
+            self.producers.snapshot(self._end)
         self.advance_log_start(self._segments[count].base_offset)
         old, self._segments = self._segments[:count], self._segments[count:]
         self.producers.forget_segments({segment.base_offset for segment in old})
@@ -284,26 +314,19 @@ class PartitionLog:
         if aged or not active.has_room_for(
             incoming, self.config.segment_bytes, self.config.segment_index_bytes
         ):
-            self._roll(incoming.base_offset)
+            # Named after the end of the one before: a gap between them would be a hole.
+            end = active.next_offset
+            reached = incoming.last_offset - end < REACH
+            self._roll(end if reached else incoming.base_offset)
 
     def flush(self) -> None:
-        """Fsyncs everything; ``recovery_point`` is then the log's end.
-
-        The epochs come first: below the recovery point nobody looks at the batches again, and a
-        crash in between leaves entries above the log's end, which opening cuts off.
-        """
-        self.epochs.write()
-        for segment in self._segments[self._number_of(self.recovery_point) :]:
-            segment.flush()
-        self._directory.sync()
-        self.recovery_point = self._end
-        self._unflushed_since = None
+        """Fsyncs everything; ``recovery_point`` is then the log's end."""
+        self.flushing.refuse_if_failed()
+        carry_out(self.flushing.steps(self._end))
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Flushes when a record has waited for ``flush.ms``."""
-        since = self._unflushed_since
-        if since is not None and now_ms - since >= self.config.flush_ms:
-            self.flush()
+        """Flushes when a record has waited for ``flush.ms``, now or later."""
+        self.flushing.flush_if_due(self._end, now_ms, self.config.flush_ms)
 
     def close(self, *, flush: bool = True) -> None:
         """Closes the files; with ``flush`` in such order that the next start may be a clean one."""
@@ -311,6 +334,8 @@ class PartitionLog:
             self._segments[-1].finish()
             self.flush()
             self.producers.snapshot(self._end)
+        self.flushing.close()
+        self._directory.abandon()
         while self._segments:
             self._segments.pop().close()
 
@@ -321,16 +346,14 @@ class PartitionLog:
                 f"{self._end}"
             )
         self.maybe_roll(batch)
-        if batch.leader_epoch >= 0:
-            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        self._notice(batch)
         self._segments[-1].append(batch)
         self.producers.state.note(batch)
         self._end = Offset(batch.next_offset)
 
     def _roll(self, base_offset: int) -> None:
         self._segments[-1].finish()
-        self.flush()
-        self.producers.snapshot(base_offset)
+        self.flushing.roll(base_offset)
         if self._segments[-1].base_offset != base_offset:
             self._new_segment(base_offset)
 
@@ -342,14 +365,16 @@ class PartitionLog:
         self.producers.load(self.segment_base_offsets, self._end, self._batches_from)
 
     def _batches_from(self, offset: int) -> Iterator[RecordBatch]:
-        for segment in self._segments[self._number_of(offset) :]:
+        for segment in self._segments_from(offset):
             yield from segment.batches_from(offset)
 
     def _end_at(self, offset: int) -> None:
         self._end = Offset(offset)
-        # Flushed to 18, cut to 10, grown to 30: that 10 to 18 were on disk was said of others.
-        self.recovery_point = min(self.recovery_point, self._end)
+        self.flushing.cut_to(self._end)
         self.epochs.truncate_from_end(offset)
+
+    def _segments_from(self, offset: int) -> Sequence[Segment]:
+        return self._segments[self._number_of(offset) :]
 
     def _number_of(self, offset: int) -> int:
         """The number of the last segment that begins at or below ``offset``, else 0."""

@@ -13,6 +13,7 @@ import uuid
 
 from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.files import Directory
+from broker.log.steps import Steps, carry_out
 from broker.wire.uuids import decode_uuid, encode_uuid
 
 FILE_NAME = "partition.metadata"
@@ -25,7 +26,7 @@ class InconsistentTopicId(Exception):
 
 
 class PartitionMetadata:
-    """The topic id of one partition's log; on disk when the call that gave it returns."""
+    """The topic id of one partition's log; what ``topic_id`` says is on disk."""
 
     def __init__(self, directory: Directory) -> None:
         """Reads the file, if there is one.
@@ -42,6 +43,10 @@ class PartitionMetadata:
         return self._topic_id
 
     def assign(self, topic_id: uuid.UUID | None) -> None:
+        """As ``assign_steps``, done when it returns."""
+        carry_out(self.assign_steps(topic_id))
+
+    def assign_steps(self, topic_id: uuid.UUID | None) -> Steps:
         """The log is wanted for this topic; None or zero: one without an id, which any log fits.
 
         Raises:
@@ -56,8 +61,8 @@ class PartitionMetadata:
                 f"not of {encode_uuid(topic_id)}"
             )
         content = f"version: 0\ntopic_id: {encode_uuid(topic_id)}"
-        self._directory.replace(FILE_NAME, content.encode())
-        self._topic_id = topic_id
+        if (yield from self._directory.replace_steps(FILE_NAME, content.encode())):
+            self._topic_id = topic_id
 
 
 def _read(directory: Directory) -> uuid.UUID | None:

@@ -21,6 +21,7 @@ from crc32c import crc32c
 
 from broker.log.files import Directory
 from broker.log.producer_state import SEQUENCES, Appended, ProducerState
+from broker.log.steps import Steps
 from broker.types import Offset, ProducerId
 
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -97,15 +98,20 @@ class Snapshots:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
+        self._under_way: set[int] = set()
 
     @property
     def offsets(self) -> tuple[int, ...]:
         """Of every snapshot there is, ascending."""
         return tuple(sorted(map(int, self._directory.stems(SNAPSHOT_SUFFIX))))
 
-    def write(self, offset: int, state: ProducerState) -> None:
-        """Writes ``<offset>.snapshot``, durably."""
-        self._directory.replace(_name(offset), encode(state))
+    def write_steps(self, offset: int, content: bytes) -> Steps:
+        """Writes ``<offset>.snapshot``, durably, unless it becomes unwanted meanwhile."""
+        self._under_way.add(offset)
+        try:
+            yield from self._directory.replace_steps(_name(offset), content)
+        finally:
+            self._under_way.discard(offset)
 
     def read(self, offset: int) -> ProducerState:
         """What ``<offset>.snapshot`` holds; raises CorruptSnapshot."""
@@ -113,6 +119,8 @@ class Snapshots:
 
     def remove(self, unwanted: Callable[[int], bool]) -> None:
         """Removes, durably, the snapshots whose offset is ``unwanted``."""
+        for offset in filter(unwanted, tuple(self._under_way)):
+            self._directory.abandon(_name(offset))
         doomed = [offset for offset in self.offsets if unwanted(offset)]
         for offset in doomed:
             self._directory.remove(_name(offset))

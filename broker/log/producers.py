@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 
 from broker.log.files import Directory
-from broker.log.producer_snapshots import CorruptSnapshot, Snapshots
+from broker.log.producer_snapshots import CorruptSnapshot, Snapshots, encode
 from broker.log.producer_state import ProducerState
+from broker.log.steps import Steps, carry_out
 from broker.wire.batch import RecordBatch
 
 logger = logging.getLogger(__name__)
@@ -46,8 +47,20 @@ class LogProducers:
 
     def snapshot(self, end: int) -> None:
         """Writes the state down; everything below ``end`` must be durable and noted."""
-        if end not in self._snapshots.offsets:
-            self._snapshots.write(end, self.state)
+        carry_out(self.snapshot_steps(end, self.encoded()))
+
+    def encoded(self) -> bytes:
+        """The state as it is now, for ``snapshot_steps``."""
+        return encode(self.state)
+
+    def snapshot_steps(self, end: int, content: bytes) -> Steps:
+        """Writes down what the state was at ``end``, below which everything must be durable."""
+        if not self.has_snapshot(end):
+            yield from self._snapshots.write_steps(end, content)
+
+    def has_snapshot(self, offset: int) -> bool:
+        """Whether the state at ``offset`` is written down."""
+        return offset in self._snapshots.offsets
 
     def forget_segments(self, bases: Collection[int]) -> None:
         """Removes the snapshots of segments that are gone; the producers stay."""

@@ -39,7 +39,7 @@ from broker.server.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import SERVED
-from broker.server.schedule import every, remove_later
+from broker.server.schedule import carry_out_later, every
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topics import Topics
 from broker.server.zk import KafkaZk
@@ -116,7 +116,7 @@ class App:
             self._topic_configs.log_config,
             unique=lambda: self._environment.new_uuid().hex,
             owner=MetaProperties(self._config.id, cluster_id),
-            remove=partial(remove_later, files=files),
+            later=lambda steps: carry_out_later(steps, self._halt),
             files=files,
         )
         try:

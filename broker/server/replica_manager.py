@@ -24,6 +24,7 @@ from broker.server.fetchers import Fetchers
 from broker.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
 from broker.server.metrics.meters import forget_topic
 from broker.server.partition import Partition, Surroundings
+from broker.server.schedule import carry_out
 from broker.server.state_change_log import StateChangeLog
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topic_names import is_legal
@@ -58,6 +59,7 @@ class ReplicaManager:
         self._surroundings = surroundings
         self._partitions: dict[TopicPartition, Partition] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._doomed: list[TopicPartition] = []
         self._state_changes = StateChangeLog(config.id)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -156,11 +158,11 @@ class ReplicaManager:
         """The partition, from now on if not before; raises InconsistentTopicId."""
         hosted = self._partitions.get(tp)
         if hosted is not None:
-            hosted.log.metadata.assign(topic_id)
+            await carry_out(hosted.log.metadata.assign_steps(topic_id))
             return hosted
         config = await self._topics.load(tp.topic)
         log = self._logs.create(tp)
-        log.metadata.assign(topic_id)
+        await carry_out(log.metadata.assign_steps(topic_id))
         log.config = config.log_config()
         replica = Replica(
             self._config.id,
@@ -215,12 +217,16 @@ class ReplicaManager:
     async def stop(self, request: StopReplicaRequest) -> Errors:
         """Stops following, and deletes where told so; an error code for each partition."""
         async with self._one_at_a_time:
-            return {
+            errors = {
                 tp: self._stop(tp, state, request)
                 for topic in request.topic_states
                 for state in topic.partition_states
                 for tp in [TopicPartition(topic.topic_name, state.partition_index)]
             }
+            # Before the answer: a controller that was told so does not ask again.
+            doomed, self._doomed = self._doomed, []
+            await carry_out(self._logs.delete_steps(doomed))
+            return errors
 
     def _stop(
         self, tp: TopicPartition, state: StopReplicaPartitionState, request: StopReplicaRequest
@@ -249,4 +255,4 @@ class ReplicaManager:
             self._surroundings.purgatory.wake(tp)
             if not any(other.topic == tp.topic for other in self._partitions):
                 forget_topic(tp.topic)
-        self._logs.delete(tp)
+        self._doomed.append(tp)

@@ -1,13 +1,9 @@
 """Things that are done again and again, or later."""
 
 import asyncio
-import logging
 from collections.abc import Callable
-from pathlib import Path
 
-from broker.log.file_system import REAL, FileSystem
-
-logger = logging.getLogger(__name__)
+from broker.log.steps import Steps
 
 
 async def every(interval_ms: int, action: Callable[[], None]) -> None:
@@ -17,14 +13,38 @@ async def every(interval_ms: int, action: Callable[[], None]) -> None:
         action()
 
 
-def remove_later(directory: Path, files: FileSystem = REAL) -> None:
-    """Removes a directory, off the event loop: a large one takes seconds, in which no request
-    would be served. What stays, because the broker ends or the disk says no, goes at the next
-    start."""
-    done = asyncio.get_running_loop().run_in_executor(None, files.remove_tree, directory)
-    done.add_done_callback(_removed)
+async def carry_out(steps: Steps) -> None:
+    """Does what waits for the disk off the event loop: an fsync, or the removal of a large
+    directory, may take seconds, in which no request would be served."""
+    loop = asyncio.get_running_loop()
+    try:
+        work = next(steps)
+        while True:
+            try:
+                await loop.run_in_executor(None, work)
+            except OSError as error:
+                work = steps.throw(error)
+            else:
+                work = next(steps)
+    except StopIteration:
+        return
+    finally:
+        steps.close()
 
 
-def _removed(done: "asyncio.Future[None]") -> None:
-    if not done.cancelled() and (error := done.exception()) is not None:
-        logger.error("A deleted partition could not be removed: %s", error)
+def carry_out_later(steps: Steps, failed: Callable[[Exception], None]) -> None:
+    """The same, without anybody who waits for it."""
+    task = asyncio.get_running_loop().create_task(_reporting(steps, failed))
+    _under_way.add(task)
+    task.add_done_callback(_under_way.discard)
+
+
+_under_way: set[asyncio.Task[None]] = set()
+"""The event loop itself does not keep them."""
+
+
+async def _reporting(steps: Steps, failed: Callable[[Exception], None]) -> None:
+    try:
+        await carry_out(steps)
+    except Exception as error:  # noqa: BLE001 (nobody else hears of it)
+        failed(error)

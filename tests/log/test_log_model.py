@@ -1,8 +1,7 @@
 """PartitionLog against a list of batches: whatever is done to both, they stay the same."""
 
-import shutil
-import tempfile
 from pathlib import Path
+from random import Random
 
 import pytest
 from batches import NOW_MS, batch
@@ -15,17 +14,18 @@ from broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrder, Partit
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset
 from broker.wire.batch import RecordBatch, parse_batches, stamped
+from simulation.disk import MemoryDisk
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)
+DIRECTORY = Path("/orders-0")
 COUNTS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 
 class LogAndList(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
-        self.directory = self.folder / "orders-0"
-        self.log = PartitionLog.open(self.directory, SMALL, clean=True)
+        self.disk = MemoryDisk(Random(0))
+        self.log = PartitionLog.open(DIRECTORY, SMALL, clean=True, files=self.disk)
         self.batches: list[RecordBatch] = []
         self.start = self.end = 0
         self.epoch = 0
@@ -90,9 +90,10 @@ class LogAndList(RuleBasedStateMachine):
         recovery_point = self.log.recovery_point
         self.log.close(flush=clean)
         self.log = PartitionLog.open(
-            self.directory,
+            DIRECTORY,
             SMALL,
             clean=clean,
+            files=self.disk,
             recovery_point=recovery_point,
             log_start_offset=self.start,
         )
@@ -175,12 +176,6 @@ class LogAndList(RuleBasedStateMachine):
         self.epochs = self.epochs.truncate_from_end(Offset(self.end))
         self.batches = self.visible()
         assert self.log.log_end_offset == self.end
-
-    def teardown(self) -> None:
-        if hasattr(self, "log"):
-            self.log.close(flush=False)
-        if hasattr(self, "folder"):
-            shutil.rmtree(self.folder)
 
 
 TestLogAndList = LogAndList.TestCase

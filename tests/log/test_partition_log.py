@@ -143,6 +143,14 @@ def test_a_failed_append_leaves_no_torn_batch(tmp_path: Path) -> None:
     count = limit // batch().size
     assert log.log_end_offset == count
     assert (tmp_path / f"{0:020d}.log").stat().st_size == count * batch().size == log.size
+    assert log.read(0, 10**6, count), "what there is can be read"
+    for change in (lambda: fill(log, 1), log.flush, lambda: log.truncate_to(0), log.close):
+        with pytest.raises(OSError, match="an earlier operation failed"):
+            change()
+    log.close(flush=False)
+    log = opened(tmp_path)
+    fill(log, 1)
+    assert log.log_end_offset == count + 1
     log.close()
 
 

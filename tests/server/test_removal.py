@@ -10,10 +10,18 @@ from hosts import run, until
 
 from broker.log.config import LogConfig
 from broker.log.manager import LogManager
-from broker.server.schedule import remove_later
+from broker.log.steps import Steps
+from broker.server.schedule import carry_out_later
 from broker.types import TopicPartition
 
 TP = TopicPartition("t", 0)
+
+
+def later(steps: Steps) -> None:
+    def failed(error: Exception) -> None:
+        raise error
+
+    carry_out_later(steps, failed)
 
 
 def test_a_log_is_gone_at_once_and_its_files_later(tmp_path: Path, caplog) -> None:
@@ -21,7 +29,7 @@ def test_a_log_is_gone_at_once_and_its_files_later(tmp_path: Path, caplog) -> No
         loop, busy = asyncio.get_running_loop(), threading.Event()
         loop.set_default_executor(ThreadPoolExecutor(1))
         loop.run_in_executor(None, busy.wait)
-        logs = LogManager([tmp_path], lambda _: LogConfig(), remove=remove_later)
+        logs = LogManager([tmp_path], lambda _: LogConfig(), later=later)
         logs.create(TP).append([batch()], 0, 0, NOW_MS)
         logs.delete(TP)
         (doomed,) = tmp_path.glob("*-delete")
@@ -29,7 +37,10 @@ def test_a_log_is_gone_at_once_and_its_files_later(tmp_path: Path, caplog) -> No
         assert logs.create(TP).log_end_offset == 0
         busy.set()
         await until(lambda: not doomed.exists())
-        remove_later(tmp_path / "no-such")
+        logs.create(TP)
+        logs.delete(TP)
+        (doomed,) = tmp_path.glob("*-delete")
+        doomed.rename(tmp_path / "no-more")
         await until(lambda: "could not be removed" in caplog.text)
         logs.close()
 
@@ -37,7 +48,7 @@ def test_a_log_is_gone_at_once_and_its_files_later(tmp_path: Path, caplog) -> No
 
 
 def test_what_is_left_of_it_goes_at_the_next_start(tmp_path: Path) -> None:
-    logs = LogManager([tmp_path], lambda _: LogConfig(), remove=lambda _: None)
+    logs = LogManager([tmp_path], lambda _: LogConfig(), later=lambda _: None)
     logs.create(TP)
     logs.delete(TP)
     logs.close()
