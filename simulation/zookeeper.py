@@ -28,7 +28,8 @@ FIRST_SESSION: Final = 1 << 56
 
 
 class ZooKeeper:
-    """The whole ensemble.
+    """The whole ensemble. Its host has power for ever, for nothing sent to it may get lost:
+    ``stop`` is how it goes down.
 
     Args:
         link: carries messages between ``host`` and the hosts of clients.
@@ -143,6 +144,7 @@ class ZooKeeper:
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection from the client's end; its session lives on."""
+        connection.is_given_up = True
         self._tell(connection, self._close)
 
     def _tell(self, connection: Connection, receive: Callable[..., None], *args: Any) -> None:
@@ -156,6 +158,8 @@ class ZooKeeper:
     def _accept(
         self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
     ) -> None:
+        if connection.is_given_up:
+            return  # over a cut link it never came to be; this message only waited there
         if not self.is_running:
             connection.send(connection.endpoint.closed, connection)
             return
@@ -177,8 +181,6 @@ class ZooKeeper:
         if session is None:
             self._open(connection, timeout_ms)
             return
-        if session.connection is not None:
-            self._reset(session.connection)
         session.connection, connection.session = connection, session
         self._touch(session)
         greet(connection, session)

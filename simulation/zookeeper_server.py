@@ -45,6 +45,8 @@ class Connection:
         self.send = send
         self.is_open = True
         """At the server's end."""
+        self.is_given_up = False
+        """By its client, while it may still be open at the server's end."""
         self.is_reset = False
         """What was on its way to the client when the connection was reset, it never reads."""
         self.session: Session | None = None

@@ -25,6 +25,7 @@ from broker.server.zk_controller import ControllerMoved, ControllerZk
 from broker.server.zk_session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.ownership import Process
+from simulation.zookeeper import HOST
 
 TP = TopicPartition("orders", 0)
 
@@ -437,6 +438,72 @@ def test_a_process_that_was_paused_for_a_moment_keeps_its_session():
     simulated(case)
 
 
+def test_a_client_comes_back_to_no_server_behind_what_it_has_seen():
+    async def case(world):
+        async with world.peer() as zk:
+            await zk.ask("create", "/n")
+            for number in range(20):
+                value = b"%d" % number
+                await zk.ask("set", "/n", value)
+                world.reset()
+                await until(lambda: zk.states[-1] == "SUSPENDED")
+                await until(lambda: zk.states[-1] == "CONNECTED")
+                assert (await zk.ask("get", "/n"))[0] == value
+
+    simulated(case, servers=3, lag_s=2.0)
+
+
+def test_what_is_asked_in_one_go_is_answered_in_its_order_by_a_lagging_server():
+    async def case(world):
+        async with world.peer() as zk:
+            asked = []
+            for number in range(20):
+                path = f"/n{number}"
+                asked.append(zk.submit(lambda c, path=path: c.create_async(path)))
+                asked.append(zk.submit(lambda c, path=path: c.exists_async(path)))
+            answers = await asyncio.gather(*asked)
+            assert answers[::2] == [f"/n{number}" for number in range(20)]
+            assert all(stat.numChildren == 0 for stat in answers[1::2])
+
+    for seed in range(6):
+        simulated(case, seed, servers=3, lag_s=0.1)
+
+
+def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():
+    async def case(world):
+        async with world.peer(10 * SHORT_MS) as zk:
+            await zk.ask("exists", "/n", watch=zk.watch("n"))
+            world.network.cut(HOST, CLIENT)
+            await until(lambda: zk.states[-1] == "SUSPENDED")
+            await asyncio.sleep(1)
+            assert world.zookeeper.watches == 0
+            world.thaw()
+            await until(lambda: zk.states[-1] == "CONNECTED")
+
+    simulated(case)
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "late"])
+def test_who_cannot_connect_tries_again_and_leaves_nothing_behind(is_lost):
+    """Its first attempt is lost, or arrives when it has made others."""
+
+    async def case(world):
+        world.freeze()
+        zk = KafkaZk(world.connect, SHORT_MS, connection_timeout_ms=60_000, client=world.factory)
+        starting = asyncio.create_task(zk.start())
+        await asyncio.sleep((SHORT_MS if is_lost else 10 * SHORT_MS) / 2000)
+        if is_lost:
+            world.network.power_lost(HOST)
+            world.network.power_restored(HOST)
+        world.thaw()
+        await starting
+        sessions = world.zookeeper.sessions_of(CLIENT)
+        assert [session.id for session in sessions] == [zk.session.session_id]
+        await zk.close()
+
+    simulated(case)
+
+
 def test_it_counts():
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
@@ -451,9 +518,10 @@ def test_it_counts():
                 await peer.ask("get", "/n", watch=peer.watch("n"))
                 await peer.ask("exists", "/n", watch=peer.watch("n"))
                 await peer.ask("get_children", "/n", watch=peer.watch("n"))
+                await peer.ask("get", "/no", watch=peer.watch("no"))
             assert ensemble.watches == 4
             asked = {k: v - before.get(k, 0) for k, v in ensemble.requests.items()}
-            wanted = {"Create": 2, "Transaction": 2, "GetData": 2, "Exists": 2, "GetChildren": 2}
+            wanted = {"Create": 2, "Transaction": 2, "GetData": 4, "Exists": 2, "GetChildren": 2}
             assert {k: v for k, v in asked.items() if k in wanted} == wanted
             await zk.ask("set", "/n", b"")
             assert ensemble.watches == 2
