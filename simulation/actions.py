@@ -92,12 +92,17 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolate:
-    """Links are cut: from ``who``, to ``who`` or both; with one peer or, None, with all."""
+    """Links are cut: from ``who``, to ``who`` or both; with one peer or, None, with all brokers.
+    A leader that is cut from brokers and ZooKeeper and not from clients goes on serving them."""
 
     kind: Literal["isolate"] = "isolate"
     who: Who
     peer: Who | None
     direction: Literal["in", "out", "both"]
+    clients: bool
+    """From and to clients as well."""
+    zookeeper: bool
+    """And ZooKeeper."""
     for_ms: int
 
 

@@ -269,7 +269,9 @@ class _Draw:
         return Isolate(
             who=self._who(),
             peer=self._who() if self._chance(0.5) else None,
-            direction=self._rng.choice(("in", "out", "both")),
+            direction=self._rng.choice(("in", "out", "both", "both")),
+            clients=self._chance(0.3),
+            zookeeper=self._chance(0.5),
             for_ms=self._for_ms(),
         )
 

@@ -32,8 +32,8 @@ class Struck(Cluster, Protocol):
     zookeeper: ZooKeeper
     nodes: dict[int, Node]
 
-    def hosts(self) -> tuple[str, ...]:
-        """Of brokers and clients."""
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of those that there are by now."""
 
     def work(self, work: act.ClientWork) -> None:
         """Give a client something to do."""
@@ -222,11 +222,15 @@ class Striker:
         peer = None if action.peer is None else self.resolve(action.peer)
         if peer is node or (action.peer is not None and peer is None):
             return
-        hosts = self._cluster.hosts() if peer is None else (peer.host,)
+        hosts = [n.host for n in self._nodes.values()] if peer is None else [peer.host]
+        hosts += self._cluster.clients() if action.clients else ()
+        hosts += [ZOOKEEPER] if action.zookeeper else ()
         out = [(node.host, host) for host in hosts if host != node.host]
         into = [(host, node.host) for host in hosts if host != node.host]
         links = {"out": out, "in": into, "both": out + into}[action.direction]
-        named = "everybody" if peer is None else f"broker {peer.id}"
+        named = "all brokers" if peer is None else f"broker {peer.id}"
+        named += ", the clients" if action.clients else ""
+        named += " and ZooKeeper" if action.zookeeper else ""
         way = {"out": "no longer reaches", "in": "is no longer reached by", "both": "is cut from"}
         self._note(node, f"{way[action.direction]} {named}")
         self._cut(links, action.for_ms)

@@ -244,9 +244,9 @@ class Simulation:
         found = replicas.hosted(tp)
         return found if isinstance(found, server.Partition) else None
 
-    def hosts(self) -> tuple[str, ...]:
-        """Of brokers and clients."""
-        return (*(node.host for node in self.nodes.values()), *self._processes)
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of those that there are by now."""
+        return tuple(self._processes)
 
     def _topic_id(self, topic: str) -> object:
         known = self.observer.topics.get(topic)

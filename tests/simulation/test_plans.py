@@ -25,9 +25,7 @@ def pause(at_ms: int) -> Timed:
 
 
 def produce(at_ms: int) -> Timed:
-    work = Produce(
-        producer=0, topic="t0", partition=0, acks=-1, batches=9, records=4, pause_ms=50
-    )
+    work = Produce(producer=0, topic="t0", partition=0, acks=-1, batches=9, records=4, pause_ms=50)
     return Timed(at_ms=at_ms, action=work)
 
 
