@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import logging
 import struct
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -66,11 +67,14 @@ def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Brokers log what they suffer; here that is the plan."""
+    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
+    was never awaited."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
     finally:
         logging.disable(before)
 
