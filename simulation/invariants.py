@@ -26,9 +26,7 @@ again.
 Not checked: records that retention or DeleteRecords have given up.
 """
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
@@ -50,66 +48,22 @@ from broker.replication.events import (
 )
 from broker.replication.replica import Replica, Role
 from broker.types import NO_LEADER
-from simulation.shadow import Extent, Shadow
-
-NODE_IS_FINE = math.inf
-
-
-class Violation(AssertionError):
-    """``invariant`` does not hold; the rest says where and how."""
-
-    def __init__(self, invariant: str, what: str) -> None:
-        super().__init__(f"{invariant}: {what}")
-        self.invariant = invariant
-        self.what = what
-
-    def __reduce__(self) -> tuple[type["Violation"], tuple[str, str]]:
-        return type(self), (self.invariant, self.what)
+from simulation.promises import Promises
+from simulation.seat import NODE_IS_FINE, Seat
+from simulation.shadow import Shadow
+from simulation.violation import Violation
 
 
-@dataclass(slots=True)
-class Seat:
-    """What one broker has of the partition, dead or alive."""
-
-    log: Shadow
-    high_watermark: int = 0
-    verified: int = 0
-    """Below this it was compared with what is committed."""
-    kept_from_damage: float = NODE_IS_FINE
-    """Below this offset nothing can have been lost; it is damaged unless that is infinite."""
-    lost_committed: bool | None = None
-    """Of one that is damaged: whether it lacked what was committed when its leader first heard of
-    it again; None: not yet."""
-    bounced: bool = False
-    """It has registered anew while it was in the ISR, and has not left it since."""
-    trusted: bool = True
-    """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
-    known: bool = True
-    """``log`` is what is on the disk."""
-    leads_from: dict[int, int] = field(default_factory=dict)
-    """High watermark as leader, by epoch, in this life."""
-    waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By token: acks, and the offset after the batch of a produce request."""
-
-
-class Partition:
+class Partition(Promises):
     """The partition ``name``; ``checks_data`` is off where the configuration promises nothing."""
 
     def __init__(self, name: str, *, checks_data: bool, note: Callable[[str], None]) -> None:
+        super().__init__()
         self.name = name
         self.state: PartitionState | None = None
         self.seats: dict[int, Seat] = {}
-        self.committed: dict[int, Extent] = {}
-        """By base offset, all that any leader had below its high watermark and that is promised."""
-        self.committed_end = 0
-        self.given_up = 0
-        """Below this retention or DeleteRecords may have taken records."""
-        self.unpromised: list[tuple[float, int]] = []
-        """When, and from which offset on, a promise ended."""
         self.bounced_together = 0
         """How often all of the ISR had bounced, and a damaged one was elected."""
-        self.only_leader: dict[int, Extent] = {}
-        """Acked with acks=1 by the leader that leads still."""
         self.checks_data = checks_data
         self._note = note
         self._disturbed = -1
@@ -162,10 +116,10 @@ class Partition:
         """A controller cannot tell who was killed from who lost power. When the whole ISR came
         back from one or the other, any of them may lead, and with a damaged one goes what only the
         others have: not kept, and known (KIP-966 is the remedy)."""
-        if leader == NO_LEADER or self.seat(leader).kept_from_damage == NODE_IS_FINE:
+        if leader == NO_LEADER or self.seat(leader).is_whole:
             return
         members = [self.seat(broker) for broker in self.isr]
-        if all(seat.bounced or seat.kept_from_damage != NODE_IS_FINE for seat in members):
+        if all(seat.bounced or not seat.is_whole for seat in members):
             assert self.state is not None
             self.bounced_together += 1
             self.unpromise(
@@ -184,7 +138,7 @@ class Partition:
 
     def _nobody_better_is_there(self, leader: int, isr: Iterable[int]) -> None:
         seat = self.seat(leader)
-        fine = [b for b in isr if self.seat(b).kept_from_damage == NODE_IS_FINE]
+        fine = [b for b in isr if self.seat(b).is_whole]
         self._require(
             not seat.known or seat.log.end >= self.committed_end or not fine,
             "DamagedLeavesIsr",
@@ -232,10 +186,7 @@ class Partition:
         Replicas may hold it still, with a watermark above it, until they have followed, or led, in
         a later epoch. Till then nobody goes by what they hold.
         """
-        self.unpromised.append((now, offset))
-        self.only_leader.clear()
-        self.committed = {o: e for o, e in self.committed.items() if e.next <= offset}
-        self.committed_end = min(self.committed_end, offset)
+        self.take_back(offset, now)
         self._disturbed = max(self._disturbed, epoch)
         for seat in self.seats.values():
             seat.trusted = False
@@ -258,7 +209,7 @@ class Partition:
                 "LogKept",
                 f"broker {broker} had {seat.log} and has {log}",
             )
-        elif seat.kept_from_damage != NODE_IS_FINE:
+        elif not seat.is_whole:
             kept = int(seat.kept_from_damage)
             self._require(
                 log.end >= min(kept, seat.log.end),
@@ -286,7 +237,7 @@ class Partition:
         """A replica took ``event`` in and ``effects`` were carried out."""
         seat = self.seat(broker)
         if type(event) is Produce:
-            _asked(seat, event)
+            seat.asked(event)
         elif type(event) is LeaderAndIsr:
             self._told(broker, seat, replica)
         elif type(event) is FollowerFetch:
@@ -309,7 +260,7 @@ class Partition:
         """One that lost nothing that was committed is whole again once its leader knows how much
         it has."""
         seat = self.seats.get(follower)
-        if seat is not None and seat.kept_from_damage != NODE_IS_FINE and seat.known:
+        if seat is not None and not seat.is_whole and seat.known:
             if seat.lost_committed is None:
                 seat.lost_committed = seat.log.end < self.committed_end
             if not seat.lost_committed:
@@ -364,7 +315,7 @@ class Partition:
         epoch = replica.leader_epoch
         if not seat.trusted and type(event) is Fetched and epoch > self._disturbed:
             seat.trusted = True
-        if seat.kept_from_damage != NODE_IS_FINE:
+        if not seat.is_whole:
             return
         if not seat.trusted:
             return
@@ -403,7 +354,7 @@ class Partition:
             return
         for broker in members:
             seat = self.seat(broker)
-            if seat.trusted and seat.known and seat.kept_from_damage == NODE_IS_FINE:
+            if seat.trusted and seat.known and seat.is_whole:
                 self._require(
                     seat.log.end >= self.committed_end,
                     invariant,
@@ -430,7 +381,7 @@ class Partition:
         acks, end = seat.waiting.pop(answer.request, (0, 0))
         if answer.error is not ErrorCode.none or replica.leader_epoch <= self._disturbed:
             return
-        if acks == -1 and seat.trusted and seat.kept_from_damage == NODE_IS_FINE:
+        if acks == -1 and seat.trusted and seat.is_whole:
             self._require(
                 end <= self.committed_end,
                 "AckedIsCommitted",
@@ -448,25 +399,13 @@ class Partition:
 
     # --- the end ------------------------------------------------------------------------------
 
-    def is_promised(self, offset: int, sent_at: float) -> bool:
-        """Whether what was acked at ``offset``, and sent at that time, must be there still."""
-        return offset >= self.given_up and not any(
-            when >= sent_at and start <= offset for when, start in self.unpromised
-        )
-
     def nobody_damaged_is_trusted(self) -> None:
         """At the end: who lacked what was committed has left the ISR, and come back."""
         for broker in self.isr:
             seat = self.seat(broker)
             self._require(
-                not seat.lost_committed or seat.kept_from_damage == NODE_IS_FINE,
+                not seat.lost_committed or seat.is_whole,
                 "DamagedLeavesIsr",
                 f"broker {broker} came back with nothing above {seat.kept_from_damage:.0f}, and "
                 "was never taken out of the ISR",
             )
-
-
-def _asked(seat: Seat, event: Produce) -> None:
-    size = sum(batch.next_offset - batch.base_offset for batch in event.batches)
-    end = event.appended[1] if event.appended else seat.log.end + size
-    seat.waiting[event.request] = (event.acks, end)

@@ -30,9 +30,10 @@ from simulation.coverage import (
     REPLICA_EVENT,
     Coverage,
 )
-from simulation.invariants import Partition, Violation
+from simulation.invariants import Partition
 from simulation.ownership import PROCESS, State
 from simulation.shadow import Extent, Shadow
+from simulation.violation import Violation
 
 READ_BYTES = 2**31 - 1
 

@@ -31,10 +31,11 @@ from simulation.clients import (
     Sent,
     entities,
 )
-from simulation.invariants import Partition, Violation
+from simulation.invariants import Partition
 from simulation.observer import Observer, read_shadow
 from simulation.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.shadow import Extent
+from simulation.violation import Violation
 
 SETTLE_S: Final = 120.0
 LOOK_S: Final = 0.2

@@ -19,7 +19,6 @@ from simulation.administration import Administrator
 from simulation.clients import Client, History, Producer
 from simulation.coverage import ENDING, Coverage
 from simulation.disk import MemoryDisk
-from simulation.invariants import Violation
 from simulation.loop import NOBODY, Process, SimulatedLoop
 from simulation.members import Member
 from simulation.network import Network
@@ -29,6 +28,7 @@ from simulation.schedule import Plan, stream
 from simulation.shadow import Extent
 from simulation.strike import Striker
 from simulation.verdict import Judge, settle
+from simulation.violation import Violation
 from simulation.zookeeper import HOST as ZOOKEEPER
 from simulation.zookeeper import ZooKeeper
 from simulation.zookeeper_client import clients_on

@@ -21,8 +21,9 @@ from broker.replication.events import (
     WriteIsr,
 )
 from broker.replication.replica import Role
-from simulation.invariants import Partition, Violation
+from simulation.invariants import Partition
 from simulation.shadow import Extent, Shadow
+from simulation.violation import Violation
 
 RECORD = batch((b"one",), leader_epoch=0)
 OTHER = batch((b"other",), leader_epoch=0)

@@ -17,11 +17,11 @@ from click.testing import CliRunner
 from simulation.__main__ import main
 from simulation.actions import CreateTopic, LosePower, Produce, Timed, Who
 from simulation.coverage import Coverage
-from simulation.invariants import Violation
 from simulation.mutations import MUTATIONS, mutated
 from simulation.schedule import Plan, draw, to_json
 from simulation.shrink import Shrinker
 from simulation.story import story
+from simulation.violation import Violation
 from simulation.world import Outcome, Simulation, run
 
 pytestmark = pytest.mark.simulation
