@@ -42,8 +42,6 @@ from broker.replication.events import (
     LogStartMoved,
     Produce,
     Respond,
-    Truncate,
-    TruncateFully,
     WriteIsr,
 )
 from broker.replication.replica import Replica, Role
@@ -200,6 +198,7 @@ class Partition(Promises):
         seat = self.seat(broker)
         seat.leads_from.clear()
         seat.waiting.clear()
+        seat.readable = log is not None
         if log is None:
             seat.known = False
             return
@@ -236,25 +235,30 @@ class Partition(Promises):
     ) -> None:
         """A replica took ``event`` in and ``effects`` were carried out."""
         seat = self.seat(broker)
-        if type(event) is Produce:
-            seat.asked(event)
-        elif type(event) is LeaderAndIsr:
-            self._told(broker, seat, replica)
-        elif type(event) is FollowerFetch:
-            self._told_what_is_left(event.replica)
-        elif type(event) is LogStartMoved:
-            seat.log.start_at(event.offset)
-            self.given_up = max(self.given_up, event.offset)
+        if not seat.readable:
+            return
+        self._heard(broker, seat, replica, event)
         for effect in effects:
             self._follow(broker, seat, effect)
-        if not self.checks_data:
-            return
-        if seat.log.end < seat.verified:
-            seat.verified = seat.log.end
-        self._look(broker, seat, replica, event)
-        for effect in effects:
-            if type(effect) is Respond:
-                self._answered(broker, seat, replica, effect)
+        if self.checks_data:
+            seat.verified = min(seat.verified, seat.log.end)
+            self._look(broker, seat, replica, event)
+            for effect in effects:
+                if type(effect) is Respond:
+                    self._answered(broker, seat, replica, effect)
+
+    def _heard(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
+        match event:
+            case Produce():
+                seat.asked(event)
+            case LeaderAndIsr() if replica.role is Role.LEADER:
+                self._leads(replica.leader_epoch, broker)
+                seat.trusted = seat.trusted or replica.leader_epoch > self._disturbed
+            case FollowerFetch():
+                self._told_what_is_left(event.replica)
+            case LogStartMoved():
+                seat.log.start_at(event.offset)
+                self.given_up = max(self.given_up, event.offset)
 
     def _told_what_is_left(self, follower: int) -> None:
         """One that lost nothing that was committed is whole again once its leader knows how much
@@ -266,28 +270,17 @@ class Partition(Promises):
             if not seat.lost_committed:
                 seat.kept_from_damage = NODE_IS_FINE
 
-    def _told(self, broker: int, seat: Seat, replica: Replica) -> None:
-        if replica.role is Role.LEADER:
-            self._leads(replica.leader_epoch, broker)
-            seat.trusted = seat.trusted or replica.leader_epoch > self._disturbed
-
     def _follow(self, broker: int, seat: Seat, effect: Effect) -> None:
+        seat.log.follow(effect)
         match effect:
-            case Append():
-                if effect.leader_epoch is not None:
-                    first = self._appenders.setdefault(effect.leader_epoch, broker)
-                    self._require(
-                        first == broker,
-                        "OneLeaderPerEpoch",
-                        f"{first} and {broker} both append in epoch {effect.leader_epoch}",
-                    )
-                seat.log.append(effect)
-            case Truncate():
-                seat.log.truncate(effect.offset)
-            case TruncateFully():
-                seat.log.clear(effect.offset)
+            case Append() if effect.leader_epoch is not None:
+                first = self._appenders.setdefault(effect.leader_epoch, broker)
+                self._require(
+                    first == broker,
+                    "OneLeaderPerEpoch",
+                    f"{first} and {broker} both append in epoch {effect.leader_epoch}",
+                )
             case AdvanceLogStart():
-                seat.log.start_at(effect.offset)
                 self.given_up = max(self.given_up, effect.offset)
             case WriteIsr():
                 self._proposed(effect)

@@ -29,6 +29,8 @@ class Seat:
     """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
     known: bool = True
     """``log`` is what is on the disk."""
+    readable: bool = True
+    """Its disk let the observer look at the log when this life began."""
     leads_from: dict[int, int] = field(default_factory=dict)
     """High watermark as leader, by epoch, in this life."""
     waiting: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
-from broker.replication.events import Append
+from broker.replication.events import AdvanceLogStart, Append, Effect, Truncate, TruncateFully
 from broker.wire.batch import RecordBatch
 
 
@@ -33,6 +33,18 @@ class Shadow:
 
     def __str__(self) -> str:
         return f"{self.start} to {self.end}"
+
+    def follow(self, effect: Effect) -> None:
+        """Carries out what touches the log."""
+        match effect:
+            case Append():
+                self.append(effect)
+            case Truncate():
+                self.truncate(effect.offset)
+            case TruncateFully():
+                self.clear(effect.offset)
+            case AdvanceLogStart():
+                self.start_at(effect.offset)
 
     def append(self, effect: Append) -> None:
         base = int(effect.base_offset)

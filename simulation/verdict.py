@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
+from broker.controller.context import Context
 from broker.replication.replica import Role
 from broker.server import partition as server
 from broker.server.connection import Disconnected
@@ -48,6 +49,9 @@ class Cluster(Protocol):
     observer: Observer
     history: History
 
+    def controller_context(self) -> Context | None:
+        """What the controller knows; None: nobody is controller, as far as brokers know."""
+
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
         """The replica on a living broker."""
 
@@ -68,7 +72,8 @@ async def settle(cluster: Cluster) -> None:
 def unsettled(cluster: Cluster) -> str | None:
     """What is not yet as it should be."""
     observer = cluster.observer
-    if observer.controller is None:
+    context = cluster.controller_context()
+    if context is None:
         return "nobody is controller"
     for name, topic in observer.topics.items():
         if topic.is_doomed:
@@ -76,6 +81,9 @@ def unsettled(cluster: Cluster) -> str | None:
         for number, partition in topic.partitions.items():
             tp = TopicPartition(name, number)
             why = _unsettled(cluster, tp, partition, topic.replicas(number))
+            known = context.states.get(tp)
+            if why is None and known != partition.state:
+                why = f"the controller believes in {known}"
             if why is not None:
                 return f"{tp}: {why}"
     return None

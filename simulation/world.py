@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from broker.controller.context import Context
 from broker.server import partition as server
 from broker.server import zk_nodes
 from broker.types import TopicPartition
@@ -239,6 +240,12 @@ class Simulation:
 
     # --- what there is to look at -------------------------------------------------------------
 
+    def controller_context(self) -> Context | None:
+        """What the controller knows; None: nobody is controller, as far as brokers know."""
+        broker = self.observer.controller
+        app = self.nodes[broker].app if broker is not None else None
+        return None if app is None or app.controller is None else app.controller.context
+
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
         """The replica on a living broker."""
         node = self.nodes[broker]
@@ -303,6 +310,8 @@ class Simulation:
     async def _depose(self) -> None:
         client = clients_on(self.zookeeper, ADMINISTRATOR, self.loop)(f"{ZOOKEEPER}:2181", 6_000)
         client.start_async()
+        while not client.connected:
+            await asyncio.sleep(LOOK_S)
         done: asyncio.Future[None] = self.loop.create_future()
         deleted = client.delete_async(zk_nodes.CONTROLLER)
         deleted.rawlink(lambda _: done.set_result(None))
