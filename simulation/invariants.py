@@ -22,8 +22,6 @@ from the offset on that it may have lost, until a leader has let it into the ISR
 members of the ISR are damaged, what they all have is promised still, and the rest of what was
 committed is forgotten here (:meth:`Partition.unpromise`). What comes in later epochs is promised
 again.
-
-Not checked: records that retention or DeleteRecords have given up.
 """
 
 from collections.abc import Callable, Iterable
@@ -243,9 +241,8 @@ class Partition(Promises):
         if self.checks_data:
             seat.verified = min(seat.verified, seat.log.end)
             self._look(broker, seat, replica, event)
-            for effect in effects:
-                if type(effect) is Respond:
-                    self._answered(broker, seat, replica, effect)
+            for answer in (effect for effect in effects if type(effect) is Respond):
+                self._answered(broker, seat, replica, answer)
 
     def _heard(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
         match event:
@@ -306,8 +303,7 @@ class Partition(Promises):
             f"{watermark} on broker {broker}, whose log is {view}",
         )
         epoch = replica.leader_epoch
-        if not seat.trusted and type(event) is Fetched and epoch > self._disturbed:
-            seat.trusted = True
+        seat.trusted = seat.trusted or (type(event) is Fetched and epoch > self._disturbed)
         if not seat.is_whole:
             return
         if not seat.trusted:
@@ -387,8 +383,8 @@ class Partition(Promises):
     def _leads_now(self, broker: int, replica: Replica) -> bool:
         """Not deposed, with the word still on its way."""
         state = self.state
-        known = state is not None and state.leader == broker
-        return known and state is not None and state.leader_epoch == replica.leader_epoch
+        now = (state.leader, state.leader_epoch) if state is not None else None
+        return now == (broker, replica.leader_epoch)
 
     # --- the end ------------------------------------------------------------------------------
 
