@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test test-kafka test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs demo test simulate test-kafka test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready lint nightly clean
 
 help:  ## what there is to make
@@ -33,6 +33,9 @@ demo: setup  ## the quick campaign on this machine; ends with the path of an HTM
 
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
 	$(BIN)/pytest --numprocesses 2 --dist loadfile  # they wait more than they compute
+
+simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
+	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60)
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh

@@ -135,6 +135,11 @@ class Tree:
             self._delete(Delete(path, -1), txn, changes)
         return changes
 
+    def peek(self, path: str) -> tuple[bytes | None, int]:
+        """A node's data and version, for those who look on; (None, -1): there is none."""
+        node = self._nodes.get(path)
+        return (None, -1) if node is None else (node.data or b"", node.version)
+
     def _node(self, path: str) -> Znode:
         node = self._nodes.get(path)
         if node is None:

@@ -77,6 +77,11 @@ class ZooKeeper:
         self._logs = [Queue(loop, self._context) for _ in self._servers[1:]]
 
     @property
+    def leader(self) -> Server:
+        """The server whose tree is the truth."""
+        return self._servers[0]
+
+    @property
     def watches(self) -> int:
         """How many watches are set now, as ``mntr`` counts them (``zk_watch_count``)."""
         return sum(server.watches.count for server in self._servers)

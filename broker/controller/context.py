@@ -97,8 +97,22 @@ class Context:
         """Take a state that was read, unless a newer one is known."""
         known = self.states.get(tp)
         if known is None or known.zk_version <= state.zk_version:
+            if known is not None and tp in self.suspects:
+                self._trust_who_joined(tp, known, state)
             self.states[tp] = state
             self.settle_phase(tp)
+
+    def _trust_who_joined(
+        self, tp: TopicPartition, known: PartitionState, state: PartitionState
+    ) -> None:
+        """A suspect that was let into the ISR after it had registered again is none any more.
+
+        That is certain when it was not in the ISR before this very write. With a write in between
+        that nobody here has seen, it may have been let in before it went down.
+        """
+        if state.zk_version == known.zk_version + 1:
+            came = {b for b in state.isr if b in self.live and self.live[b].epoch < state.mzxid}
+            self.suspects[tp] -= came - set(known.isr)
 
     def suspect_bounced(self) -> None:
         """At an election: suspect those who have registered anew since the states count on them.

@@ -113,9 +113,22 @@ class Partitions:
         if unchanged and not reassigned and tp not in context.forced:
             context.preferred.discard(tp)
             context.unclean_once.discard(tp)
-            context.suspects.pop(tp, None)
+            self._suspect_who_may_have_joined(tp, state)
             return None
         return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
+
+    def _suspect_who_may_have_joined(self, tp: TopicPartition, state: PartitionState) -> None:
+        """There is nothing to write: suspects count as failed already, or nobody leads. Those
+        whom the ISR lacks remain suspects nevertheless.
+
+        3 is let into the ISR and loses power before the leader has notified anybody of that. As
+        far as is known here it was not in the ISR, and it is back when the notification comes:
+        it would stay in the ISR with a shorter log, and lead as soon as the leader dies.
+        """
+        suspects = self._context.suspects
+        left = suspects.pop(tp, set()) - set(state.isr)
+        if left and state.leader != NO_LEADER:
+            suspects[tp] = left
 
     def _trust_if_nobody_else(self, tp: TopicPartition, state: PartitionState) -> None:
         """When all of the ISR that is online bounced, as after a power cut of the whole cluster,

@@ -101,7 +101,8 @@ class Flushing:
         if self.recovery_point < self._vouched_for:
             carry_out(self._settle())
         elif not self._settling:
-            self._later(self._settle())
+            self._settling = True
+            self._later(self._settle_in_background())
 
     def settle(self) -> None:
         """What was put off is done now, if there is anything."""
@@ -152,18 +153,21 @@ class Flushing:
             self._named = True
         return self._turn is turn
 
-    def _settle(self) -> Steps:
-        self._settling = True
+    def _settle_in_background(self) -> Steps:
+        """There is one of these, or they would overtake each other for ever."""
         try:
-            while self._snapshots:
-                if max(self._snapshots) > self.recovery_point:
-                    yield from self.steps(max(self._snapshots))
-                for offset, content in list(self._snapshots.items()):
-                    if offset <= self.recovery_point:
-                        yield from self._producers.snapshot_steps(offset, content)
-                        self._snapshots.pop(offset, None)
+            yield from self._settle()
         finally:
             self._settling = False
+
+    def _settle(self) -> Steps:
+        while self._snapshots:
+            if max(self._snapshots) > self.recovery_point:
+                yield from self.steps(max(self._snapshots))
+            for offset, content in list(self._snapshots.items()):
+                if offset <= self.recovery_point:
+                    yield from self._producers.snapshot_steps(offset, content)
+                    self._snapshots.pop(offset, None)
 
 
 class HasFlushing(Protocol):

@@ -91,6 +91,8 @@ class Follower:
         """
         if not self._expects(event.leader_epoch) or event.fetch_offset != self._log.log_end_offset:
             return ()
+        if self._ends_inside_a_batch(event):
+            return self._log.truncate(Offset(event.batches[0].base_offset))
         appended = self._log.append_as_follower(event.batches, event.log_start_offset)
         self._is_prefix = True
         return (
@@ -98,6 +100,20 @@ class Follower:
             *self._log.move_high_watermark(event.high_watermark),
             *self._log.advance_start(event.log_start_offset),
         )
+
+    def _ends_inside_a_batch(self, event: Fetched) -> bool:
+        """By watermark, logs may part anywhere, and this one may end inside a batch of the
+        leader's: it gives up what it holds of those offsets. After an unclean election it was cut
+        at the leader's end, 41, and to 40 since its own batches ended there; the leader's last
+        batch is 36 to 41, and would be refused for ever.
+        """
+        if self._by_epoch or not event.batches:
+            return False
+        end, start = (
+            self._log.log_end_offset,
+            max(self._log.log_start_offset, event.log_start_offset),
+        )
+        return event.batches[0].base_offset < end > start
 
     def out_of_range(self, event: FetchOutOfRange) -> Effects:
         """The leader has not got the offset after this log's end.

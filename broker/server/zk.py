@@ -120,7 +120,7 @@ class KafkaZk:
         fresh = encode_uuid(self._new_uuid())
         data = zk_nodes.encode({"version": "1", "id": fresh})
         with contextlib.suppress(NodeExistsError):
-            await self.session.create(zk_nodes.CLUSTER_ID, data, self.session.number)
+            await self.session.request(lambda c: c.create_async(zk_nodes.CLUSTER_ID, data))
         stored, _ = await self.session.request(lambda c: c.get_async(zk_nodes.CLUSTER_ID))
         return str(zk_nodes.decode(zk_nodes.CLUSTER_ID, stored)["id"])
 

@@ -294,8 +294,8 @@ class ZkSession:
         return names
 
     async def ensure(self, path: str) -> None:
-        """Create ``path`` and what is above it, where missing."""
-        await self.request(lambda c: c.ensure_path_async(path), self.number)
+        """Create ``path`` and what is above it, where missing; in however many sessions."""
+        await self.request(lambda c: c.ensure_path_async(path))
 
     async def create(
         self, path: str, data: bytes, session: SessionNumber, *, ephemeral: bool = False

@@ -186,6 +186,41 @@ def test_in_a_state_without_broker_epochs_its_transaction_counts():
         assert made.state(TP) == (1, (1, 2), 1)
 
 
+def joins_and_bounces(made):
+    """3 is let into the ISR, and is gone and back before the leader has told the controller."""
+    made.leader_writes(TP, 1, 2)
+    made.isr_seen(TP)
+    made.leader_writes(TP, 1, 2, 3)
+    made.brokers(1, 2)
+    made.brokers(1, 2, 3)
+
+
+def test_who_bounces_before_the_controller_hears_that_it_joined_the_isr_leaves_it_again():
+    made = world()
+    joins_and_bounces(made)
+    made.isr_seen(TP)
+    assert made.state(TP) == (1, (1, 2), 1)
+
+
+def test_who_bounced_after_it_had_joined_unseen_is_not_elected():
+    made = world(1, 3, 2)
+    joins_and_bounces(made)
+    made.brokers(2, 3)
+    assert made.state(TP)[:2] == (2, (2,))
+
+
+def test_a_broker_outside_the_isr_may_come_back_into_it_after_a_bounce():
+    """It costs nobody an election when the controller has seen each write."""
+    made = world()
+    made.leader_writes(TP, 1, 2)
+    made.isr_seen(TP)
+    made.brokers(1, 2)
+    made.brokers(1, 2, 3)
+    made.leader_writes(TP, 1, 2, 3)
+    made.isr_seen(TP)
+    assert made.state(TP) == (1, (1, 2, 3), 0)
+
+
 @pytest.mark.parametrize("unclean", [(), ("orders",)])
 def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
     """The whole cluster was switched off. Nobody has more than they, and who leads anew has

@@ -1,5 +1,7 @@
 """The follower: finding where the logs part, appending, out of range."""
 
+from dataclasses import replace
+
 import pytest
 from lab import A, B, C, Lab
 from simulator.log import MemoryBatch
@@ -133,6 +135,22 @@ def test_by_watermark_there_is_nothing_to_ask() -> None:
     replica = follower((3, 0), end=5, watermark=2, truncation=Truncation.HIGH_WATERMARK)
     assert replica.log_end_offset == 2
     assert replica.fetching() == fetches(2)
+
+
+def test_by_watermark_a_log_that_ends_inside_a_batch_gives_way_to_it() -> None:
+    """After an unclean election logs have parted, and batches end where the others' do not."""
+    replica = follower((3, 0), end=5, watermark=5, truncation=Truncation.HIGH_WATERMARK)
+    answered = Fetched(
+        leader_epoch=9,
+        fetch_offset=5,
+        batches=(MemoryBatch(7, 3, 6, 8),),
+        high_watermark=6,
+        log_start_offset=0,
+    )
+    assert replica.step(answered) == (Truncate(offset=3), HighWatermark(offset=3))
+    assert replica.fetching() == fetches(3)
+    replica.step(replace(answered, fetch_offset=3))
+    assert replica.log_end_offset == 6
 
 
 @pytest.mark.parametrize("late", [answer(3, 1, current=8), fetched(5), fetched(5, epoch=8)])

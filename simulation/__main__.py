@@ -1,0 +1,160 @@
+"""``python -m simulation``: run a seed, search for one that fails, or replay a plan."""
+
+import itertools
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import (
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from simulation.coverage import table
+from simulation.mutations import MUTATIONS, mutated
+from simulation.schedule import Plan, draw, from_json, to_json
+from simulation.search import Found, search
+from simulation.shrink import Shrinker
+from simulation.story import story
+from simulation.world import Outcome, run
+
+FAILURES_MAX: Final = 3
+"""A search ends when it has found so many."""
+
+console = Console(highlight=False)
+
+
+@click.command()
+@click.option("--seed", type=int, help="Run this seed alone, and tell what happened.")
+@click.option("--replay", type=click.Path(exists=True, path_type=Path), help="Run a plan.")
+@click.option("--seconds", type=float, help="Search for so long.")
+@click.option("--seeds", type=int, help="Search so many seeds.")
+@click.option("--first", default=0, show_default=True, help="First seed of a search.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--mutation", type=click.Choice(list(MUTATIONS)), help="Break the broker so.")
+@click.option("--shrink/--no-shrink", default=True, help="Look for the smallest failing plan.")
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results/simulation"),
+    show_default=True,
+    help="Where failing plans go.",
+)
+@click.option("--coverage/--no-coverage", default=True, help="Show what was met.")
+def main(
+    seed: int | None,
+    replay: Path | None,
+    seconds: float | None,
+    seeds: int | None,
+    first: int,
+    jobs: int,
+    mutation: str | None,
+    shrink: bool,
+    save: Path,
+    coverage: bool,
+) -> None:
+    """Run the whole cluster in a simulated world. Exit status 1 when an invariant broke."""
+    began = time.monotonic()
+    if replay is not None:
+        found = _run(from_json(replay.read_text()), mutation)
+        shrink = False
+    elif seed is not None:
+        found = _run(draw(seed), mutation)
+    else:
+        span = itertools.count(first) if seeds is None else range(first, first + seeds)
+        found = _search(iter(span), jobs, seconds, mutation)
+    for failure in found.failures:
+        _tell(failure, mutation, shrink, save)
+    if coverage:
+        console.print(table(found.coverage))
+    _sum_up(found, time.monotonic() - began)
+    sys.exit(1 if found.failures else 0)
+
+
+def _run(plan: Plan, mutation: str | None) -> Found:
+    found = Found()
+    with mutated(mutation):
+        outcome = run(plan)
+    found.take(outcome)
+    if outcome.violation is None:
+        console.print("\n".join(story(outcome)), markup=False)
+    return found
+
+
+def _search(seeds: Iterator[int], jobs: int, seconds: float | None, mutation: str | None) -> Found:
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=None)
+
+        def told(found: Found) -> None:
+            progress.update(
+                task,
+                description=f"{found.seeds:,} seeds, {found.steps:,} steps, "
+                f"{len(found.failures)} failed",
+            )
+
+        return search(
+            seeds,
+            jobs=jobs,
+            seconds=seconds,
+            mutation=mutation,
+            failures_max=FAILURES_MAX,
+            told=told,
+        )
+
+
+def _tell(failure: Outcome, mutation: str | None, shrink: bool, save: Path) -> None:
+    """The story of a failure, of its shrunk plan if that is wanted, and how to see it again."""
+    assert failure.violation is not None
+    console.print(
+        f"\nseed {failure.plan.seed}: {failure.violation}", markup=False, style="bold red"
+    )
+    with mutated(mutation):
+        plan = _shrunk(failure) if shrink else failure.plan
+        told = run(plan)
+    console.print("\n".join(story(told)), markup=False)
+    save.mkdir(parents=True, exist_ok=True)
+    path = save / f"seed-{plan.seed}.json"
+    path.write_text(to_json(plan))
+    with_mutation = "" if mutation is None else f" --mutation {shlex.quote(mutation)}"
+    console.print(f"\nreplay: python -m simulation --replay {path}{with_mutation}", markup=False)
+
+
+def _shrunk(failure: Outcome) -> Plan:
+    broken = failure.violation
+    assert broken is not None
+
+    def fails(plan: Plan) -> float | None:
+        outcome = run(plan)
+        same = outcome.violation is not None and outcome.violation.invariant == broken.invariant
+        return outcome.broke_at_ms if same else None
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("shrinking", total=None)
+
+        def told(runs: int, best: Plan) -> None:
+            progress.update(
+                task, description=f"shrinking: {len(best.actions)} actions after {runs} runs"
+            )
+
+        return Shrinker(fails, told).shrink(failure.plan)
+
+
+def _sum_up(found: Found, seconds: float) -> None:
+    console.print(
+        f"{found.seeds:,} seeds, {found.steps:,} steps, {found.virtual_s:,.0f} s of virtual time "
+        f"in {seconds:.1f} s ({found.steps / seconds:,.0f} steps/s); {len(found.failures)} failed"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,400 @@
+"""What must hold of one partition, whatever happened: a pure observer of what its replicas did.
+
+Names are those of the TLA+ specification of Kafka's replication (Gustafson, *kafka-specification*)
+where it has one:
+
+* **LeaderInIsr**: ZooKeeper never names a leader outside the ISR.
+* **StrongIsr**: every member of the ISR in ZooKeeper has all that any leader ever had below its
+  high watermark. **WeakIsr**: so has every member of the ISR that a leader believes in.
+* **ValidHighWatermark**: between the log's start and its end, and never above what was committed.
+* **OneLeaderPerEpoch**, **EpochNeverBack**, **HighWatermarkNeverBack**.
+* **LogsAgree**: no two logs differ below the lower high watermark.
+* **AckedIsCommitted**: acks=all is answered by who has committed.
+* **LogKept**: a killed broker has its log again, one that lost power all that it had synced.
+* **ViewIsLog**: a replica's idea of its log is its log.
+* **DamagedLeavesIsr**: who came back without what was committed leaves the ISR, and does not lead
+  while another member has it. One that stays is taken to hold what it lacks until it has caught
+  up; if the leader died before that, it would lead.
+* **CleanElection**: nobody leads who was not in the ISR, unless the topic allows it.
+
+What is promised ends as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged*
+from the offset on that it may have lost, until a leader has let it into the ISR again; when all
+members of the ISR are damaged, what they all have is promised still, and the rest of what was
+committed is forgotten here (:meth:`Partition.unpromise`). What comes in later epochs is promised
+again.
+"""
+
+from collections.abc import Callable, Iterable
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.cluster import PartitionState
+from broker.replication.events import (
+    AdvanceLogStart,
+    Append,
+    Effect,
+    Event,
+    Fetched,
+    FollowerFetch,
+    LeaderAndIsr,
+    LogStartMoved,
+    Produce,
+    Respond,
+    WriteIsr,
+)
+from broker.replication.replica import Replica, Role
+from broker.types import NO_LEADER
+from simulation.promises import Promises
+from simulation.seat import NODE_IS_FINE, Seat
+from simulation.shadow import Shadow
+from simulation.violation import Violation
+
+
+class Partition(Promises):
+    """The partition ``name``; ``checks_data`` is off where the configuration promises nothing."""
+
+    def __init__(self, name: str, *, checks_data: bool, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self.name = name
+        self.state: PartitionState | None = None
+        self.seats: dict[int, Seat] = {}
+        self.bounced_together = 0
+        """How often all of the ISR had bounced, and a damaged one was elected."""
+        self.checks_data = checks_data
+        self._note = note
+        self._disturbed = -1
+        """Word of this leader epoch and those before it counts no more."""
+        self._leaders: dict[int, int] = {}
+        self._appenders: dict[int, int] = {}
+
+    def _require(self, condition: bool, invariant: str, what: str) -> None:
+        if not condition:
+            raise Violation(invariant, f"{self.name}: {what}")
+
+    def seat(self, broker: int) -> Seat:
+        return self.seats.setdefault(broker, Seat(Shadow()))
+
+    @property
+    def isr(self) -> Iterable[int]:
+        return self.state.isr if self.state else ()
+
+    # --- ZooKeeper ----------------------------------------------------------------------------
+
+    def state_written(self, state: PartitionState, *, unclean: bool, now: float) -> None:
+        """The state znode was written; ``unclean``: the topic allows elections outside the ISR."""
+        before, self.state = self.state, state
+        leader, isr = state.leader, state.isr
+        self._require(leader == NO_LEADER or leader in isr, "LeaderInIsr", f"{leader} not in {isr}")
+        self._require(bool(isr), "LeaderInIsr", "an empty ISR")
+        if leader != NO_LEADER:
+            self._leads(state.leader_epoch, leader)
+        if before is None:
+            return
+        self._require(
+            state.leader_epoch >= before.leader_epoch,
+            "EpochNeverBack",
+            f"leader epoch {before.leader_epoch} became {state.leader_epoch} in ZooKeeper",
+        )
+        if leader != before.leader:
+            self.only_leader.clear()
+        if leader not in (NO_LEADER, *before.isr):
+            self._require(unclean, "CleanElection", f"{leader} leads, the ISR was {before.isr}")
+            self.unpromise(0, epoch=before.leader_epoch, now=now)
+        self._weigh_damage(now)
+        self._all_have_bounced(leader, now)
+        for broker, seat in self.seats.items():
+            seat.bounced = seat.bounced and broker in isr
+        if leader not in (NO_LEADER, before.leader):
+            self._nobody_better_is_there(leader, isr)
+        self._check_members(isr, "StrongIsr")
+
+    def _all_have_bounced(self, leader: int, now: float) -> None:
+        """A controller cannot tell who was killed from who lost power. When the whole ISR came
+        back from one or the other, any of them may lead, and with a damaged one goes what only the
+        others have: not kept, and known (KIP-966 is the remedy)."""
+        if leader == NO_LEADER or self.seat(leader).is_whole:
+            return
+        members = [self.seat(broker) for broker in self.isr]
+        if all(seat.bounced or not seat.is_whole for seat in members):
+            assert self.state is not None
+            self.bounced_together += 1
+            self.unpromise(
+                int(min(seat.kept_from_damage for seat in members)),
+                epoch=self.state.leader_epoch - 1,
+                now=now,
+            )
+            for seat in members:
+                seat.kept_from_damage = NODE_IS_FINE
+
+    def registered(self, broker: int) -> None:
+        """``broker`` is in ``/brokers/ids`` anew."""
+        seat = self.seats.get(broker)
+        if seat is not None:
+            seat.bounced = broker in self.isr
+
+    def _nobody_better_is_there(self, leader: int, isr: Iterable[int]) -> None:
+        seat = self.seat(leader)
+        fine = [b for b in isr if self.seat(b).is_whole]
+        self._require(
+            not seat.known or seat.log.end >= self.committed_end or not fine,
+            "DamagedLeavesIsr",
+            f"{self.committed_end} are committed, broker {leader} has {seat.log}, and is elected, "
+            f"not one of {fine}",
+        )
+
+    def _leads(self, epoch: int, broker: int) -> None:
+        first = self._leaders.setdefault(epoch, broker)
+        self._require(
+            first == broker,
+            "OneLeaderPerEpoch",
+            f"brokers {first} and {broker} both lead in epoch {epoch}",
+        )
+
+    # --- damage -------------------------------------------------------------------------------
+
+    def damaged(self, broker: int, kept: int, *, now: float) -> None:
+        """What ``broker`` held at ``kept`` and above may be lost."""
+        seat = self.seats.get(broker)
+        if seat is None or kept >= seat.log.end:
+            return
+        seat.kept_from_damage = min(seat.kept_from_damage, kept)
+        seat.lost_committed = None
+        seat.known = False
+        if self.state is not None and self.state.leader == broker:
+            self.only_leader = {o: e for o, e in self.only_leader.items() if e.next <= kept}
+        self._weigh_damage(now)
+
+    def _weigh_damage(self, now: float) -> None:
+        """Ends promises when nobody in the ISR is undamaged any more. What comes afterwards is
+        promised again, so they count as whole from here on: what they lack is not promised."""
+        members = [self.seat(broker) for broker in self.isr]
+        kept = [member.kept_from_damage for member in members]
+        if not kept or NODE_IS_FINE in kept:
+            return
+        assert self.state is not None
+        self.unpromise(int(min(kept)), epoch=self.state.leader_epoch, now=now)
+        for member in members:
+            member.kept_from_damage = NODE_IS_FINE
+
+    def unpromise(self, offset: int, *, epoch: int, now: float) -> None:
+        """What was committed at ``offset`` and above in ``epoch`` or before may be gone.
+
+        Replicas may hold it still, with a watermark above it, until they have followed, or led, in
+        a later epoch. Till then nobody goes by what they hold.
+        """
+        self.take_back(offset, now)
+        self._disturbed = max(self._disturbed, epoch)
+        for seat in self.seats.values():
+            seat.trusted = False
+            seat.verified = min(seat.verified, offset)
+        self._note(f"nothing of {self.name} from offset {offset} on is promised any more")
+
+    # --- lives --------------------------------------------------------------------------------
+
+    def hosted(self, broker: int, log: Shadow | None, high_watermark: int) -> None:
+        """A new process of ``broker`` has opened its log; None: it could not be read."""
+        seat = self.seat(broker)
+        seat.leads_from.clear()
+        seat.waiting.clear()
+        seat.readable = log is not None
+        if log is None:
+            seat.known = False
+            return
+        if seat.known and self.checks_data:
+            self._require(
+                log.end == seat.log.end and log.agrees_with(seat.log),
+                "LogKept",
+                f"broker {broker} had {seat.log} and has {log}",
+            )
+        elif not seat.is_whole:
+            kept = int(seat.kept_from_damage)
+            self._require(
+                log.end >= min(kept, seat.log.end),
+                "LogKept",
+                f"broker {broker} had synced up to {kept}, and its log ends at {log.end}",
+            )
+            seat.kept_from_damage = NODE_IS_FINE if log.end >= seat.log.end else max(kept, log.end)
+        seat.log, seat.known = log, True
+        seat.high_watermark = high_watermark
+        seat.verified = min(seat.verified, log.end)
+
+    def removed(self, broker: int) -> None:
+        """``broker`` has deleted its replica."""
+        self.seats.pop(broker, None)
+
+    def failed(self, broker: int) -> None:
+        """``broker`` could not carry out what its replica had decided, and halts."""
+        self.seat(broker).known = False
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def stepped(
+        self, broker: int, replica: Replica, event: Event, effects: tuple[Effect, ...]
+    ) -> None:
+        """A replica took ``event`` in and ``effects`` were carried out."""
+        seat = self.seat(broker)
+        if not seat.readable:
+            return
+        self._heard(broker, seat, replica, event)
+        for effect in effects:
+            self._follow(broker, seat, effect)
+        if self.checks_data:
+            seat.verified = min(seat.verified, seat.log.end)
+            self._look(broker, seat, replica, event)
+            for answer in (effect for effect in effects if type(effect) is Respond):
+                self._answered(broker, seat, replica, answer)
+
+    def _heard(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
+        match event:
+            case Produce():
+                seat.asked(event)
+            case LeaderAndIsr() if replica.role is Role.LEADER:
+                self._leads(replica.leader_epoch, broker)
+                seat.trusted = seat.trusted or replica.leader_epoch > self._disturbed
+            case FollowerFetch():
+                self._told_what_is_left(event.replica)
+            case LogStartMoved():
+                seat.log.start_at(event.offset)
+                self.given_up = max(self.given_up, event.offset)
+
+    def _told_what_is_left(self, follower: int) -> None:
+        """One that lost nothing that was committed is whole again once its leader knows how much
+        it has."""
+        seat = self.seats.get(follower)
+        if seat is not None and not seat.is_whole and seat.known:
+            if seat.lost_committed is None:
+                seat.lost_committed = seat.log.end < self.committed_end
+            if not seat.lost_committed:
+                seat.kept_from_damage = NODE_IS_FINE
+
+    def _follow(self, broker: int, seat: Seat, effect: Effect) -> None:
+        seat.log.follow(effect)
+        match effect:
+            case Append() if effect.leader_epoch is not None:
+                first = self._appenders.setdefault(effect.leader_epoch, broker)
+                self._require(
+                    first == broker,
+                    "OneLeaderPerEpoch",
+                    f"{first} and {broker} both append in epoch {effect.leader_epoch}",
+                )
+            case AdvanceLogStart():
+                self.given_up = max(self.given_up, effect.offset)
+            case WriteIsr():
+                self._proposed(effect)
+
+    def _proposed(self, effect: WriteIsr) -> None:
+        """A leader lets in only whom it has seen to hold all: that one is whole again."""
+        for broker in effect.isr:
+            if broker not in self.isr:
+                self.seat(broker).kept_from_damage = NODE_IS_FINE
+                self.seat(broker).bounced = False
+
+    def _look(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
+        watermark = seat.high_watermark = replica.high_watermark
+        view = (replica.log_start_offset, replica.log_end_offset)
+        self._require(
+            view == (seat.log.start, seat.log.end),
+            "ViewIsLog",
+            f"broker {broker} believes its log to be {view}, and it is {seat.log}",
+        )
+        self._require(
+            view[0] <= watermark <= view[1],
+            "ValidHighWatermark",
+            f"{watermark} on broker {broker}, whose log is {view}",
+        )
+        epoch = replica.leader_epoch
+        seat.trusted = seat.trusted or (type(event) is Fetched and epoch > self._disturbed)
+        if not seat.is_whole:
+            return
+        if not seat.trusted:
+            return
+        if replica.role is Role.LEADER and epoch > self._disturbed:
+            self._leader_has(broker, seat, replica, watermark)
+        elif watermark > self.committed_end and self.committed_end >= self.given_up:
+            self._require(
+                watermark <= max(self.committed_end, seat.log.start),
+                "ValidHighWatermark",
+                f"{watermark} on broker {broker}, but {self.committed_end} is all there is",
+            )
+        self._verify(broker, seat, min(watermark, self.committed_end))
+        if broker in self.isr:
+            self._check_members((broker,), "StrongIsr")
+
+    def _leader_has(self, broker: int, seat: Seat, replica: Replica, watermark: int) -> None:
+        before = seat.leads_from.get(replica.leader_epoch, 0)
+        self._require(
+            watermark >= before,
+            "HighWatermarkNeverBack",
+            f"leader {broker}, epoch {replica.leader_epoch}: from {before} to {watermark}",
+        )
+        seat.leads_from[replica.leader_epoch] = watermark
+        if watermark <= self.committed_end:
+            return
+        self._verify(broker, seat, self.committed_end)
+        for extent in seat.log.between(self.committed_end, watermark):
+            self.committed[extent.base] = extent
+        self.committed_end = watermark
+        self._note(f"{self.name} is committed up to {watermark}")
+        self._check_members(replica.isr, "WeakIsr")
+        self._check_members(self.isr, "StrongIsr")
+
+    def _check_members(self, members: Iterable[int], invariant: str) -> None:
+        if not self.checks_data:
+            return
+        for broker in members:
+            seat = self.seat(broker)
+            if seat.trusted and seat.known and seat.is_whole:
+                self._require(
+                    seat.log.end >= self.committed_end,
+                    invariant,
+                    f"{self.committed_end} are committed, and the log of broker {broker}, which "
+                    f"is in the ISR, is {seat.log}",
+                )
+                self._verify(broker, seat, self.committed_end, invariant)
+
+    def _verify(self, broker: int, seat: Seat, end: int, invariant: str = "LogsAgree") -> None:
+        """Compares what was not compared yet, below ``end``."""
+        if end <= seat.verified:
+            return
+        for extent in seat.log.between(seat.verified, end):
+            if extent.base >= self.given_up:
+                right = self.committed.get(extent.base)
+                self._require(
+                    right == extent,
+                    invariant,
+                    f"broker {broker} holds {extent}, committed is {right}",
+                )
+        seat.verified = end
+
+    def _answered(self, broker: int, seat: Seat, replica: Replica, answer: Respond) -> None:
+        acks, end = seat.waiting.pop(answer.request, (0, 0))
+        if answer.error is not ErrorCode.none or replica.leader_epoch <= self._disturbed:
+            return
+        if acks == -1 and seat.trusted and seat.is_whole:
+            self._require(
+                end <= self.committed_end,
+                "AckedIsCommitted",
+                f"leader {broker} acks up to {end}, committed is up to {self.committed_end}",
+            )
+        elif acks == 1 and self._leads_now(broker, replica):
+            for extent in seat.log.between(answer.base_offset, end):
+                self.only_leader[extent.base] = extent
+
+    def _leads_now(self, broker: int, replica: Replica) -> bool:
+        """Not deposed, with the word still on its way."""
+        state = self.state
+        now = (state.leader, state.leader_epoch) if state is not None else None
+        return now == (broker, replica.leader_epoch)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def nobody_damaged_is_trusted(self) -> None:
+        """At the end: who lacked what was committed has left the ISR, and come back."""
+        for broker in self.isr:
+            seat = self.seat(broker)
+            self._require(
+                not seat.lost_committed or seat.is_whole,
+                "DamagedLeavesIsr",
+                f"broker {broker} came back with nothing above {seat.kept_from_damage:.0f}, and "
+                "was never taken out of the ISR",
+            )

@@ -1,0 +1,231 @@
+"""A member of a consumer group: joins, shares the partitions out when it leads, reads, commits."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8, i32, i64
+
+from broker.server.connection import Disconnected
+from broker.types import TopicPartition
+from broker.wire.batch import RecordBatch, parse_batches
+from simulation.actions import Consume
+from simulation.clients import CALL_S, PAUSE_S, Client, Commit, History, entities, milliseconds
+from simulation.reading import EARLIEST, fetch, list_offset, offsets_of
+
+SESSION_MS: Final = 3_000
+REBALANCE_MS: Final = 4_000
+ROUND_S: Final = 0.5
+"""Between one read, commit and heartbeat and the next."""
+
+Read = Callable[[TopicPartition, RecordBatch], None]
+"""Told of each batch that was read."""
+
+
+class Rejoin(Exception):
+    """The coordinator, the generation or the member id is not what it was."""
+
+
+class Member(Client):
+    """One member. ``partitions`` says how many a topic has, ``topic_ids`` which topic it is."""
+
+    def __init__(
+        self,
+        name: str,
+        brokers: Sequence[int],
+        history: History,
+        work: Consume,
+        *,
+        partitions: Callable[[str], int],
+        topic_ids: Callable[[str], object],
+        read: Read,
+    ) -> None:
+        super().__init__(name, brokers, history)
+        self._work = work
+        self._partitions = partitions
+        self._topic_ids = topic_ids
+        self._read = read
+        self._member_id = ""
+        self._generation = -1
+        self._coordinator: int | None = None
+
+    async def consume(self) -> None:
+        """Until its time is over."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._work.for_ms / 1000
+        while loop.time() < end:
+            try:
+                await self._round_after_round(end)
+            except (Disconnected, Rejoin) as error:
+                self.history.count(f"group: {type(error).__name__}")
+                self._coordinator = None
+                await asyncio.sleep(PAUSE_S)
+        if self._work.leaves:
+            await self._leave()
+
+    async def _round_after_round(self, end: float) -> None:
+        loop = asyncio.get_running_loop()
+        await self._find()
+        positions = await self._join()
+        while loop.time() < end:
+            for tp in positions:
+                positions[tp] = await self._fetch(tp, positions[tp])
+            await self._commit(positions)
+            await self._heartbeat()
+            await asyncio.sleep(ROUND_S)
+
+    async def _find(self) -> None:
+        response = await self.ask_any(
+            entities(10, 2).FindCoordinatorRequest(key=self._work.group, key_type=i8(0))
+        )
+        if response.error_code is not ErrorCode.none:
+            raise Rejoin(response.error_code.name)
+        self._coordinator = response.node_id
+
+    async def _ask_coordinator(self, request: Any, timeout_s: float = CALL_S) -> Any:
+        assert self._coordinator is not None
+        return await self.ask(self._coordinator, request, timeout_s)
+
+    async def _join(self) -> dict[TopicPartition, int]:
+        """Where to read from, by partition."""
+        v5 = entities(11, 5)
+        protocol = v5.JoinGroupRequestProtocol(name="share", metadata=b"")
+        request = v5.JoinGroupRequest(
+            group_id=self._work.group,
+            session_timeout=milliseconds(SESSION_MS),
+            rebalance_timeout=milliseconds(REBALANCE_MS),
+            member_id=self._member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=(protocol,),
+        )
+        joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
+        if joined.error_code is ErrorCode.member_id_required:
+            self._member_id = joined.member_id
+        elif joined.error_code is ErrorCode.unknown_member_id:
+            self._member_id = ""
+        if joined.error_code is not ErrorCode.none:
+            raise Rejoin(joined.error_code.name)
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        self.history.count("group: joined")
+        return await self._committed(await self._sync(joined))
+
+    async def _sync(self, joined: Any) -> list[TopicPartition]:
+        v3 = entities(14, 3)
+        shares: dict[str, list[int]] = {member.member_id: [] for member in joined.members}
+        members = sorted(shares)
+        for number in range(self._partitions(self._work.topic) if members else 0):
+            shares[members[number % len(members)]].append(number)
+        synced = await self._ask_coordinator(
+            v3.SyncGroupRequest(
+                group_id=self._work.group,
+                generation_id=i32(self._generation),
+                member_id=self._member_id,
+                group_instance_id=None,
+                assignments=tuple(
+                    v3.SyncGroupRequestAssignment(
+                        member_id=member, assignment=json.dumps(shares[member]).encode()
+                    )
+                    for member in members
+                ),
+            )
+        )
+        self._believe(synced.error_code)
+        numbers = json.loads(synced.assignment or b"[]")
+        return [TopicPartition(self._work.topic, number) for number in numbers]
+
+    def _believe(self, error: ErrorCode) -> None:
+        if error is ErrorCode.unknown_member_id:
+            self._member_id = ""
+        if error is not ErrorCode.none:
+            raise Rejoin(error.name)
+
+    async def _committed(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if not tps:
+            return {}
+        found = await offsets_of(self, self._coordinator, self._work.group, tps)
+        if found is None:
+            raise Rejoin("offsets are not to be had")
+        return found
+
+    async def _fetch(self, tp: TopicPartition, offset: int) -> int:
+        """Reads what is there from ``offset`` (-1: the earliest) on; where to go on."""
+        leader = await self.leader(tp)
+        if leader is None:
+            return offset
+        if offset < 0:
+            offset = await list_offset(self, leader, tp, EARLIEST)
+            if offset < 0:
+                self.forget(tp)
+            return offset
+        answer = await fetch(self, leader, tp, offset)
+        if answer.error_code is ErrorCode.offset_out_of_range:
+            return -1
+        if answer.error_code is not ErrorCode.none:
+            self.forget(tp)
+            return offset
+        for batch in parse_batches(answer.records or b"", partial_tail=True):
+            if batch.next_offset > offset:
+                self._read(tp, batch)
+                offset = batch.next_offset
+        return offset
+
+    async def _commit(self, positions: dict[TopicPartition, int]) -> None:
+        now = asyncio.get_running_loop().time()
+        commits = [
+            Commit(self._work.group, tp, self._topic_ids(tp.topic), offset, now)
+            for tp, offset in positions.items()
+            if offset >= 0
+        ]
+        if not commits:
+            return
+        self.history.commits.extend(commits)
+        v7 = entities(8, 7)
+        request = v7.OffsetCommitRequest(
+            group_id=self._work.group,
+            generation_id_or_member_epoch=i32(self._generation),
+            member_id=self._member_id,
+            group_instance_id=None,
+            topics=(
+                v7.OffsetCommitRequestTopic(
+                    name=self._work.topic,
+                    partitions=tuple(
+                        v7.OffsetCommitRequestPartition(
+                            partition_index=i32(commit.tp.partition),
+                            committed_offset=i64(commit.offset),
+                            committed_metadata="",
+                        )
+                        for commit in commits
+                    ),
+                ),
+            ),
+        )
+        response = await self._ask_coordinator(request, CALL_S + 2)
+        errors = {p.partition_index: p.error_code for t in response.topics for p in t.partitions}
+        for commit in commits:
+            commit.answer = errors[commit.tp.partition]
+            self.history.count(f"commit: {commit.answer.name}")
+        for error in errors.values():
+            self._believe(error)
+
+    async def _heartbeat(self) -> None:
+        v3 = entities(12, 3)
+        request = v3.HeartbeatRequest(
+            group_id=self._work.group,
+            generation_id=i32(self._generation),
+            member_id=self._member_id,
+            group_instance_id=None,
+        )
+        self._believe((await self._ask_coordinator(request)).error_code)
+
+    async def _leave(self) -> None:
+        v2 = entities(13, 2)
+        request = v2.LeaveGroupRequest(group_id=self._work.group, member_id=self._member_id)
+        if self._coordinator is None or not self._member_id:
+            return
+        try:
+            await self._ask_coordinator(request)
+        except Disconnected:
+            self.history.count("group: left without a word")

@@ -1,0 +1,366 @@
+"""Looks over the shoulders of all brokers and of ZooKeeper, and changes nothing.
+
+While :func:`watching` is entered, every step of a replica, of the controller and of the groups is
+seen right after it was carried out, in whatever broker; the invariants of the partition that it
+touched are checked there and then. What does not hold ends the run (``fail``), since an exception
+inside a broker would be handled by it.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker.controller.cluster import TopicAssignment
+from broker.controller.controller import Controller
+from broker.groups.groups import Groups
+from broker.log.partition_log import PartitionLog
+from broker.replication.events import Effect, Event, LeaderLostRecords, Stopped, Truncate
+from broker.replication.replica import Replica
+from broker.server import partition as server
+from broker.server import zk_nodes
+from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
+from broker.wire.batch import parse_batches
+from simulation.coverage import (
+    CONTROLLER_EFFECT,
+    CONTROLLER_EVENT,
+    GROUP_EFFECT,
+    GROUP_EVENT,
+    REPLICA_EFFECT,
+    REPLICA_EVENT,
+    Coverage,
+)
+from simulation.invariants import Partition
+from simulation.ownership import PROCESS, State
+from simulation.shadow import Extent, Shadow
+from simulation.violation import Violation
+
+READ_BYTES = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic as ZooKeeper has it."""
+
+    topic_id: object
+    assignment: TopicAssignment
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    is_doomed: bool = False
+    """It is being deleted: nothing is promised any more."""
+
+    def replicas(self, number: int) -> tuple[int, ...] | None:
+        """Of a partition; None while they are being moved."""
+        assignment = self.assignment.partitions[number]
+        return None if assignment.adding or assignment.removing else assignment.replicas
+
+
+class Observer:
+    """What was seen of one world.
+
+    Args:
+        now: virtual seconds.
+        fail: ends the run with this violation.
+        checks_data: whether the brokers' configuration promises anything about records.
+        unclean: whether it allows elections outside the ISR.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        fail: Callable[[BaseException], None],
+        *,
+        checks_data: bool,
+        unclean: bool,
+    ) -> None:
+        self.coverage: Coverage = Coverage()
+        self.notes: list[tuple[float, str]] = []
+        """What happened, for the story."""
+        self.topics: dict[str, Topic] = {}
+        self.controller: int | None = None
+        self.controller_epoch = ControllerEpoch(0)
+        self._now = now
+        self._fail = fail
+        self._checks_data = checks_data
+        self._unclean_everywhere = unclean
+        self._unclean: set[str] = set()
+        self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
+        self._effects: list[Effect] = []
+
+    def note(self, what: str) -> None:
+        """For the story."""
+        self.notes.append((self._now(), what))
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """Within, a violation ends the run."""
+        try:
+            yield
+        except Violation as violation:
+            self._fail(violation)
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
+        """All that are there and not about to go."""
+        for name, topic in self.topics.items():
+            if not topic.is_doomed:
+                for number, partition in topic.partitions.items():
+                    yield TopicPartition(name, number), partition
+
+    def find(self, tp: TopicPartition) -> Partition | None:
+        """None: there is no such partition, or it is being deleted."""
+        topic = self.topics.get(tp.topic)
+        return None if topic is None or topic.is_doomed else topic.partitions.get(tp.partition)
+
+    # --- ZooKeeper ----------------------------------------------------------------------------
+
+    def znode_changed(self, path: str, data: bytes | None, version: int) -> None:
+        """A node was created or written; ``data`` None: it was deleted."""
+        parts = path.split("/")[1:]
+        match parts:
+            case ["brokers", "topics", topic]:
+                self._topic_changed(topic, data)
+            case ["brokers", "topics", topic, "partitions", number, "state"] if data is not None:
+                with self.failing():
+                    self._state_changed(TopicPartition(topic, int(number)), data, version)
+            case ["brokers", "ids", broker]:
+                self._broker_changed(int(broker), came=data is not None)
+            case ["controller"]:
+                self.controller = None if data is None else int(zk_nodes.decode_controller(data))
+                self.note(
+                    "nobody is controller"
+                    if self.controller is None
+                    else f"broker {self.controller} takes the office of controller"
+                )
+            case ["controller_epoch"] if data is not None:
+                with self.failing():
+                    self._controller_epoch_changed(zk_nodes.decode_controller_epoch(data))
+            case ["admin", "delete_topics", topic] if data is not None:
+                if topic in self.topics:
+                    self.topics[topic].is_doomed = True
+                    self.note(f"topic {topic} is to be deleted")
+            case ["config", "topics", topic] if data is not None:
+                config = zk_nodes.decode_config(path, data)
+                if config.get("unclean.leader.election.enable") == "true":
+                    self._unclean.add(topic)
+
+    def _broker_changed(self, broker: int, *, came: bool) -> None:
+        self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
+        if came:
+            for _, partition in self.partitions():
+                partition.registered(broker)
+
+    def _topic_changed(self, topic: str, data: bytes | None) -> None:
+        if data is None:
+            self.topics.pop(topic, None)
+            self._unclean.discard(topic)
+            return
+        told = zk_nodes.decode_topic(topic, data)
+        known = self.topics.get(topic)
+        if known is None or known.topic_id != told.topic_id:
+            known = self.topics[topic] = Topic(told.topic_id, told)
+        known.assignment = told
+        for number in told.partitions:
+            if number not in known.partitions:
+                name = str(TopicPartition(topic, number))
+                known.partitions[number] = Partition(
+                    name, checks_data=self._checks_data, note=self.note
+                )
+
+    def _state_changed(self, tp: TopicPartition, data: bytes, version: int) -> None:
+        partition = self.find(tp)
+        if partition is None:
+            return
+        state = zk_nodes.decode_state(tp, data, version)
+        before = partition.state
+        told = f"{tp}: " + (
+            "nobody leads" if state.leader == NO_LEADER else f"{state.leader} leads"
+        )
+        self.note(f"{told} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
+        elected = before is not None and state.leader_epoch != before.leader_epoch
+        if elected and state.controller_epoch != self.controller_epoch:
+            raise Violation(
+                "ControllerFenced",
+                f"{tp}: elected in controller epoch {state.controller_epoch}, "
+                f"the current one is {self.controller_epoch}",
+            )
+        partition.state_written(
+            state, unclean=self._unclean_everywhere or tp.topic in self._unclean, now=self._now()
+        )
+
+    def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
+        if epoch < self.controller_epoch:
+            raise Violation(
+                "EpochNeverBack", f"controller epoch {self.controller_epoch} to {epoch}"
+            )
+        self.controller_epoch = epoch
+
+    # --- disks --------------------------------------------------------------------------------
+
+    def lost_power(self, broker: int, *, disk_too: bool = False) -> None:
+        """To be told before the broker is gone: what it had synced is all that it keeps for
+        certain."""
+        for tp, partition in self.partitions():
+            hosted = self._hosted.get((broker, tp))
+            synced = hosted.log.recovery_point if hosted is not None else 0
+            with self.failing():
+                partition.damaged(broker, 0 if disk_too else synced, now=self._now())
+
+    # --- replicas -----------------------------------------------------------------------------
+
+    def before_step(self, broker: int, hosted: server.Partition) -> None:
+        """The first step of a replica's life is the time to look at the log that it found."""
+        key = (broker, hosted.tp)
+        if self._hosted.get(key) is hosted:
+            return
+        self._hosted[key] = hosted
+        partition = self._observed(hosted)
+        if partition is not None:
+            partition.hosted(broker, read_shadow(hosted.log), hosted.replica.high_watermark)
+
+    def after_step(
+        self, broker: int, hosted: server.Partition, event: Event, effects: list[Effect]
+    ) -> None:
+        """The effects are carried out."""
+        partition = self._observed(hosted)
+        if type(event) is Stopped:
+            self._hosted.pop((broker, hosted.tp), None)
+            if partition is not None:
+                partition.removed(broker)
+            return
+        if partition is None:
+            return
+        self._tell(broker, hosted, effects)
+        partition.stepped(broker, hosted.replica, event, tuple(effects))
+        log, replica = hosted.log, hosted.replica
+        if effects and (log.log_start_offset, log.log_end_offset) != (
+            replica.log_start_offset,
+            replica.log_end_offset,
+        ):
+            raise Violation(
+                "ViewIsLog",
+                f"{hosted.tp}, broker {broker}: the replica believes in {replica.log_start_offset} "
+                f"to {replica.log_end_offset}, the log is {log.log_start_offset} to "
+                f"{log.log_end_offset}",
+            )
+
+    def step_failed(self, broker: int, hosted: server.Partition) -> None:
+        """The effects were not carried out, or some of them."""
+        partition = self._observed(hosted)
+        if partition is not None:
+            partition.failed(broker)
+
+    def _tell(self, broker: int, hosted: server.Partition, effects: list[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Truncate:
+                self.note(f"broker {broker} cuts {hosted.tp} at {effect.offset}")
+            elif type(effect) is LeaderLostRecords:
+                self.note(
+                    f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
+                )
+
+    def _observed(self, hosted: server.Partition) -> Partition | None:
+        """None: another topic of that name, or one that is about to go."""
+        topic = self.topics.get(hosted.tp.topic)
+        if topic is None or topic.is_doomed or hosted.log.metadata.topic_id != topic.topic_id:
+            return None
+        return topic.partitions.get(hosted.tp.partition)
+
+    def forget_process(self, broker: int) -> None:
+        """Its replicas are no more."""
+        for key in [key for key in self._hosted if key[0] == broker]:
+            del self._hosted[key]
+
+
+def read_shadow(log: PartitionLog) -> Shadow | None:
+    """What is really in a log; None: its disk refuses to be read."""
+    extents: list[Extent] = []
+    at, end = log.log_start_offset, log.log_end_offset
+    try:
+        while at < end:
+            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
+                extents.append(
+                    Extent(batch.base_offset, batch.next_offset, batch.crc, batch.leader_epoch)
+                )
+            at = type(at)(extents[-1].next)
+    except OSError:
+        return None
+    return Shadow(log.log_start_offset, extents)
+
+
+# --- how it gets to see ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
+    """``brokers``: the id of the broker on each host."""
+    with contextlib.ExitStack() as undo:
+        _watch_partitions(undo, observer, brokers)
+        coverage = observer.coverage
+        _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
+        _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
+        yield
+
+
+def _replace(undo: contextlib.ExitStack, owner: Any, name: str, other: Any) -> None:
+    undo.callback(setattr, owner, name, owner.__dict__[name])
+    setattr(owner, name, other)
+
+
+def _count(
+    undo: contextlib.ExitStack, owner: Any, coverage: Coverage, event_room: str, effect_room: str
+) -> None:
+    original = owner.step
+
+    def step(self: Any, event: Any) -> Any:
+        coverage[event_room, type(event).__name__] += 1
+        effects = original(self, event)
+        for effect in effects:
+            coverage[effect_room, type(effect).__name__] += 1
+        return effects
+
+    _replace(undo, owner, "step", step)
+
+
+def _watch_partitions(
+    undo: contextlib.ExitStack, observer: Observer, brokers: dict[str, int]
+) -> None:
+    decide, carry_out = Replica.step, server.Partition.step
+    coverage = observer.coverage
+    seen: list[Effect] = []
+    names: dict[tuple[object, type], tuple[str, str]] = {}
+
+    def replica_step(self: Replica, event: Event) -> Any:
+        key = (self.role, type(event))
+        name = names.get(key)
+        if name is None:
+            name = names[key] = REPLICA_EVENT, f"{self.role.value}: {type(event).__name__}"
+        coverage[name] += 1
+        effects = decide(self, event)
+        if effects:
+            seen.extend(effects)
+            for effect in effects:
+                coverage[REPLICA_EFFECT, type(effect).__name__] += 1
+        return effects
+
+    def partition_step(self: server.Partition, event: Event) -> None:
+        process = PROCESS.get()
+        if process is None or process.state == State.DEAD:
+            carry_out(self, event)
+            return
+        broker = brokers[process.host]
+        with observer.failing():
+            observer.before_step(broker, self)
+        outer = seen[:]
+        seen.clear()
+        try:
+            carry_out(self, event)
+        except server.ReplicaFailed:
+            observer.step_failed(broker, self)
+            raise
+        else:
+            with observer.failing():
+                observer.after_step(broker, self, event, seen[:])
+        finally:
+            seen[:] = outer
+
+    _replace(undo, Replica, "step", replica_step)
+    _replace(undo, server.Partition, "step", partition_step)

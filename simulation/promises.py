@@ -1,0 +1,31 @@
+"""What was promised of a partition's records, and since when it is not any more."""
+
+from simulation.shadow import Extent
+
+
+class Promises:
+    """Of one partition."""
+
+    def __init__(self) -> None:
+        self.committed: dict[int, Extent] = {}
+        """By base offset, all that any leader had below its high watermark and that is promised."""
+        self.committed_end = 0
+        self.given_up = 0
+        """Below this retention or DeleteRecords may have taken records."""
+        self.unpromised: list[tuple[float, int]] = []
+        """When, and from which offset on, a promise ended."""
+        self.only_leader: dict[int, Extent] = {}
+        """Acked with acks=1 by the leader that leads still."""
+
+    def take_back(self, offset: int, now: float) -> None:
+        """What was committed at ``offset`` and above is promised no longer."""
+        self.unpromised.append((now, offset))
+        self.only_leader.clear()
+        self.committed = {o: e for o, e in self.committed.items() if e.next <= offset}
+        self.committed_end = min(self.committed_end, offset)
+
+    def is_promised(self, offset: int, sent_at: float) -> bool:
+        """Whether what was acked at ``offset``, and sent at that time, must be there still."""
+        return offset >= self.given_up and not any(
+            when >= sent_at and start <= offset for when, start in self.unpromised
+        )

@@ -1,0 +1,74 @@
+"""Runs seed after seed on all cores, until time is over or something is found."""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from simulation.coverage import Coverage
+from simulation.mutations import mutated
+from simulation.schedule import draw
+from simulation.world import Outcome, run
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search has seen, so far or in all."""
+
+    seeds: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+    coverage: Coverage = field(default_factory=Coverage)
+    failures: list[Outcome] = field(default_factory=list)
+
+    def take(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.virtual_s += outcome.virtual_s
+        self.coverage.update(outcome.coverage)
+        if outcome.violation is not None:
+            self.failures.append(outcome)
+
+
+def run_seed(seed: int, mutation: str | None = None) -> Outcome:
+    """What a worker does. The notes stay where they are: who wants them runs the seed again."""
+    with mutated(mutation):
+        outcome = run(draw(seed))
+    outcome.notes = []
+    return outcome
+
+
+def search(
+    seeds: Iterator[int],
+    *,
+    jobs: int,
+    seconds: float | None,
+    mutation: str | None,
+    failures_max: int,
+    told: Callable[[Found], None],
+) -> Found:
+    """All of ``seeds``, as far as there is time; ``told`` is called after each."""
+    found = Found()
+    end = None if seconds is None else time.monotonic() + seconds
+    context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        running: set[Future[Outcome]] = set()
+        while True:
+            over = end is not None and time.monotonic() >= end
+            over = over or len(found.failures) >= failures_max
+            while not over and len(running) < 2 * jobs:
+                seed = next(seeds, None)
+                if seed is None:
+                    break
+                running.add(pool.submit(run_seed, seed, mutation))
+            if not running:
+                return found
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                found.take(future.result())
+                told(found)
+            if over:
+                for future in running:
+                    future.cancel()
+                running = {future for future in running if not future.cancelled()}

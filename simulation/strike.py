@@ -1,0 +1,321 @@
+"""Carries out a plan's actions on a world, and what they end with."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+from simulation import actions as act
+from simulation.coverage import FAULT, ORDER
+from simulation.disk import PLENTY
+from simulation.loop import NOBODY, SimulatedLoop
+from simulation.network import Network
+from simulation.process import Ending, Node
+from simulation.verdict import Cluster
+from simulation.zookeeper import HOST as ZOOKEEPER
+from simulation.zookeeper import ZooKeeper
+
+RESTART_S: Final = 0.5
+"""Whatever ended is started again after this, as by a supervisor."""
+
+DISK_KINDS: Final = {
+    "read": ("read",),
+    "write": ("write", "truncate"),
+    "fsync": ("sync", "sync_directory"),
+}
+
+
+class Struck(Cluster, Protocol):
+    """What a striker needs of the world."""
+
+    loop: SimulatedLoop
+    network: Network
+    zookeeper: ZooKeeper
+    nodes: dict[int, Node]
+
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of those that there are by now."""
+
+    def work(self, work: act.ClientWork) -> None:
+        """Give a client something to do."""
+
+    def order(self, order: act.Order) -> None:
+        """Have an administrator ask for it."""
+
+    def depose_controller(self) -> None:
+        """Delete ``/controller``."""
+
+
+class Striker:
+    """The hand that strikes; knows what it has done to whom, and how to take it back."""
+
+    def __init__(self, cluster: Struck) -> None:
+        self._cluster = cluster
+        self._observer = cluster.observer
+        self._loop = cluster.loop
+        self._network = cluster.network
+        self._zookeeper = cluster.zookeeper
+        self._nodes = cluster.nodes
+        self._cuts: Counter[tuple[str, str]] = Counter()
+        self._pauses: Counter[int] = Counter()
+        self._bad_disks: dict[int, str] = {}
+        self._down_until: dict[int, float] = {}
+        self._healed = False
+
+    # --- striking -----------------------------------------------------------------------------
+
+    def strike(self, action: act.Action) -> None:
+        """Now."""
+        room = FAULT if isinstance(action, act.Fault) else ORDER
+        if isinstance(action, act.CLIENT_WORK):
+            self._cluster.work(action)
+            return
+        done = self._fault(action) if isinstance(action, act.Fault) else self._order(action)
+        if done:
+            self._observer.coverage[room, type(action).__name__] += 1
+
+    def _order(self, order: act.Order) -> bool:
+        self._observer.note(f"an administrator asks: {order}")
+        self._cluster.order(order)
+        return True
+
+    def _fault(self, action: act.Fault) -> bool:  # noqa: C901  flat: a line for each kind
+        match action:
+            case act.Kill():
+                return self._to(action.who, self._kill, action.down_ms)
+            case act.LosePower():
+                return self._to(action.who, self._lose_power, action.down_ms)
+            case act.LoseDisk():
+                return self._to(action.who, self._lose_disk, action.down_ms)
+            case act.Blackout():
+                self._blackout(action.down_ms)
+            case act.Stop():
+                return self._to(action.who, self._stop, action.down_ms)
+            case act.Pause():
+                return self._to(action.who, self._pause, action.for_ms)
+            case act.Isolate():
+                return self._to(action.who, self._isolate, action)
+            case act.IsolateFromZooKeeper():
+                return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
+            case act.ExpireSession():
+                return self._to(action.who, self._expire)
+            case act.DropZooKeeperConnection():
+                return self._to(action.who, self._drop_connection)
+            case act.DeposeController():
+                self._observer.note("an administrator deletes /controller")
+                self._cluster.depose_controller()
+            case act.FillDisk():
+                return self._to(action.who, self._fill_disk, action.for_ms)
+            case act.BreakDisk():
+                return self._to(action.who, self._break_disk, action)
+        return True
+
+    def _to(self, who: act.Who, deed: Callable[..., None], *args: Any) -> bool:
+        node = self.resolve(who)
+        if node is None:
+            return False
+        deed(node, *args)
+        return True
+
+    def resolve(self, who: act.Who) -> Node | None:
+        """Who that is now; None: nobody."""
+        broker: int | None
+        match who.role:
+            case "broker":
+                broker = who.broker
+            case "controller":
+                broker = self._observer.controller
+            case role:
+                broker = self._replica(who, leads=role == "leader")
+        return None if broker is None else self._nodes.get(broker)
+
+    def _replica(self, who: act.Who, *, leads: bool) -> int | None:
+        topic = self._observer.topics.get(who.topic)
+        partition = topic.partitions.get(who.partition) if topic is not None else None
+        state = partition.state if partition is not None else None
+        if state is None:
+            return None
+        if leads:
+            return state.leader
+        return next((broker for broker in state.isr if broker != state.leader), None)
+
+    def _later(self, after_ms: float, what: Callable[..., None], *args: Any) -> None:
+        self._loop.call_later(after_ms / 1000, what, *args, context=NOBODY)
+
+    def _note(self, node: Node, what: str) -> None:
+        self._observer.note(f"broker {node.id} {what}")
+
+    # --- processes and machines ---------------------------------------------------------------
+
+    def _kill(self, node: Node, down_ms: int) -> None:
+        if node.is_alive:
+            self._note(node, "is killed")
+            self._forget_damaged_pages(node)
+            node.kill()
+        self._down(node, down_ms)
+
+    def _lose_power(self, node: Node, down_ms: int) -> None:
+        self._note(node, "loses power")
+        self._observer.lost_power(node.id)
+        node.lose_power()
+        self._down(node, down_ms)
+
+    def _lose_disk(self, node: Node, down_ms: int) -> None:
+        self._note(node, "loses its disk")
+        self._observer.lost_power(node.id, disk_too=True)
+        node.lose_power()
+        node.disk.wipe()  # type: ignore[attr-defined]
+        self._down(node, down_ms)
+
+    def _blackout(self, down_ms: int) -> None:
+        self._observer.note("the power fails everywhere")
+        for node in self._nodes.values():
+            self._lose_power(node, down_ms)
+
+    def _stop(self, node: Node, down_ms: int) -> None:
+        if node.is_alive:
+            self._note(node, "is asked to stop")
+            node.stop()
+            self._down(node, down_ms)
+
+    def _down(self, node: Node, down_ms: float) -> None:
+        """It stays down at least so long, whatever else happens to it."""
+        until = self._loop.time() + down_ms / 1000
+        self._down_until[node.id] = max(until, self._down_until.get(node.id, 0.0))
+        self._later(down_ms, self._revive, node)
+
+    def _revive(self, node: Node) -> None:
+        if node.is_alive or self._loop.time() < self._down_until.get(node.id, 0.0) - 1e-9:
+            return
+        self._note(node, "is started")
+        node.start()
+
+    def _pause(self, node: Node, for_ms: int) -> None:
+        if node.is_alive:
+            self._note(node, "is paused")
+            self._pauses[node.id] += 1
+            node.pause()
+            self._later(for_ms, self._resume, node)
+
+    def _resume(self, node: Node) -> None:
+        self._pauses[node.id] = max(0, self._pauses[node.id] - 1)
+        if not self._pauses[node.id] and node.is_alive:
+            self._note(node, "goes on")
+            node.resume()
+
+    def ended(self, node: Node, ending: Ending) -> str | None:
+        """A broker ended by itself; why that is wrong, or None."""
+        self._forget_damaged_pages(node)
+        self._note(node, f"has ended{'' if ending.error is None else f': {ending.error!r}'}")
+        if not self._healed:
+            self._down(node, RESTART_S * 1000)
+        else:
+            self._later(RESTART_S * 1000, self._revive, node)
+        if ending.was_asked or node.id in self._bad_disks:
+            return None
+        if any(type(error).__name__ == "ZkConnectionTimeout" for error in _leaves(ending.error)):
+            return None  # it had begun while ZooKeeper was out of reach
+        return f"broker {node.id} ended by itself: {ending.error!r}"
+
+    # --- links --------------------------------------------------------------------------------
+
+    def _isolate(self, node: Node, action: act.Isolate) -> None:
+        peer = None if action.peer is None else self.resolve(action.peer)
+        if peer is node or (action.peer is not None and peer is None):
+            return
+        hosts = [n.host for n in self._nodes.values()] if peer is None else [peer.host]
+        hosts += self._cluster.clients() if action.clients else ()
+        hosts += [ZOOKEEPER] if action.zookeeper else ()
+        out = [(node.host, host) for host in hosts if host != node.host]
+        into = [(host, node.host) for host in hosts if host != node.host]
+        links = {"out": out, "in": into, "both": out + into}[action.direction]
+        named = "all brokers" if peer is None else f"broker {peer.id}"
+        named += ", the clients" if action.clients else ""
+        named += " and ZooKeeper" if action.zookeeper else ""
+        way = {"out": "no longer reaches", "in": "is no longer reached by", "both": "is cut from"}
+        self._note(node, f"{way[action.direction]} {named}")
+        self._cut(links, action.for_ms)
+
+    def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
+        self._note(node, "is cut from ZooKeeper")
+        self._cut([(node.host, ZOOKEEPER), (ZOOKEEPER, node.host)], for_ms)
+
+    def _cut(self, links: Iterable[tuple[str, str]], for_ms: int) -> None:
+        links = list(links)
+        for source, target in links:
+            self._cuts[source, target] += 1
+            self._network.cut(source, target)
+        self._later(for_ms, self._mend, links)
+
+    def _mend(self, links: list[tuple[str, str]]) -> None:
+        for link in links:
+            if self._cuts[link] > 0:
+                self._cuts[link] -= 1
+                if not self._cuts[link]:
+                    self._observer.note(f"{link[0]} reaches {link[1]} again")
+                    self._network.heal(*link)
+
+    # --- ZooKeeper ----------------------------------------------------------------------------
+
+    def _expire(self, node: Node) -> None:
+        for session in self._zookeeper.sessions_of(node.host):
+            self._note(node, "loses its ZooKeeper session")
+            self._zookeeper.expire(session)
+
+    def _drop_connection(self, node: Node) -> None:
+        for session in self._zookeeper.sessions_of(node.host):
+            self._note(node, "loses its connection to ZooKeeper")
+            self._zookeeper.drop_connection(session)
+
+    # --- disks --------------------------------------------------------------------------------
+
+    def _fill_disk(self, node: Node, for_ms: int) -> None:
+        disk: Any = node.disk
+        self._note(node, "has no space left on its disk")
+        disk.capacity -= disk.free
+        self._bad_disks[node.id] = "full"
+        self._later(for_ms, self._heal_disk, node)
+
+    def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
+        disk: Any = node.disk
+        self._note(node, f"has a disk on which {action.operation} fails")
+        disk.fail(DISK_KINDS[action.operation])
+        self._bad_disks[node.id] = action.operation
+        self._later(action.for_ms, self._heal_disk, node)
+
+    def _heal_disk(self, node: Node) -> None:
+        disk: Any = node.disk
+        self._forget_damaged_pages(node)
+        disk.fail(())
+        disk.capacity = PLENTY
+        self._loop.call_later(RESTART_S, self._bad_disks.pop, node.id, None, context=NOBODY)
+
+    def _forget_damaged_pages(self, node: Node) -> None:
+        """A sync that failed may have dropped what it was to keep: no different from a loss of
+        power."""
+        if self._bad_disks.get(node.id) == "fsync":
+            self._observer.lost_power(node.id)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """Everything is taken back, and everybody started."""
+        self._observer.note("everything is healed")
+        self._healed = True
+        self._cuts.clear()
+        self._network.heal_all()
+        self._down_until.clear()
+        for node in self._nodes.values():
+            self._heal_disk(node)
+            self._pauses[node.id] = 0
+            if node.is_alive:
+                node.resume()
+            else:
+                self._revive(node)
+
+
+def _leaves(error: BaseException | None) -> list[BaseException]:
+    if error is None:
+        return []
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

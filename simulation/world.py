@@ -1,0 +1,339 @@
+"""One world: built of a plan, run, judged. The same plan gives the same history, step for step."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import struct
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.controller.context import Context
+from broker.server import partition as server
+from broker.server import zk_nodes
+from broker.types import TopicPartition
+from broker.wire.batch import RecordBatch
+from simulation.actions import ClientWork, Consume, Order, Produce
+from simulation.administration import Administrator
+from simulation.clients import Client, History, Producer
+from simulation.coverage import ENDING, Coverage
+from simulation.disk import MemoryDisk
+from simulation.loop import NOBODY, Process, SimulatedLoop
+from simulation.members import Member
+from simulation.network import Network
+from simulation.observer import Observer, watching
+from simulation.process import Node, World
+from simulation.schedule import Plan, stream
+from simulation.shadow import Extent
+from simulation.strike import Striker
+from simulation.verdict import Judge, settle
+from simulation.violation import Violation
+from simulation.zookeeper import HOST as ZOOKEEPER
+from simulation.zookeeper import ZooKeeper
+from simulation.zookeeper_client import clients_on
+
+STEPS_MAX: Final = 20_000_000
+TICK_MS: Final = 500
+ADMINISTRATOR: Final = "administrator"
+JUDGE: Final = "judge"
+QUIET_S: Final = 3.0
+"""Longer than what clients have sent can be under way once all links are whole."""
+LOOK_S: Final = 0.05
+"""How often it is looked whether a broker has ended by itself."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    plan: Plan
+    steps: int
+    virtual_s: float
+    violation: Violation | None
+    coverage: Coverage
+    notes: list[tuple[float, str]] = field(default_factory=list)
+    broke_at_ms: float = 0.0
+    """When the invariant broke, after the beginning of the plan's time."""
+    digest: str = ""
+    """Of all steps, when asked for."""
+
+
+def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
+    """Runs a plan to its end, or to the first violation."""
+    with _quiet():
+        return Simulation(plan, with_digest=with_digest).run()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
+    was never awaited."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
+    finally:
+        logging.disable(before)
+
+
+class Simulation:
+    """A world and its plan."""
+
+    def __init__(self, plan: Plan, *, with_digest: bool = False) -> None:
+        seed = plan.seed
+        self.plan = plan
+        self.loop = SimulatedLoop(stream(seed, "executor"), STEPS_MAX)  # type: ignore[abstract]
+        self.network = Network(self.loop, stream(seed, "network"))
+        self.network.add_host(ZOOKEEPER)
+        self.zookeeper = ZooKeeper(
+            self.loop,
+            self.network,
+            stream(seed, "zookeeper"),
+            tick_ms=TICK_MS,
+            servers=plan.zookeeper_servers,
+            lag_s=plan.zookeeper_lag_ms / 1000,
+        )
+        machines = World(self.loop, self.network, self.zookeeper, stream(seed, "machines"))
+        self.nodes = {
+            broker: Node(
+                machines,
+                broker,
+                MemoryDisk(stream(seed, f"disk of {broker}")),
+                dict(plan.settings),
+            )
+            for broker in range(1, plan.brokers + 1)
+        }
+        self.observer = Observer(
+            self.loop.time, self.loop.fail, checks_data=plan.promises, unclean=not plan.promises
+        )
+        self.history = History()
+        self._striker = Striker(self)
+        self._digest = hashlib.blake2b(digest_size=16) if with_digest else None
+        self._processes: dict[str, Process] = {}
+        self._working: list[asyncio.Task[Any]] = []
+        self._members = 0
+        self._began_s = 0.0
+        self._seen_endings = dict.fromkeys(self.nodes, 0)
+        self._producers = [
+            Producer(
+                f"producer-{number}", tuple(self.nodes), self.history, self._topic_id,
+                idempotent=idempotent,
+            )
+            for number, idempotent in enumerate(plan.producers)
+        ]  # fmt: skip
+        self._watch_zookeeper()
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Once."""
+        violation: Violation | None = None
+        with watching(self.observer, {node.host: broker for broker, node in self.nodes.items()}):
+            if self._digest is not None:
+                self.loop.observer = self._digested
+            try:
+                self._phases()
+            except Violation as found:
+                violation = found
+            finally:
+                self.loop.observer = None
+                at = self.loop.time()
+                self.loop.close()
+        coverage = self.observer.coverage + self.history.coverage
+        coverage[ENDING, "violation" if violation else "clean"] += 1
+        return Outcome(
+            plan=self.plan,
+            steps=self.loop.steps,
+            virtual_s=at,
+            violation=violation,
+            coverage=coverage,
+            notes=self.observer.notes,
+            broke_at_ms=(at - self._began_s) * 1000,
+            digest=self._digest.hexdigest() if self._digest else "",
+        )
+
+    def _phases(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+        self._look_for_endings()
+        self._do(ADMINISTRATOR, self._begin())
+        self.observer.note("the cluster is whole; the plan begins")
+        self._began_s = self.loop.time()
+        for timed in self.plan.actions:
+            at = self._began_s + timed.at_ms / 1000
+            self.loop.call_at(at, self._striker.strike, timed.action, context=NOBODY)
+        self.loop.run_for(self.plan.run_ms / 1000)
+        self._striker.heal()
+        self._do(JUDGE, self._end())
+        self._no_troubles()
+
+    async def _begin(self) -> None:
+        administrator = self._administrator()
+        for topic in self.plan.topics:
+            if not await administrator.obey(topic, patience_s=60):
+                raise Violation("Serves", f"topic {topic.topic} cannot be created at the start")
+        await settle(self)
+
+    async def _end(self) -> None:
+        await self._clients_stop()
+        await settle(self)
+        judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
+        await judge.judge(self)
+
+    async def _clients_stop(self) -> None:
+        """Whatever they had sent has arrived, or never will."""
+        for task in self._working:
+            task.cancel()
+        await asyncio.sleep(QUIET_S)
+
+    def _do(self, host: str, work: Any) -> Any:
+        """Has a client's work done, and waits for it."""
+        task = self.loop.create_task(work, context=self._process(host).context.copy())
+        return self.loop.run_until_complete(task)
+
+    def _no_troubles(self) -> None:
+        for trouble in self.loop.troubles:
+            raise Violation("NothingUnhandled", f"at {trouble.at:.3f} s: {trouble}")
+
+    def _digested(self, process: Process | None) -> None:
+        assert self._digest is not None
+        self._digest.update(struct.pack(">d", self.loop.time()))
+        if process is not None:
+            self._digest.update(process.host.encode())
+
+    def _look_for_endings(self) -> None:
+        for broker, node in self.nodes.items():
+            while len(node.endings) > self._seen_endings[broker]:
+                ending = node.endings[self._seen_endings[broker]]
+                self._seen_endings[broker] += 1
+                why = self._striker.ended(node, ending)
+                if why is not None:
+                    self.loop.fail(Violation("StaysUp", why))
+        self.loop.call_later(LOOK_S, self._look_for_endings, context=NOBODY)
+
+    def _watch_zookeeper(self) -> None:
+        """All that the ensemble commits, as its leader applies it."""
+        tree = self.zookeeper.leader.tree
+        write, end_session = tree.write, tree.end_session
+
+        def tell(changes: list[tuple[int, str]]) -> None:
+            for _, path in changes:
+                data, version = tree.peek(path)
+                self.observer.znode_changed(path, data, version)
+
+        def observed_write(request: Any, txn: Any) -> Any:
+            answer, changes = write(request, txn)
+            tell(changes)
+            return answer, changes
+
+        def observed_end(txn: Any) -> Any:
+            changes = end_session(txn)
+            tell(changes)
+            return changes
+
+        setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned
+        setattr(tree, "end_session", observed_end)  # noqa: B010
+
+    # --- what there is to look at -------------------------------------------------------------
+
+    def controller_context(self) -> Context | None:
+        """What the controller knows; None: nobody is controller, as far as brokers know."""
+        broker = self.observer.controller
+        app = self.nodes[broker].app if broker is not None else None
+        return None if app is None or app.controller is None else app.controller.context
+
+    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
+        """The replica on a living broker."""
+        node = self.nodes[broker]
+        replicas = node.app.replicas if node.is_alive and node.app is not None else None
+        if replicas is None:
+            return None
+        found = replicas.hosted(tp)
+        return found if isinstance(found, server.Partition) else None
+
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of those that there are by now."""
+        return tuple(self._processes)
+
+    def _topic_id(self, topic: str) -> object:
+        known = self.observer.topics.get(topic)
+        return None if known is None or known.is_doomed else known.topic_id
+
+    def _partitions(self, topic: str) -> int:
+        known = self.observer.topics.get(topic)
+        return len(known.partitions) if known is not None else 0
+
+    # --- clients ------------------------------------------------------------------------------
+
+    def _process(self, host: str) -> Process:
+        process = self._processes.get(host)
+        if process is None:
+            self.network.add_host(host)
+            process = self._processes[host] = Process(host)
+        return process
+
+    def _administrator(self) -> Administrator:
+        brokers = tuple(self.nodes)
+        return Administrator(ADMINISTRATOR, brokers, self.history).bind(self._partitions)
+
+    def _spawn(self, host: str, work: Any) -> None:
+        task = self.loop.create_task(work, context=self._process(host).context.copy())
+        self._working.append(task)
+
+    def work(self, work: ClientWork) -> None:
+        """Give a client something to do."""
+        match work:
+            case Produce():
+                producer = self._producers[work.producer]
+                self._spawn(producer.name, producer.produce(work))
+            case Consume():
+                self._members += 1
+                member = Member(
+                    f"member-{self._members}", tuple(self.nodes), self.history, work,
+                    partitions=self._partitions, topic_ids=self._topic_id, read=self._was_read,
+                )  # fmt: skip
+                self._spawn(member.name, _and_close(member, member.consume()))
+
+    def order(self, order: Order) -> None:
+        """Have an administrator ask for it."""
+        administrator = self._administrator()
+        self._spawn(ADMINISTRATOR, _and_close(administrator, administrator.obey(order)))
+
+    def depose_controller(self) -> None:
+        """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
+        self._spawn(ADMINISTRATOR, self._depose())
+
+    async def _depose(self) -> None:
+        client = clients_on(self.zookeeper, ADMINISTRATOR, self.loop)(f"{ZOOKEEPER}:2181", 6_000)
+        client.start_async()
+        while not client.connected:
+            await asyncio.sleep(LOOK_S)
+        done: asyncio.Future[None] = self.loop.create_future()
+        deleted = client.delete_async(zk_nodes.CONTROLLER)
+        deleted.rawlink(lambda _: done.set_result(None))
+        await done
+        client.stop()
+        client.close()
+
+    def _was_read(self, tp: TopicPartition, batch: RecordBatch) -> None:
+        """A consumer sees nothing but what is committed, and stays."""
+        partition = self.observer.find(tp)
+        if partition is None or partition.unpromised or not partition.checks_data:
+            return
+        read = Extent(batch.base_offset, batch.next_offset, batch.crc, batch.leader_epoch)
+        right = partition.committed.get(read.base)
+        if read.base >= partition.given_up and right != read:
+            self.loop.fail(
+                Violation("ReadIsCommitted", f"{tp}: {read} was read, committed is {right}")
+            )
+
+
+async def _and_close(client: Client, work: Any) -> None:
+    try:
+        await work
+    finally:
+        await client.close()

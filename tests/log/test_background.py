@@ -1,0 +1,288 @@
+"""What is put off until a thread has synced it, when something else happens first."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from batches import NOW_MS, batch
+
+from broker.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
+from broker.log.config import LogConfig
+from broker.log.files import Directory
+from broker.log.manager import LogManager
+from broker.log.partition_log import PartitionLog
+from broker.log.steps import Steps, carry_out
+from broker.types import ProducerId, TopicPartition
+from simulation.disk import SYNC, MemoryDisk
+
+TP, OTHER = TopicPartition("t", 0), TopicPartition("other", 0)
+HOME = Path("/logs")
+ONE_BATCH = LogConfig(segment_bytes=batch().size, retention_ms=-1)
+
+
+class Later:
+    """Keeps what was put off."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Steps] = []
+
+    def __call__(self, steps: Steps) -> None:
+        self.tasks.append(steps)
+
+    def carry_out(self) -> None:
+        """All of it."""
+        while self.tasks:
+            carry_out(self.tasks.pop(0))
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk(Random(0))
+
+
+@pytest.fixture
+def later() -> Later:
+    return Later()
+
+
+def opened(disk: MemoryDisk, later: Later, config: LogConfig = ONE_BATCH) -> LogManager:
+    return LogManager([HOME], lambda _: config, files=disk, later=later)
+
+
+def append(log: PartitionLog, count: int, producer: int = -1) -> None:
+    for sequence in range(count):
+        sent = batch(producer=(producer, 0, sequence)) if producer >= 0 else batch()
+        log.append([sent], log.log_end_offset, 0, NOW_MS)
+
+
+def forbid_syncs(kind: str) -> None:
+    assert "sync" not in kind, "on the event loop"
+
+
+def test_appends_checkpoints_and_creations_wait_for_no_sync(disk: MemoryDisk, later: Later) -> None:
+    logs = opened(disk, later)
+    disk.watch = forbid_syncs
+    log = logs.create(TP)
+    append(log, 5)
+    logs.checkpoint_high_watermarks({TP: 3})
+    logs.checkpoint_recovery_points()
+    logs.checkpoint_log_starts()
+    logs.flush_if_due(NOW_MS + 10**12)
+    assert log.recovery_point == 0
+    disk.watch = None
+    later.carry_out()
+    assert log.recovery_point == 4, "the last segment is nobody's business yet"
+    assert read_offsets(Directory(HOME, disk), HIGH_WATERMARKS) == {TP: 3}
+
+
+def test_of_many_checkpoints_at_once_one_is_written_and_it_is_the_last(
+    disk: MemoryDisk, later: Later
+) -> None:
+    logs = opened(disk, later)
+    append(logs.create(TP), 5)
+    later.carry_out()
+    logs.checkpoint_high_watermarks({TP: 1})
+    (steps,) = later.tasks
+    next(steps)()
+    for high_watermark in (2, 3):
+        logs.checkpoint_high_watermarks({TP: high_watermark})
+    assert later.tasks == [steps]
+    later.carry_out()
+    assert read_offsets(Directory(HOME, disk), HIGH_WATERMARKS) == {TP: 3}
+
+
+def test_a_checkpoint_under_way_does_not_bring_back_a_log_that_was_deleted(
+    disk: MemoryDisk, later: Later
+) -> None:
+    """A log start of 100 that outlives its log is the next one's of that name, after a crash."""
+    logs = opened(disk, later)
+    append(logs.create(TP), 5)
+    logs.create(OTHER)
+    logs.logs[TP].advance_log_start(4)
+    later.carry_out()
+    logs.checkpoint_log_starts()
+    logs.checkpoint_log_starts()
+    for steps in later.tasks:
+        next(steps)()
+    logs.delete(TP)
+    assert read_offsets(Directory(HOME, disk), LOG_STARTS) == {OTHER: 0}
+    later.carry_out()
+    assert read_offsets(Directory(HOME, disk), LOG_STARTS) == {OTHER: 0}
+    assert not disk.is_directory(HOME / "t-0")
+
+
+def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
+    disk: MemoryDisk, later: Later
+) -> None:
+    logs = opened(disk, later)
+    append(logs.create(TP), 5)
+    logs.logs[TP].advance_log_start(4)
+    logs.checkpoint_log_starts()
+    later.carry_out()
+    deletion = logs.delete_steps([TP])
+    works = 0
+    for work in deletion:
+        work()
+        works += 1
+        if works == 4:  # its log starts are being synced, and somebody else writes them
+            logs.checkpoint_log_starts()
+            next(later.tasks[-1])
+    assert works >= 4
+    disk.lose_power()
+    assert read_offsets(Directory(HOME, disk), LOG_STARTS) == {}
+
+
+def test_deletions_together_cost_no_more_syncs_than_one(disk: MemoryDisk, later: Later) -> None:
+    logs = opened(disk, later)
+    partitions = [TopicPartition("t", number) for number in range(10)]
+    for tp in partitions:
+        logs.create(tp)
+    syncs: list[str] = []
+    disk.watch = lambda kind: syncs.append(kind) if "sync" in kind else None
+    carry_out(logs.delete_steps(partitions))
+    assert len(syncs) == 7
+    assert not logs.logs
+
+
+def test_what_is_under_way_when_a_manager_ends_is_not_carried_on(
+    disk: MemoryDisk, later: Later
+) -> None:
+    logs = opened(disk, later)
+    append(logs.create(TP), 3)
+    logs.checkpoint_high_watermarks({TP: 1})
+    tasks, later.tasks = later.tasks, []
+    for steps in tasks:
+        next(steps)()
+    logs.close(clean=False)
+    again = opened(disk, later)
+    again.checkpoint_high_watermarks({TP: 2})
+    (checkpoint,) = later.tasks
+    next(checkpoint)
+    before = disk.names(HOME / "t-0")
+    for steps in tasks:
+        carry_out(steps)
+    assert disk.names(HOME / "t-0") == before
+    assert HIGH_WATERMARKS not in disk.names(HOME), "another's temporary file was taken"
+
+
+@pytest.mark.parametrize("parts", range(8))
+def test_a_flush_of_what_was_cut_off_vouches_for_nothing(
+    disk: MemoryDisk, later: Later, parts: int
+) -> None:
+    log = opened(disk, later).create(TP)
+    append(log, 6)
+    (steps,) = later.tasks
+    for _, work in zip(range(parts), steps, strict=False):
+        work()
+    log.truncate_to(2)
+    append(log, 1)
+    assert log.recovery_point <= 2
+    for work in steps:
+        assert log.recovery_point <= 2
+        work()
+    assert log.recovery_point <= 3
+
+
+@pytest.mark.parametrize("parts", range(16))
+def test_a_snapshot_of_what_was_cut_off_is_not_written(
+    disk: MemoryDisk, later: Later, parts: int
+) -> None:
+    """Believed after a crash, it would answer a producer with offsets that others have now."""
+    log = opened(disk, later).create(TP)
+    append(log, 6, producer=7)
+    (steps,) = later.tasks
+    for _, work in zip(range(parts), steps, strict=False):
+        work()
+    log.truncate_to(1)
+    for work in steps:
+        work()
+    snapshots = [name for name in disk.names(HOME / "t-0") if name.endswith(".snapshot")]
+    assert all(int(Path(name).stem) <= 1 for name in snapshots)
+
+
+def test_retention_does_not_forget_producers_whose_snapshot_was_never_written(
+    disk: MemoryDisk, later: Later
+) -> None:
+    append(opened(disk, later).create(TP), 3, producer=7)
+    disk.kill()
+    later.tasks.clear()
+    log = opened(disk, later).logs[TP]
+    append(log, 3, producer=8)
+    log.advance_log_start(5)
+    log.delete_old_segments(6, NOW_MS)
+    disk.kill()
+    known = opened(disk, later).logs[TP].producers.state.producers
+    assert known[ProducerId(7)].last.last_sequence == 2
+    assert known[ProducerId(8)].last.last_sequence == 2
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_behind_a_segment_whose_name_was_lost_nothing_is_kept(
+    disk: MemoryDisk, later: Later, lost: int
+) -> None:
+    """Segments 1 to 4 were made, their names not synced, and a file system without a journal lost
+    one of them: offsets that nobody has, in the middle of a log that says it has them."""
+    append(opened(disk, later).create(TP), 5)
+    disk.kill()
+    disk.remove(HOME / "t-0" / f"{lost:020d}.log")
+    log = opened(disk, later).logs[TP]
+    assert (log.log_start_offset, log.log_end_offset) == (0, lost)
+
+
+def test_a_log_cut_below_what_was_vouched_for_flushes_full_segments_at_once(
+    disk: MemoryDisk, later: Later
+) -> None:
+    log = opened(disk, later).create(TP)
+    append(log, 6)
+    later.carry_out()
+    assert log.recovery_point == 5
+    log.truncate_to(1)
+    append(log, 3)
+    assert log.recovery_point == 3, "a checkpoint may still say 5"
+    append(log, 4)
+    assert log.recovery_point == 5, "from there on it may wait again"
+    assert later.tasks
+
+
+def test_flush_ms_is_kept_in_the_background(disk: MemoryDisk, later: Later) -> None:
+    log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
+    append(log, 2)
+    log.flush_if_due(NOW_MS + 500)
+    (steps,) = later.tasks
+    next(steps)
+    log.append([batch()], 2, 0, NOW_MS + 600)
+    log.flush_if_due(NOW_MS + 10_000)
+    assert later.tasks == [steps], "one at a time"
+    later.carry_out()
+    assert log.recovery_point == 2
+    log.flush_if_due(NOW_MS + 1_099)
+    assert not later.tasks
+    log.flush_if_due(NOW_MS + 1_100)
+    later.carry_out()
+    assert log.recovery_point == 3
+
+
+def test_a_sync_that_fails_in_the_background_is_heard_of_and_the_log_takes_no_more(
+    disk: MemoryDisk, later: Later
+) -> None:
+    log = opened(disk, later).create(TP)
+    append(log, 3)
+    disk.fail([SYNC])
+    with pytest.raises(OSError, match="Input/output error"):
+        later.carry_out()
+    disk.fail([])
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: append(log, 1),
+        log.flush,
+        lambda: log.truncate_to(1),
+        lambda: log.truncate_fully(1),
+        lambda: log.delete_old_segments(3, NOW_MS),
+        log.close,
+    )
+    for change in changes:
+        with pytest.raises(OSError, match="an earlier operation failed") as caught:
+            change()
+        assert caught.value.errno == errno.EIO
+    assert log.recovery_point == 0

@@ -1,0 +1,257 @@
+"""Each invariant, broken by hand: a checker that cannot fail checks nothing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from batches import batch
+from kio.schema.errors import ErrorCode
+
+from broker.controller.cluster import PartitionState
+from broker.replication.events import (
+    Append,
+    HighWatermark,
+    LeaderAndIsr,
+    Produce,
+    Respond,
+    Tick,
+    Truncate,
+    WriteIsr,
+)
+from broker.replication.replica import Role
+from simulation.invariants import Partition
+from simulation.shadow import Extent, Shadow
+from simulation.violation import Violation
+
+RECORD = batch((b"one",), leader_epoch=0)
+OTHER = batch((b"other",), leader_epoch=0)
+
+
+class Story:
+    """Three brokers; 1 leads epoch 0, and what they do is said step by step."""
+
+    def __init__(self) -> None:
+        self.partition = Partition("t-0", checks_data=True, note=lambda _: None)
+        self.version = 0
+        self.now = 0.0
+        self.waters = dict.fromkeys((1, 2, 3), 0)
+        self.roles = {1: (Role.LEADER, 0), 2: (Role.FOLLOWER, 0), 3: (Role.FOLLOWER, 0)}
+        self.state(1, 0, (1, 2, 3))
+        for broker in (1, 2, 3):
+            self.partition.hosted(broker, Shadow(), 0)
+            self.step(broker, event=self.word())
+
+    def word(self) -> LeaderAndIsr:
+        return LeaderAndIsr(
+            controller_epoch=1, leader=1, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3),
+            zk_version=0, now=0,
+        )  # fmt: skip
+
+    def state(self, leader: int, epoch: int, isr: Sequence[int], *, unclean: bool = False) -> None:
+        self.version += 1
+        state = PartitionState(
+            leader=leader, leader_epoch=epoch, isr=tuple(isr), controller_epoch=1,
+            zk_version=self.version,
+        )  # fmt: skip
+        self.partition.state_written(state, unclean=unclean, now=self.now)
+
+    def step(self, broker: int, *effects: Any, event: Any = None) -> None:
+        role, epoch = self.roles[broker]
+        log = self.partition.seat(broker).log
+        shadow = Shadow(log.start, log.between(log.start, log.end))
+        for effect in effects:
+            if isinstance(effect, Append):
+                shadow.append(effect)
+            elif isinstance(effect, Truncate):
+                shadow.truncate(effect.offset)
+        view: Any = SimpleNamespace(
+            role=role, leader_epoch=epoch, isr=(1, 2, 3), high_watermark=self.waters[broker],
+            log_start_offset=shadow.start, log_end_offset=shadow.end,
+        )  # fmt: skip
+        self.partition.stepped(broker, view, event or Tick(now=0), effects)
+
+    def append(self, broker: int, what: Any = RECORD, at: int = 0) -> None:
+        """As the leader if it is that, else as it came from one."""
+        leads = self.roles[broker][0] is Role.LEADER
+        epoch = self.roles[broker][1] if leads else None
+        stored = what if leads else replace(what, base_offset=at)
+        self.step(broker, Append(batches=(stored,), base_offset=at, leader_epoch=epoch))
+
+    def commit(self, *brokers: int, to: int) -> None:
+        for broker in brokers:
+            self.waters[broker] = to
+            self.step(broker, HighWatermark(offset=to))
+
+    def replicated(self) -> None:
+        """One record, everywhere, committed."""
+        for broker in (1, 2, 3):
+            self.append(broker)
+        self.commit(1, 2, 3, to=1)
+
+
+def broken(invariant: str, deed: Callable[..., None], *args: Any, **named: Any) -> None:
+    with pytest.raises(Violation) as raised:
+        deed(*args, **named)
+    assert raised.value.invariant == invariant
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_what_is_as_it_should_be_breaks_nothing(story: Story) -> None:
+    story.replicated()
+    story.state(2, 1, (2, 3))
+    assert story.partition.committed_end == 1
+    assert story.partition.is_promised(0, sent_at=0.0)
+
+
+def test_a_leader_outside_the_isr(story: Story) -> None:
+    broken("LeaderInIsr", story.state, 1, 1, (2, 3))
+
+
+def test_an_unclean_election_where_none_is_allowed(story: Story) -> None:
+    story.state(1, 0, (1, 2))
+    broken("CleanElection", story.state, 3, 1, (3,))
+
+
+def test_an_unclean_election_ends_what_was_promised(story: Story) -> None:
+    story.replicated()
+    story.state(1, 0, (1, 2))
+    story.state(3, 1, (3,), unclean=True)
+    assert not story.partition.is_promised(0, sent_at=0.0)
+
+
+def test_two_leaders_of_one_epoch(story: Story) -> None:
+    broken("OneLeaderPerEpoch", story.state, 2, 0, (1, 2, 3))
+
+
+def test_two_that_append_in_one_epoch(story: Story) -> None:
+    story.append(1)
+    story.roles[2] = (Role.LEADER, 0)
+    broken("OneLeaderPerEpoch", story.append, 2)
+
+
+def test_an_epoch_that_goes_back(story: Story) -> None:
+    story.state(2, 4, (2, 3))
+    broken("EpochNeverBack", story.state, 3, 3, (2, 3))
+
+
+def test_a_watermark_above_the_log(story: Story) -> None:
+    broken("ValidHighWatermark", story.commit, 1, to=1)
+
+
+def test_a_follower_s_watermark_above_all_that_was_committed(story: Story) -> None:
+    story.append(2)
+    broken("ValidHighWatermark", story.commit, 2, to=1)
+
+
+def test_a_leader_s_watermark_that_goes_back(story: Story) -> None:
+    story.replicated()
+    broken("HighWatermarkNeverBack", story.commit, 1, to=0)
+
+
+def test_a_member_of_the_isr_that_lacks_what_is_committed(story: Story) -> None:
+    story.append(1)
+    story.append(2)
+    broken("WeakIsr", story.commit, 1, to=1)
+
+
+def test_a_member_that_cuts_what_is_committed(story: Story) -> None:
+    story.replicated()
+    story.waters[3] = 0
+    broken("StrongIsr", story.step, 3, Truncate(offset=0))
+
+
+def test_one_that_enters_the_isr_without_it(story: Story) -> None:
+    story.state(1, 0, (1,))
+    story.append(1)
+    story.partition.seat(2).log.clear(0)
+    story.roles[1] = (Role.LEADER, 0)
+    story.waters[1] = 1
+    with pytest.raises(Violation):  # by the leader's own ISR first
+        story.step(1, HighWatermark(offset=1))
+    broken("StrongIsr", story.state, 1, 0, (1, 2))
+
+
+def test_two_logs_that_differ(story: Story) -> None:
+    story.append(1)
+    story.append(2, OTHER)
+    story.append(3)
+    broken("WeakIsr", story.commit, 1, to=1)
+
+
+def test_an_ack_before_the_commit(story: Story) -> None:
+    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
+    append = Append(batches=(RECORD,), base_offset=0, leader_epoch=0)
+    answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
+    broken("AckedIsCommitted", story.step, 1, append, answer, event=produce)
+
+
+# --- what is lost ---------------------------------------------------------------------------------
+
+
+def test_a_killed_broker_has_its_log_again(story: Story) -> None:
+    story.replicated()
+    broken("LogKept", story.partition.hosted, 2, Shadow(), 0)
+
+
+def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
+    story.replicated()
+    story.append(2, OTHER, at=1)
+    story.partition.damaged(2, 1, now=1.0)
+    broken("LogKept", story.partition.hosted, 2, Shadow(), 0)
+
+
+def test_one_member_that_loses_its_disk_costs_no_promise(story: Story) -> None:
+    story.replicated()
+    story.partition.damaged(2, 0, now=1.0)
+    story.partition.hosted(2, Shadow(), 0)
+    assert story.partition.is_promised(0, sent_at=0.5)
+
+
+def test_all_members_that_lose_theirs_cost_it(story: Story) -> None:
+    story.replicated()
+    for broker in (1, 2, 3):
+        story.partition.damaged(broker, 0, now=1.0)
+    assert not story.partition.is_promised(0, sent_at=0.5)
+    assert story.partition.is_promised(0, sent_at=2.0), "what comes later is promised again"
+
+
+def test_the_last_member_counts_when_the_others_leave(story: Story) -> None:
+    story.replicated()
+    story.partition.damaged(2, 0, now=1.0)
+    story.now = 2.0
+    story.state(2, 1, (2,))
+    assert not story.partition.is_promised(0, sent_at=0.5)
+
+
+def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> None:
+    story.replicated()
+    story.partition.damaged(2, 0, now=1.0)
+    story.partition.hosted(2, Shadow(), 0)
+    broken("DamagedLeavesIsr", story.state, 2, 1, (2, 3))
+
+
+def test_a_damaged_one_that_never_left(story: Story) -> None:
+    story.replicated()
+    story.partition.damaged(2, 0, now=1.0)
+    story.partition.hosted(2, Shadow(), 0)
+    story.partition.seat(2).lost_committed = True
+    broken("DamagedLeavesIsr", story.partition.nobody_damaged_is_trusted)
+    story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3), zk_version=1))
+    story.state(1, 0, (1, 3))
+    story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3, 2), zk_version=2))
+    story.partition.nobody_damaged_is_trusted()
+
+
+def test_a_shadow_is_cut_as_logs_are() -> None:
+    log = Shadow(0, [Extent(0, 3, 1, 0), Extent(3, 5, 2, 0)])
+    assert [extent.base for extent in log.between(1, 5)] == [0, 3]
+    log.truncate(4)
+    assert (log.start, log.end) == (0, 3)
+    log.clear(7)
+    assert (log.start, log.end) == (7, 7)

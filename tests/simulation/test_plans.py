@@ -1,0 +1,137 @@
+"""Plans: pure functions of a seed, data that can be kept, and what a failing one shrinks to."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulation.actions import Consume, CreateTopic, Kill, Pause, Produce, Timed, Who
+from simulation.schedule import Plan, draw, from_json, to_json
+from simulation.shrink import Shrinker
+
+ROOT = Path(__file__).parents[2]
+WHO = Who(broker=1)
+
+
+def kill(at_ms: int, down_ms: int = 700) -> Timed:
+    return Timed(at_ms=at_ms, action=Kill(who=WHO, down_ms=down_ms))
+
+
+def pause(at_ms: int) -> Timed:
+    return Timed(at_ms=at_ms, action=Pause(who=Who(broker=3), for_ms=100))
+
+
+def produce(at_ms: int) -> Timed:
+    work = Produce(producer=0, topic="t0", partition=0, acks=-1, batches=9, records=4, pause_ms=50)
+    return Timed(at_ms=at_ms, action=work)
+
+
+def plan_of(*actions: Timed) -> Plan:
+    topic = CreateTopic(topic="t0", replicas=((1, 2, 3), (2, 3)), config=(("flush.messages", "1"),))
+    return Plan(
+        seed=1,
+        brokers=3,
+        settings=(("offsets.topic.replication.factor", "3"),),
+        producers=(True, False),
+        topics=(topic, replace(topic, topic="t1")),
+        actions=actions,
+        run_ms=20_000,
+    )
+
+
+def shrunk(plan: Plan, fails, runs_max: int = 400) -> Plan:
+    return Shrinker(fails, lambda _runs, _best: None, runs_max).shrink(plan)
+
+
+def test_a_seed_is_a_plan_whatever_else_python_hashes() -> None:
+    script = "from simulation.schedule import *; print(to_json(draw(5)))"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1", "2")
+    }
+    assert told == {to_json(draw(5)) + "\n"}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_plan_can_be_kept(seed: int) -> None:
+    plan = draw(seed)
+    assert from_json(to_json(plan)) == plan
+    assert list(plan.actions) == sorted(plan.actions, key=lambda timed: timed.at_ms)
+
+
+def test_seeds_differ_in_what_they_leave_out() -> None:
+    kinds = [frozenset(timed.action.kind for timed in draw(seed).actions) for seed in range(300)]
+    met = frozenset().union(*kinds)
+    assert len(met) == 22, "every kind of action is planned by some seed"
+    assert all(any(kind not in of_seed for of_seed in kinds) for kind in met - {"produce"})
+
+
+def test_shrinking_leaves_what_it_takes() -> None:
+    noise = [produce(at) for at in range(0, 6_000, 300)]
+    plan = plan_of(*noise[:9], kill(2_600), *noise[9:], pause(9_000))
+
+    def fails(plan: Plan) -> float | None:
+        kinds = {timed.action.kind for timed in plan.actions}
+        return 9_500 if kinds >= {"kill", "pause"} else None
+
+    left = shrunk(plan, fails)
+    assert [timed.action.kind for timed in left.actions] == ["kill", "pause"]
+    assert left.brokers == 3, "3 is paused"
+    assert len(left.topics) == len(left.topics[0].replicas) == 1
+    assert left.topics[0].config == ()
+    assert left.producers == (False, False)
+
+
+def test_shrinking_makes_what_is_left_smaller() -> None:
+    def fails(plan: Plan) -> float | None:
+        return 9_000 if any(isinstance(t.action, Produce) for t in plan.actions) else None
+
+    left = shrunk(plan_of(kill(50), produce(100), kill(200)), fails)
+    (timed,) = left.actions
+    assert isinstance(timed.action, Produce)
+    assert (timed.action.batches, timed.action.records, timed.action.pause_ms) == (1, 1, 0)
+    assert left.brokers == 1
+    assert left.settings == (("offsets.topic.replication.factor", "1"),)
+
+
+def test_what_came_after_the_failure_goes_at_once() -> None:
+    runs = []
+
+    def fails(plan: Plan) -> float | None:
+        runs.append(len(plan.actions))
+        return 1_000.0 if any(timed.at_ms == 500 for timed in plan.actions) else None
+
+    left = shrunk(plan_of(kill(500, down_ms=50), *(pause(at) for at in range(2_000, 9_000))), fails)
+    assert [timed.at_ms for timed in left.actions] == [500]
+    assert len(runs) < 20
+
+
+def test_shrinking_ends_when_it_was_allowed_to_run_no_more() -> None:
+    runs = []
+
+    def fails(plan: Plan) -> float | None:
+        runs.append(plan)
+        return 20_000
+
+    shrunk(plan_of(*(kill(at) for at in range(64))), fails, runs_max=5)
+    assert len(runs) == 5
+
+
+def test_a_plan_that_holds_when_run_again_stays_as_it_is() -> None:
+    plan = plan_of(kill(1))
+    assert shrunk(plan, lambda _plan: None) is plan
+
+
+def test_a_consumer_is_client_work() -> None:
+    work = Consume(group="g", topic="t", for_ms=1, leaves=True)
+    assert from_json(to_json(plan_of(Timed(at_ms=1, action=work)))).actions[0].action == work

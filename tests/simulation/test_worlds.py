@@ -1,0 +1,221 @@
+"""Whole clusters under seeded plans: invariants hold, histories repeat, faults are found.
+
+A longer search: ``make simulate SECONDS=600``, or ``ACKPROOF_SIMULATION_WORLDS=2000 pytest
+tests/simulation/test_worlds.py``.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from simulation.__main__ import main
+from simulation.actions import CreateTopic, LosePower, Produce, Timed, Who
+from simulation.coverage import Coverage
+from simulation.mutations import mutated
+from simulation.schedule import Plan, draw, to_json
+from simulation.shrink import Shrinker
+from simulation.story import story
+from simulation.violation import Violation
+from simulation.world import Outcome, Simulation, run
+
+pytestmark = pytest.mark.simulation
+
+ROOT = Path(__file__).parents[2]
+WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "60"))
+BLOCKS = 6
+SEEDS_FOR_A_MUTATION = 150
+FIRST_SEEDS = {
+    "acks=all answered at append": 0,
+    "leader elected outside the ISR": 13,
+    "followers never truncate": 1,
+    "bounces forgotten at an election": 6,
+    "watermark from the largest log end": 0,
+    "followers join the ISR at once": 1,
+}
+"""Where the search begins, to be short; the other mutations are for ``--mutation``."""
+
+
+def plan_of(*actions: Timed, **changes: object) -> Plan:
+    """Three brokers and one partition that all of them hold."""
+    plan = Plan(
+        seed=1,
+        brokers=3,
+        settings=(
+            ("zookeeper.session.timeout.ms", "2000"),
+            ("replica.lag.time.max.ms", "3000"),
+            ("offsets.topic.replication.factor", "3"),
+        ),
+        producers=(False,),
+        topics=(CreateTopic(topic="t0", replicas=((1, 2, 3),)),),
+        actions=actions,
+        run_ms=10_000,
+    )
+    return replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def produce(at_ms: int, batches: int = 3) -> Timed:
+    work = Produce(
+        producer=0, topic="t0", partition=0, acks=-1, batches=batches, records=2, pause_ms=0
+    )
+    return Timed(at_ms=at_ms, action=work)
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_every_invariant_holds(block: int) -> None:
+    for seed in range(block, WORLDS, BLOCKS):
+        outcome = run(draw(seed))
+        assert outcome.violation is None, f"python -m simulation --seed {seed}"
+
+
+def test_a_seed_is_one_history_whatever_python_hashes() -> None:
+    script = (
+        "from simulation.schedule import draw; from simulation.world import run\n"
+        "for seed in (4, 9):\n"
+        "    outcome = run(draw(seed), with_digest=True)\n"
+        "    print(outcome.steps, outcome.digest, outcome.notes)"
+    )
+    histories = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(histories) == 1
+    assert all(len(line) > 500 for line in histories.pop().splitlines())
+
+
+def test_a_quiet_world_commits_and_settles() -> None:
+    outcome = run(plan_of(produce(100), produce(5_000)))
+    assert outcome.violation is None
+    met = outcome.coverage
+    assert met["client", "produce, acks=-1: acked"] == 6
+    assert met["replica event", "follower: Fetched"] > 6
+    assert met["controller event", "Elected"] == 1
+    assert met["run", "clean"] == 1
+    assert not any(room == "fault" for room, _ in met)
+
+
+def test_worlds_are_worth_something() -> None:
+    """The seeds do elect, cut, fail and come back; a world where nothing happens proves nothing."""
+    met = Coverage()
+    for seed in range(20):
+        met.update(run(draw(seed)).coverage)
+    assert met["client", "produce, acks=-1: acked"] > 500
+    for name in ("Append", "StartEpoch", "Truncate", "WriteIsr", "HighWatermark", "Respond"):
+        assert met["replica effect", name], name
+    for name in ("BrokersChanged", "IsrChanged", "TopicsChanged", "StatesWritten"):
+        assert met["controller event", name], name
+    assert len([name for room, name in met if room == "fault"]) >= 8
+
+
+def test_a_broker_whose_session_expires_while_it_starts_lives_on() -> None:
+    for after_s in (0.01, 0.02, 0.03, 0.04, 0.05):
+        simulation = Simulation(plan_of())
+        node = simulation.nodes[1]
+        node.start()
+        simulation.loop.run_for(after_s)
+        for session in simulation.zookeeper.sessions_of(node.host):
+            simulation.zookeeper.expire(session)
+        simulation.loop.run_for(10)
+        assert not node.endings, after_s
+        assert simulation.observer.controller == 1
+        simulation.loop.close()
+
+
+# --- faults in the broker -------------------------------------------------------------------------
+
+
+def first_failure(name: str) -> Outcome:
+    first = FIRST_SEEDS[name]
+    for seed in range(first, first + SEEDS_FOR_A_MUTATION):
+        outcome = run(draw(seed))
+        if outcome.violation is not None:
+            return outcome
+    raise AssertionError(f"{name}: not found, the simulation has a hole")
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", FIRST_SEEDS)
+def test_a_fault_in_the_broker_is_found(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    with mutated(name):
+        outcome = first_failure(name)
+    record_property("seed", outcome.plan.seed)
+    record_property("violation", str(outcome.violation))
+
+
+@pytest.mark.timeout(0)
+def test_a_failure_shrinks_to_what_it_takes_and_is_told() -> None:
+    name = "acks=all answered at append"
+    with mutated(name):
+        failed = first_failure(name)
+        assert failed.violation is not None
+        invariant = failed.violation.invariant
+
+        def fails(plan: Plan) -> float | None:
+            outcome = run(plan)
+            same = outcome.violation is not None and outcome.violation.invariant == invariant
+            return outcome.broke_at_ms if same else None
+
+        plan = Shrinker(fails, lambda _runs, _best: None, runs_max=60).shrink(failed.plan)
+        told = "\n".join(story(run(plan)))
+    assert [timed.action.kind for timed in plan.actions] == ["produce"]
+    assert "AckedIsCommitted" in told
+    assert " leads in epoch 0, the ISR is " in told
+    assert run(plan).violation is None, "without the fault there is nothing to be told"
+
+
+def test_what_is_not_promised_is_no_violation() -> None:
+    """Everybody loses power at once: what was not synced may go, and nothing is said of it."""
+    everybody = [
+        Timed(at_ms=3_000, action=LosePower(who=Who(broker=broker), down_ms=500))
+        for broker in (1, 2, 3)
+    ]
+    outcome = run(plan_of(produce(100, batches=30), *everybody))
+    assert outcome.violation is None
+    assert any("is promised any more" in what for _, what in outcome.notes)
+
+
+def test_a_violation_survives_the_way_between_processes() -> None:
+    import pickle
+
+    violation = pickle.loads(pickle.dumps(Violation("StrongIsr", "t0-0: because")))
+    assert (violation.invariant, violation.what) == ("StrongIsr", "t0-0: because")
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_replays_a_plan_and_says_what_was_met(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(to_json(plan_of(produce(100))))
+    result = CliRunner().invoke(main, ["--replay", str(plan)])
+    assert result.exit_code == 0, result.output
+    assert "Everything held" in result.output
+    assert "Coverage" in result.output
+    assert "steps/s" in result.output
+
+
+def test_the_command_fails_with_a_story_and_the_way_to_see_it_again(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(to_json(plan_of(produce(100))))
+    name = "acks=all answered at append"
+    command = ["--replay", str(plan), "--mutation", name, "--save", str(tmp_path), "--no-coverage"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert "AckedIsCommitted: t0-0" in result.output
+    assert f"--mutation '{name}'" in result.output
+    assert (tmp_path / "seed-1.json").exists()
