@@ -17,17 +17,16 @@ from random import Random
 from broker.config import BrokerConfig, Listener
 from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
+from broker.server.by_controller import ByController
 from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
 from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
-from broker.server.controlled_shutdown import hand_over
-from broker.server.controller import ControllerRuntime
+from broker.server.coordinator import Coordinator
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator
-from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
 from broker.server.metrics.snapshot import Snapshot, take
@@ -35,11 +34,10 @@ from broker.server.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.partition import Surroundings
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
-from broker.server.registration import Registration
 from broker.server.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
-from broker.server.requests.table import SERVED
+from broker.server.requests.table import served
 from broker.server.schedule import every, remove_later
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topics import Topics
@@ -69,7 +67,6 @@ class App:
         self._zk.on_session_expired(ZOOKEEPER_EXPIRES.inc)
         self._topic_configs = TopicConfigs(config, self._zk)
         self._fence = ControlFence()
-        self._metadata = MetadataCache()
         self._purgatory = Purgatory()
         self._fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, Random()
@@ -113,80 +110,95 @@ class App:
 
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
-            replicas = self._replicas(logs, group)
-            registration = Registration(self._config, self._zk, self._fence)
-            controller = ControllerRuntime(self._config, self._zk, registration.registered)
-            connections = await self._listen(replicas, controller, group)
-            await closing.enter_async_context(self._exposed(replicas, controller, connections))
-            await registration.register()
-            self._spawn(group, registration.renew_forever())
-            self._spawn(group, controller.run())
-            self._spawn(group, self._follow_configs(replicas, controller))
+            coordinator = self._coordinator(group)
+            replicas = self._replicas(logs, coordinator, group)
+            connections = await self._listen(replicas, coordinator, group)
+            await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
+            await coordinator.join(replicas)
+            self._spawn(group, coordinator.run())
+            self._spawn(group, self._follow_configs(replicas, coordinator))
             self._schedule(group, replicas, logs)
             logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
             await self._stopped(stop)
             if self._config.controlled_shutdown_enable:
-                await hand_over(self._config, self._fence.broker_epoch, self._metadata)
+                await coordinator.hand_over()
             await connections.close()
             for task in self._tasks:
                 task.cancel()
         replicas.checkpoint_high_watermarks()
 
-    def _replicas(self, logs: LogManager, group: asyncio.TaskGroup) -> ReplicaManager:
-        def spawn(work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-            return self._spawn(group, work)
+    def _coordinator(self, group: asyncio.TaskGroup) -> Coordinator:
+        return ByController(
+            self._config,
+            self._zk,
+            self._clock,
+            self._fence,
+            partial(self._spawn, group),
+        )
 
-        isr_changes = IsrChanges(self._config.id, self._zk, self._clock, spawn)
-        spawn(isr_changes.propagate_forever())
+    def _replicas(
+        self, logs: LogManager, coordinator: Coordinator, group: asyncio.TaskGroup
+    ) -> ReplicaManager:
         return ReplicaManager(
             self._config,
             logs,
             self._topic_configs,
-            self._metadata,
-            Fetchers(self._config, self._clock, self._locate, spawn),
-            Surroundings(self._clock, self._purgatory, isr_changes.write, self._halt),
+            coordinator.metadata,
+            Fetchers(
+                self._config,
+                self._clock,
+                partial(_locate, coordinator.metadata),
+                partial(self._spawn, group),
+            ),
+            Surroundings(self._clock, self._purgatory, coordinator.write_isr, self._halt),
         )
 
     def _follow_configs(
-        self, replicas: ReplicaManager, controller: ControllerRuntime
+        self, replicas: ReplicaManager, coordinator: Coordinator
     ) -> Coroutine[None, None, None]:
         def changed(topics: Collection[str] | None) -> None:
             replicas.configure(topics)
-            controller.configs_changed(topics)
+            coordinator.configs_changed(topics)
 
         changes = ConfigChanges(self._config.id, self._zk, self._topic_configs, changed)
         return changes.follow_forever()
 
     async def _listen(
-        self, replicas: ReplicaManager, controller: ControllerRuntime, group: asyncio.TaskGroup
+        self, replicas: ReplicaManager, coordinator: Coordinator, group: asyncio.TaskGroup
     ) -> Connections:
-        topics = Topics(self._config, self._zk, self._metadata)
+        topics = Topics(self._config, coordinator.topics, coordinator.metadata)
         context = Context(
             config=self._config,
             cluster_id=await self._zk.cluster_id(),
             clock=self._clock,
             fence=self._fence,
             replicas=replicas,
-            metadata=self._metadata,
+            metadata=coordinator.metadata,
             purgatory=self._purgatory,
             fetch_sessions=self._fetch_sessions,
             topics=topics,
-            configs=ConfigAdmin(self._zk, self._topic_configs, self._metadata),
-            controller=controller,
+            configs=ConfigAdmin(
+                self._zk, coordinator.topics, self._topic_configs, coordinator.metadata
+            ),
+            coordinator=coordinator,
             producer_ids=ProducerIds(self._config.id, self._zk),
-            groups=await self._groups(replicas, topics, group),
-            served=SERVED,
+            groups=await self._groups(replicas, coordinator, topics, group),
+            served=served(orders=coordinator.takes_orders),
         )
         connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
 
     async def _groups(
-        self, replicas: ReplicaManager, topics: Topics, group: asyncio.TaskGroup
+        self,
+        replicas: ReplicaManager,
+        coordinator: Coordinator,
+        topics: Topics,
+        group: asyncio.TaskGroup,
     ) -> GroupCoordinator:
         config = self._config
-        partitions = await count_partitions(self._zk, config)
-        topic = OffsetsTopic(config, self._metadata, topics, partitions)
+        partitions = await count_partitions(coordinator.topics, config)
+        topic = OffsetsTopic(config, coordinator.metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
@@ -194,7 +206,7 @@ class App:
 
     @contextlib.asynccontextmanager
     async def _exposed(
-        self, replicas: ReplicaManager, controller: ControllerRuntime, connections: Connections
+        self, replicas: ReplicaManager, coordinator: Coordinator, connections: Connections
     ) -> AsyncIterator[None]:
         """Serves metrics meanwhile, if there is a ``metrics.listener``."""
         listener = self._config.metrics_listener
@@ -206,7 +218,7 @@ class App:
         def look() -> Snapshot:
             return take(
                 replicas,
-                controller.context,
+                coordinator.context,
                 self._purgatory,
                 self._fetch_sessions,
                 len(connections),
@@ -263,6 +275,7 @@ class App:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _locate(self, broker: BrokerId) -> Listener | None:
-        known = self._metadata.brokers.get(broker)
-        return known.listener if known else None
+
+def _locate(metadata: MetadataCache, broker: BrokerId) -> Listener | None:
+    known = metadata.brokers.get(broker)
+    return known.listener if known else None

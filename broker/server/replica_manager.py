@@ -165,7 +165,7 @@ class ReplicaManager:
     def _replica_config(self, config: TopicConfig) -> ReplicaConfig:
         return ReplicaConfig(
             min_insync_replicas=config.min_insync_replicas,
-            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            replica_lag_time_max_ms=self._config.keep_in_sync_ms,
             replica_lag_max_messages=self._config.replica_lag_max_messages,
             truncation=self._config.truncation,
         )

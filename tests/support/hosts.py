@@ -99,7 +99,7 @@ class Host:
             fetch_sessions=FetchSessionCache(10, Random(1)),
             topics=nobody,
             configs=nobody,
-            controller=nobody,
+            coordinator=nobody,
             producer_ids=nobody,
             groups=nobody,
             served=SERVED,
