@@ -143,7 +143,7 @@ class BrokerConfig(_Properties):
     partition's own leader (seed 001). All brokers of a cluster need the same."""
     ackproof_coordination_variant: Literal["fenced", "printed"] = "fenced"
     """With ``leader``: seed 001 as it is printed, its holes included, or with these closed."""
-    ackproof_preferred_replica_wait_ms: NotNegative = 500
+    ackproof_preferred_replica_wait_ms: NotNegative = 200
     """With ``leader``: PreferredReplicaTime. How long others let the preferred replica go first in
     an election; seed 001 gives no figure."""
     ackproof_keep_in_sync_ms: Positive | None = None

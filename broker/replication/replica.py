@@ -223,6 +223,11 @@ class Replica:
         return self._leader is not None and self._leader.is_under_min_isr
 
     @property
+    def follower_ends(self) -> Mapping[BrokerId, Offset]:
+        """On a leader the followers' log ends as far as it knows, -1 before their first fetch."""
+        return {replica: remote.log_end_offset for replica, remote in self._remotes.items()}
+
+    @property
     def _remotes(self) -> Mapping[BrokerId, RemoteReplica]:
         return self._leader.remotes if self._leader else {}
 

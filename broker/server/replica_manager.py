@@ -19,7 +19,7 @@ from broker.config import BrokerConfig, TopicConfig
 from broker.log.manager import LogManager
 from broker.log.partition_metadata import InconsistentTopicId
 from broker.replication.config import ReplicaConfig
-from broker.replication.events import LeaderAndIsr, Tick
+from broker.replication.events import Event, LeaderAndIsr, Tick
 from broker.replication.replica import LogState, Replica, Role, StaleEpoch
 from broker.server.fetchers import Fetchers
 from broker.server.metadata_cache import MetadataCache
@@ -118,7 +118,7 @@ class ReplicaManager:
         return ErrorCode.none
 
     def _take_role(self, partition: Partition, role: Assume) -> None:
-        epoch_before = partition.replica.leader_epoch
+        before = (partition.replica.leader, partition.replica.leader_epoch)
         partition.step(
             LeaderAndIsr(
                 controller_epoch=role.controller_epoch,
@@ -128,15 +128,33 @@ class ReplicaManager:
                 replicas=role.replicas,
                 zk_version=role.zk_version,
                 now=self._surroundings.clock.now(),
+                serves=role.serves,
+                as_printed=role.as_printed,
             )
         )
-        if partition.replica.leader_epoch == epoch_before:
+        if (partition.replica.leader, partition.replica.leader_epoch) == before:
             return  # who fetches goes on: to begin anew with each ISR change would be to lag
         if partition.replica.role is Role.FOLLOWER:
             self._fetchers.follow(partition)
         else:
             self._fetchers.unfollow(partition.tp)
         self._surroundings.purgatory.wake(partition.tp)
+
+    async def ready(self, tp: TopicPartition) -> None:
+        """Has the partition's log at hand, without a role yet.
+
+        Raises:
+            OSError: the disk says no.
+        """
+        async with self._one_at_a_time:
+            await self._host(tp, None)
+
+    def tell(self, tp: TopicPartition, event: Event) -> None:
+        """Feeds an event to the partition's replica, if it is here."""
+        partition = self._partitions.get(tp)
+        if partition is not None:
+            partition.step(event)
+            self._surroundings.purgatory.wake(tp)
 
     async def _host(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> Partition:
         """The partition, from now on if not before; raises InconsistentTopicId."""

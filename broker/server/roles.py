@@ -44,6 +44,10 @@ class Assume:
     isr: tuple[BrokerId, ...]
     replicas: tuple[BrokerId, ...]
     zk_version: ZkVersion
+    serves: bool = True
+    """Of a leader: clients are served at once, see ``LeaderAndIsr`` of the replica's events."""
+    as_printed: bool = False
+    """Without the fences that seed 001 does not have, ibid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

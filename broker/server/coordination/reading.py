@@ -156,6 +156,11 @@ class Reader:
                 entries.append(QueuedRequest(name=name, request=request))
         return tuple(entries)
 
+    async def queue_size(self, broker: BrokerId) -> int:
+        """How many requests wait in a broker's queue."""
+        stat = await self._exists(nodes.queue(broker))
+        return 0 if stat is None else int(stat.numChildren)
+
     async def depths(self) -> Mapping[BrokerId, int]:
         """How many requests wait, by broker."""
         names = sorted(await self._session.children(nodes.STATE), key=lambda n: (len(n), n))
