@@ -64,6 +64,14 @@ class QueueRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSizeRead:
+    """Answer to :class:`ReadQueueSize`; 0 if there is no such queue."""
+
+    broker: BrokerId
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentsRead:
     """Answer to :class:`ReadAssignments`: the partitions that name this broker, in ``replicas`` or
     in ``partitions_reassigned``."""
@@ -80,9 +88,9 @@ class PartitionChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRead:
-    """Answer to :class:`ReadPartition`."""
+    """Answer to :class:`ReadPartition`, with its token."""
 
-    partition: TopicPartition
+    token: int
     view: PartitionView
 
 
@@ -184,6 +192,7 @@ Event: TypeAlias = (
     | SessionExpired
     | QueueChanged
     | QueueRead
+    | QueueSizeRead
     | AssignmentsRead
     | PartitionChanged
     | PartitionRead
@@ -348,6 +357,13 @@ class ReadQueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadQueueSize:
+    """Count the entries of a broker's queue (``stateChangeQ.isFull``). No watch."""
+
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAssignments:
     """Read which partitions name this broker. Once per start-up; no watch."""
 
@@ -357,8 +373,11 @@ class ReadPartition:
     """Read all nodes of the partition, ``leader`` first and with a watch (present or not): its
     creation, change and deletion are :class:`PartitionChanged`. Where ``replicas`` is absent, the
     same watch on it: a partition is being created, and becomes one then.
+
+    Each is answered by a reading of its own, begun after it was asked for.
     """
 
+    token: int
     partition: TopicPartition
 
 
@@ -496,6 +515,7 @@ Effect: TypeAlias = (
     Write
     | CreateQueue
     | ReadQueue
+    | ReadQueueSize
     | ReadAssignments
     | ReadPartition
     | ReadBrokers
