@@ -24,6 +24,7 @@ from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
 from broker.server.coordinator import Coordinator
+from broker.server.coordination import tree
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator
@@ -86,6 +87,7 @@ class App:
         async with contextlib.AsyncExitStack() as closing:
             await self._zk.start()
             closing.push_async_callback(self._zk.close)
+            await tree.claim(self._config, self._zk.session)
             await self._topic_configs.load_all()
             cluster_id = await self._zk.cluster_id()
             logs = closing.enter_context(self._open_logs(cluster_id))
@@ -110,7 +112,7 @@ class App:
 
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
-            coordinator = self._coordinator(group)
+            coordinator = self._coordinator(group, logs)
             replicas = self._replicas(logs, coordinator, group)
             connections = await self._listen(replicas, coordinator, group)
             await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
@@ -127,14 +129,14 @@ class App:
                 task.cancel()
         replicas.checkpoint_high_watermarks()
 
-    def _coordinator(self, group: asyncio.TaskGroup) -> Coordinator:
-        return ByController(
-            self._config,
-            self._zk,
-            self._clock,
-            self._fence,
-            partial(self._spawn, group),
-        )
+    def _coordinator(self, group: asyncio.TaskGroup, logs: LogManager) -> Coordinator:
+        """The one place where it matters who coordinates."""
+        spawn = partial(self._spawn, group)
+        if self._config.led_by_leaders:
+            from broker.server.coordination.runtime import ByLeaders  # late: memory, if unused
+
+            return ByLeaders(self._config, self._zk, self._clock, spawn, clean=logs.clean)
+        return ByController(self._config, self._zk, self._clock, self._fence, spawn)
 
     def _replicas(
         self, logs: LogManager, coordinator: Coordinator, group: asyncio.TaskGroup

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordination import events
 from broker.server.coordination import nodes
+from broker.server.coordination.feeding import ANY_SESSION
 from broker.server.coordination.progress import ProgressWatch
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import UNKNOWN, Writer
@@ -105,7 +106,7 @@ class Hands:
         written = events.Written(
             token=effect.token, result=outcome.result, versions=outcome.versions
         )
-        self._put(written, SessionNumber(-1))
+        self._put(written, ANY_SESSION)
 
     @_carry_out.register
     async def _(self, _effect: events.CreateQueue) -> None:
@@ -219,7 +220,7 @@ class Hands:
             refused = events.RoleRefused(
                 partition=effect.partition, leader_epoch=word.leader_epoch
             )
-            self._put(refused, SessionNumber(-1))
+            self._put(refused, ANY_SESSION)
 
     @_carry_out.register
     async def _(self, effect: events.Tell) -> None:

@@ -51,11 +51,11 @@ class Reader:
             nodes.path(Node(kind, tp))
             for kind in (Kind.LEADER, Kind.REPLICAS, Kind.REASSIGNED, Kind.ISR)
         )
-        watched = () if watch is None else (self._exists(leader, watch),)
+        watched = () if watch is None else (self.exists(leader, watch),)
         *_, led, assigned, moving, in_sync = await asyncio.gather(
             *watched, *(self._session.get(path) for path in (leader, replicas, reassigned, isr))
         )
-        if assigned is None and watch is not None and await self._exists(replicas, watch):
+        if assigned is None and watch is not None and await self.exists(replicas, watch):
             assigned = await self._session.get(replicas)
         return PartitionView(
             replicas=understood(_assigned, replicas, assigned),
@@ -67,7 +67,7 @@ class Reader:
     async def topic(self, name: str) -> TopicNodes:
         """A topic, with all of its partitions that have a node somewhere."""
         exists, there, moving = await asyncio.gather(
-            self._exists(nodes.topic(name)), self.partitions(name), self.reassigned(name)
+            self.exists(nodes.topic(name)), self.partitions(name), self.reassigned(name)
         )
         numbers = sorted({*there, *moving})
         views = await asyncio.gather(
@@ -88,13 +88,17 @@ class Reader:
         """The numbers of those that are being created, moved or deleted."""
         return _numbers(await self._session.children(nodes.reassigned(topic), watch))
 
+    async def reassigned_topics(self, watch: Callback | None = None) -> tuple[str, ...]:
+        """The topics of which there are such, or were."""
+        names = await self._session.children(nodes.REASSIGNED, watch)
+        return tuple(sorted(filter(is_legal, names)))
+
     async def reassignments(
         self, watch: Callback | None = None
     ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
         """All of ``/brokers/partitions_reassigned``; ``watch`` is called when there are others."""
-        topics = filter(is_legal, await self._session.children(nodes.REASSIGNED, watch))
         found = {}
-        for topic in sorted(topics):
+        for topic in await self.reassigned_topics(watch):
             for number in await self.reassigned(topic, watch):
                 tp = TopicPartition(topic, number)
                 where = nodes.path(Node(Kind.REASSIGNED, tp))
@@ -158,21 +162,21 @@ class Reader:
 
     async def queue_size(self, broker: BrokerId) -> int:
         """How many requests wait in a broker's queue."""
-        stat = await self._exists(nodes.queue(broker))
+        stat = await self.exists(nodes.queue(broker))
         return 0 if stat is None else int(stat.numChildren)
 
     async def depths(self) -> Mapping[BrokerId, int]:
         """How many requests wait, by broker."""
         names = sorted(await self._session.children(nodes.STATE), key=lambda n: (len(n), n))
         brokers = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
-        stats = await asyncio.gather(*(self._exists(nodes.queue(broker)) for broker in brokers))
+        stats = await asyncio.gather(*(self.exists(nodes.queue(broker)) for broker in brokers))
         return {
             broker: stat.numChildren
             for broker, stat in zip(brokers, stats, strict=True)
             if stat is not None
         }
 
-    async def _exists(self, path: str, watch: Callback | None = None) -> Any:
+    async def exists(self, path: str, watch: Callback | None = None) -> Any:
         """The node's stat; None when it is not there. ``watch`` is called when it comes, too."""
         armed = self._session.watch(watch)
         return await self._session.request(lambda client: client.exists_async(path, armed))
