@@ -8,8 +8,8 @@ command, several at once, and one that is left in the middle can be run again.
 step                answer sent back
 ==================  ===========================================================================
 ``ReadTopic``       :class:`TopicNodes`
+``ReadReassigned``  the topics in ``/brokers/partitions_reassigned``: ``tuple[str, ...]``
 ``ReadQueues``      the entries by broker: ``Mapping[BrokerId, tuple[QueuedRequest, ...]]``
-``ReadBrokers``     ``frozenset[BrokerId]``: the live ones
 ``AdminWrite``      :class:`AdminWritten`
 ``AwaitChange``     True: something changed; False: time is up
 ``Lifecycle``,      None: they are to be logged
@@ -22,9 +22,9 @@ when its client's time is up.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from broker.coordination.events import Lifecycle, Op, ReadBrokers, Refused, Result
+from broker.coordination.events import Lifecycle, Op, Refused, Result
 from broker.coordination.nodes import PartitionView
 from broker.types import BrokerId, TopicPartition
 
@@ -44,6 +44,11 @@ class TopicNodes:
     exists: bool
     """``/brokers/topics/T`` is there."""
     partitions: Mapping[int, PartitionView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReassigned:
+    """List ``/brokers/partitions_reassigned``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +89,7 @@ class AwaitChange:
 
 
 Step: TypeAlias = (
-    ReadTopic | ReadQueues | ReadBrokers | AdminWrite | AwaitChange | Lifecycle | Refused
+    ReadTopic | ReadReassigned | ReadQueues | AdminWrite | AwaitChange | Lifecycle | Refused
 )
-Answer: TypeAlias = object
+Answer: TypeAlias = Any
 """What the table above says for the step."""
