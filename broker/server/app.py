@@ -23,8 +23,8 @@ from broker.server.config_admin import ConfigAdmin
 from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
-from broker.server.coordinator import Coordinator
 from broker.server.coordination import tree
+from broker.server.coordinator import Coordinator
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator

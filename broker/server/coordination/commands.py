@@ -82,9 +82,10 @@ class Commands:
             case steps.AwaitChange():
                 return await self._await_change(step, changed, deadline)
             case Lifecycle():
-                return record(step)
+                record(step)
             case Refused():
-                return refuse(step)
+                refuse(step)
+        return None
 
     async def _queues(self, step: steps.ReadQueues, changed: asyncio.Event) -> Mapping[Any, Any]:
         """What changes after this counts: the watch is set with the reading."""

@@ -21,20 +21,16 @@ logger = logging.getLogger(__name__)
 ANY_SESSION = SessionNumber(-1)
 
 
-class Feed:
-    """Feeds ``core``; ``carry_out`` does what it says."""
+CarryOut = Callable[[Effect], Awaitable[None]]
 
-    def __init__(
-        self,
-        core: Coordinator,
-        clock: Clock,
-        session: ZkSession,
-        carry_out: Callable[[Effect], Awaitable[None]],
-    ) -> None:
+
+class Feed:
+    """Feeds ``core``."""
+
+    def __init__(self, core: Coordinator, clock: Clock, session: ZkSession) -> None:
         self._core = core
         self._clock = clock
         self._session = session
-        self._carry_out = carry_out
         self._waiting: deque[tuple[SessionNumber, Event]] = deque()
         self._woken = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -52,21 +48,21 @@ class Feed:
         if self._session.session_id is not None:
             self.put(SessionStarted(session=self._session.session_id), self._session.number)
 
-    async def run(self) -> None:
-        """The task that feeds, for ever."""
+    async def run(self, carry_out: CarryOut) -> None:
+        """The task that feeds, for ever; ``carry_out`` does what is said."""
         try:
             while True:
                 while self._waiting:
                     session, event = self._waiting.popleft()
                     if session in (ANY_SESSION, self._session.number):
-                        await self._step(event)
+                        await self._step(event, carry_out)
                 self._woken.clear()
                 self._set_timer()
                 await self._woken.wait()
         finally:
             self._stop_timer()
 
-    async def _step(self, event: Event) -> None:
+    async def _step(self, event: Event, carry_out: CarryOut) -> None:
         """One event, with what follows from it. What fails is logged, and costs itself: the next
         event has news, or a restart begins anew."""
         if isinstance(event, Tick):
@@ -78,7 +74,7 @@ class Feed:
             return
         for effect in effects:
             try:
-                await self._carry_out(effect)
+                await carry_out(effect)
             except Exception:
                 logger.exception("coordination: %s could not be carried out", effect)
 

@@ -150,11 +150,14 @@ class Hands:
 
     @_carry_out.register
     async def _(self, effect: events.ReadPartition) -> None:
-        self._begin(self._read_partition(effect.partition))
+        self._begin(self._read_partition(effect))
 
-    async def _read_partition(self, tp: TopicPartition) -> events.Event:
+    async def _read_partition(self, effect: events.ReadPartition) -> events.Event:
+        tp = effect.partition
         watch = self._watches.setdefault(tp, partial(self._changed, tp))
-        return events.PartitionRead(partition=tp, view=await self._reader.partition(tp, watch))
+        return events.PartitionRead(
+            token=effect.token, view=await self._reader.partition(tp, watch)
+        )
 
     def _changed(self, tp: TopicPartition) -> None:
         if tp in self._watches:
@@ -217,9 +220,7 @@ class Hands:
             logger.exception("%s cannot take its role", effect.partition)
             error = ErrorCode.kafka_storage_error
         if error is not ErrorCode.none:
-            refused = events.RoleRefused(
-                partition=effect.partition, leader_epoch=word.leader_epoch
-            )
+            refused = events.RoleRefused(partition=effect.partition, leader_epoch=word.leader_epoch)
             self._put(refused, ANY_SESSION)
 
     @_carry_out.register

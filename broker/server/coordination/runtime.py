@@ -62,10 +62,8 @@ class ByLeaders:
         self.takes_orders = False
         self._orders = Orders(self._reader, writer)
         self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
-        self._hands = Hands(
-            config.id, zk.session, lambda *told: self._feed.put(*told), self._register, spawn
-        )
-        self._feed = Feed(self._core, clock, zk.session, self._hands)
+        self._feed = Feed(self._core, clock, zk.session)
+        self._hands = Hands(config.id, zk.session, self._feed.put, self._register, spawn)
         self._registered = asyncio.Event()
         zk.on_session_expired(self._registered.clear)
         zk.on_session_expired(self._hands.session_over)
@@ -91,7 +89,7 @@ class ByLeaders:
         self._hands.take(replicas, progress)
         await self.metadata.read_brokers()
         for work in (
-            self._feed.run(),
+            self._feed.run(self._hands),
             progress.look_forever(),
             self.metadata.follow_brokers(),
             self._look_at_queues(),

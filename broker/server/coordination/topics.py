@@ -81,7 +81,9 @@ class LedTopics:
         """
         if not await self.has_topic(topic):
             raise UnknownTopic(f"topic {topic} does not exist")
-        _check(await self._run(self._admin.add_partitions(topic, _replicas(added)), TIMEOUT_S), topic)
+        _check(
+            await self._run(self._admin.add_partitions(topic, _replicas(added)), TIMEOUT_S), topic
+        )
 
     async def is_being_deleted(self, topic: str) -> bool:
         """Whether one of its partitions is moved to nowhere."""

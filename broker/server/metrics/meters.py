@@ -220,7 +220,7 @@ def elected(in_isr: Sequence[bool], seconds: float) -> None:
         UNCLEAN_LEADER_ELECTIONS.inc(in_isr.count(False))
 
 
-def queues_seen(depths: Mapping[int, int]) -> None:
+def queues_seen(depths: Mapping[Any, int]) -> None:
     """How many state change requests wait, by broker; there are no other queues."""
     _QUEUE_SIZES.clear()
     for broker, depth in depths.items():
