@@ -243,8 +243,8 @@ class PrintedReassignment(Reassignment):
 
 def reassignment(leading: "Leading") -> Reassignment:
     """As the variant has it."""
-    printed = leading.partition.context.variant.as_printed
-    return PrintedReassignment(leading) if printed else FencedReassignment(leading)
+    staged = leading.partition.context.variant.staged_reassignment
+    return PrintedReassignment(leading) if staged else FencedReassignment(leading)
 
 
 def _nothing() -> None:

@@ -20,6 +20,8 @@ class Variant(ABC):
     ``r.hw = r.leo`` at ``becomeLeader``, and words of any epoch are believed."""
 
     as_printed: bool
+    staged_reassignment: bool
+    """``checkReassignedReplicas`` closes the old replicas first, and switches over afterwards."""
     resigns_with_its_session: bool
     """A leader whose session is over stops serving, before it knows whether another one leads."""
     leaves_isr_when_unclean: bool
@@ -71,6 +73,7 @@ class Printed(Variant):
     """As the document prints it, its holes included."""
 
     as_printed = True
+    staged_reassignment = True
     resigns_with_its_session = False
     leaves_isr_when_unclean = False
     sends_together = False
@@ -122,6 +125,7 @@ class Fenced(Variant):
     """The same, with a fence at each hole."""
 
     as_printed = False
+    staged_reassignment = False
     resigns_with_its_session = True
     leaves_isr_when_unclean = True
     sends_together = True
