@@ -9,8 +9,9 @@ from broker.types import BrokerId
 
 
 class Chaos:
-    """Steps of one world. ``power``: brokers may lose unsynced records, one at a time and never
-    the last of the ISR (more than that nobody promises to survive)."""
+    """Steps of one world. ``power``: brokers may lose unsynced records, while another one of the
+    ISR is up and has everything, and stays up until the ISR is without the one that lost (more
+    than that nobody promises to survive)."""
 
     def __init__(self, world: World, *, power: bool = True, moves: bool = True) -> None:
         self.world = world
@@ -149,18 +150,30 @@ class Chaos:
 
     def _crash(self) -> bool:
         broker = self._broker()
-        if broker is None:
+        if broker is None or not self._may_crash(broker):
             return False
         lost = self.random.choice((0, 1, 3)) if self._may_lose(broker) else 0
         self.world.crash(broker, lost)
         return True
 
     def _may_lose(self, broker: BrokerId) -> bool:
-        """Another one of the ISR has everything, and nobody else of it may have lost something."""
-        world = self.world
-        isr = world.isr()
-        others = [other for other in isr if other != broker]
-        return self._power and bool(others) and not (world.lost & set(isr)) - {broker}
+        """Somebody else of the ISR has everything, and will be in it after a move, too: a move to
+        the one that loses its records just then leaves the ISR to it alone."""
+        target = self.world.view().moving_to
+        staying = [b for b in self.world.isr() if b != broker and (not target or b in target)]
+        return self._power and any(self._is_sound(b) for b in staying)
+
+    def _may_crash(self, broker: BrokerId) -> bool:
+        others = {b for b in self.world.isr() if b != broker and self._is_sound(b)}
+        return bool(others) or not self.world.lost - {broker}
+
+    def _is_sound(self, broker: BrokerId) -> bool:
+        """Up, and sure of its log."""
+        process = self.world.brokers.get(broker)
+        if process is None or broker in self.world.lost:
+            return False
+        hosted = process.coordinator._hosted.get(T)
+        return hosted is not None and not hosted._suspect
 
     def _start(self) -> bool:
         down = [broker for broker in self.world.ids if broker not in self.world.brokers]
@@ -186,7 +199,7 @@ class Chaos:
 
     def _move(self) -> bool:
         world = self.world
-        if world.commands or world.view().replicas is None or len(world.ids) < 2:
+        if world.commands or world.view().replicas is None or world.lost:
             return False
         size = self.random.randint(1, len(world.ids))
         target = tuple(self.random.sample(world.ids, size))

@@ -55,7 +55,7 @@ from broker.coordination.variants import Variant
 from broker.replication import events as replication
 from broker.replication.config import ReplicaConfig, Truncation
 from broker.replication.replica import Replica, Role
-from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
+from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
 
 from kio.schema.errors import ErrorCode  # isort: skip
 
@@ -252,7 +252,7 @@ class Broker:
             if isinstance(effect, replication.WriteIsr):
                 self.inbox.append(IsrAsked(partition=tp, asked=effect))
             elif isinstance(effect, replication.Respond):
-                self.world.responded(self, tp, effect)
+                self.world.responded(tp, effect)
 
     def report_progress(self, tp: TopicPartition) -> None:
         replica = self.replicas.get(tp)
@@ -311,12 +311,12 @@ class World:
             truncation=truncation or by_hw,
             min_insync_replicas=min_insync_replicas,
         )
-        self.settings = dict(
-            preferred_replica_wait_ms=PREFERRED_WAIT,
-            keep_in_sync_ms=KEEP_IN_SYNC,
-            state_change_queue_max=queue_max,
-            load_balancing=load_balancing,
-        )
+        self.settings = {
+            "preferred_replica_wait_ms": PREFERRED_WAIT,
+            "keep_in_sync_ms": KEEP_IN_SYNC,
+            "state_change_queue_max": queue_max,
+            "load_balancing": load_balancing,
+        }
         self.queue_max = queue_max
         self.logs: dict[tuple[BrokerId, TopicPartition], MemoryLog] = {}
         self.live_sessions: dict[int, BrokerId] = {}
@@ -389,7 +389,7 @@ class World:
         self.brokers[broker].replica_step(tp, event)
         return value
 
-    def responded(self, broker: Broker, tp: TopicPartition, answer: replication.Respond) -> None:
+    def responded(self, tp: TopicPartition, answer: replication.Respond) -> None:
         if answer.error is ErrorCode.none:
             self.acked.setdefault(tp, {})[answer.base_offset] = answer.request
 
@@ -476,7 +476,7 @@ class World:
         for tp, replica in self.brokers[broker].replicas.items():
             self.logs[broker, tp].checkpoint = replica.high_watermark
 
-    # --- going on by itself, without faults ---------------------------------------------------------
+    # --- going on by itself, without faults ------------------------------------------------------
 
     def settle(self, milliseconds: int = 0, *, network: bool = True) -> None:
         """Everything that can happen happens, in the order of brokers, for this long."""
@@ -485,8 +485,11 @@ class World:
             self.expire(session)
         self.lingering.clear()
         while True:
-            while self._go_on():
-                pass
+            for _ in range(2_000):
+                if not self._go_on():
+                    break
+            else:
+                raise Violation("it never comes to rest")
             if network:
                 self._exchange()
             if self.now >= until and not any(self._busy()):
@@ -529,7 +532,7 @@ class World:
             for message in list(self.messages):
                 self.deliver(message)
 
-    # --- commands ----------------------------------------------------------------------------------
+    # --- commands --------------------------------------------------------------------------------
 
     def command(self, command: Command) -> "CommandRun":
         run = CommandRun(self, command)
@@ -548,7 +551,7 @@ class World:
         self.settle(3 * KEEP_IN_SYNC)
         assert run.outcome is Outcome.DONE, run.outcome
 
-    # --- looking ------------------------------------------------------------------------------------
+    # --- looking ---------------------------------------------------------------------------------
 
     def view(self, tp: TopicPartition = T) -> PartitionView:
         return self.zookeeper.view(tp, self.zookeeper.head)
@@ -565,7 +568,7 @@ class World:
     def values(self, broker: int, tp: TopicPartition = T) -> list[int]:
         return [batch.value for batch in self.logs[BrokerId(broker), tp].slots]
 
-    # --- what must never be ---------------------------------------------------------------------------
+    # --- what must never be ----------------------------------------------------------------------
 
     def check_role(
         self, broker: Broker, tp: TopicPartition, word: replication.LeaderAndIsr
@@ -574,9 +577,7 @@ class World:
             return
         leader = self.leaders.setdefault((tp, word.leader_epoch), broker.id)
         if leader != broker.id:
-            raise Violation(
-                f"two leaders of epoch {word.leader_epoch}: {leader} and {broker.id}"
-            )
+            raise Violation(f"two leaders of epoch {word.leader_epoch}: {leader} and {broker.id}")
         self.check_log(broker.id, tp)
 
     def check_log(self, broker: BrokerId, tp: TopicPartition) -> None:

@@ -62,7 +62,7 @@ State = dict[Key, Entry]
 
 @dataclass
 class TinyZooKeeper:
-    """``history[n]`` is the state after n transactions, ``changed[n]`` what the n-th one changed."""
+    """``history[n]`` is the state after n transactions, ``changed[n]`` what the n-th changed."""
 
     history: list[State] = field(default_factory=lambda: [{}])
     changed: list[frozenset[Key]] = field(default_factory=lambda: [frozenset()])
@@ -189,7 +189,7 @@ class _Transaction:
             case _:
                 self._carry_out_others(op)
 
-    def _carry_out_others(self, op: Op) -> None:
+    def _carry_out_others(self, op: Op) -> None:  # noqa: C901
         match op:
             case Enqueue(broker=broker, request=request):
                 if ("queue", broker) not in self.state:
