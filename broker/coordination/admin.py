@@ -204,14 +204,20 @@ class Admin:
         return (yield from self._replace_reassigned(tp, view, target))
 
     def cancel_reassignment(self, tp: TopicPartition) -> Command:
-        """Take a reassignment back (KIP-455); the document has no such thing. As printed its new
-        replicas stay where they are."""
+        """Take a reassignment back (KIP-455); the document has no such thing. CONFLICT while
+        nobody of AR is in the ISR. As printed its new replicas stay where they are."""
         view = yield from _view(tp)
         if view.replicas is None or not view.moving_to:
             return Outcome.UNKNOWN
         assert view.reassigned is not None
-        gone = Delete(node=Node(Kind.REASSIGNED, tp), expected=view.reassigned.version)
-        written: AdminWritten = yield AdminWrite(ops=(gone,))
+        if view.isr is None or not set(view.isr.isr) & set(view.assigned):
+            return Outcome.CONFLICT
+        written: AdminWritten = yield AdminWrite(
+            ops=(
+                Check(node=Node(Kind.ISR, tp), expected=view.isr.version),
+                Delete(node=Node(Kind.REASSIGNED, tp), expected=view.reassigned.version),
+            )
+        )
         return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
 
     def elect_preferred(self, tp: TopicPartition) -> Command:
@@ -242,6 +248,11 @@ class Admin:
         ops: tuple[Op, ...] = (PutAssigned(node=node, replicas=target, expected=self._absent),)
         if old is not None and self.fenced:
             ops = (Delete(node=node, expected=old.version), *ops)
+        if target and view.isr is not None and self.fenced:
+            # One of the ISR must be left that hosts the partition, and so may lead.
+            if not set(view.isr.isr) & {*view.assigned, *target}:
+                return Outcome.CONFLICT
+            ops = (Check(node=Node(Kind.ISR, tp), expected=view.isr.version), *ops)
         written: AdminWritten = yield AdminWrite(ops=ops)
         return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
 

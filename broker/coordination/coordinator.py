@@ -43,7 +43,7 @@ from broker.coordination.partition import HostedPartition
 from broker.coordination.requests import OwnQueue
 from broker.coordination.sending import Sender
 from broker.coordination.settings import Settings
-from broker.coordination.variants import VARIANTS
+from broker.coordination.variants import VARIANTS, Variant
 from broker.replication.events import IsrWriteFailed
 from broker.types import Millis, TopicPartition
 
@@ -53,11 +53,13 @@ class Coordinator:
 
     Args:
         settings: of this broker.
-        variant: ``fenced`` or ``printed`` (``ackproof.coordination.variant``).
+        variant: of ``VARIANTS``, by the value of ``ackproof.coordination.variant``.
     """
 
-    def __init__(self, settings: Settings, variant: str = "fenced") -> None:
-        self._context = Context(settings=settings, variant=VARIANTS[variant]())
+    def __init__(self, settings: Settings, variant: Variant | str = "fenced") -> None:
+        if isinstance(variant, str):
+            variant = VARIANTS[variant]()
+        self._context = Context(settings=settings, variant=variant)
         self._sender = Sender(self._context)
         self._hosted: dict[TopicPartition, HostedPartition] = {}
         self._queue = OwnQueue(

@@ -75,8 +75,13 @@ class Leading:
 
     @property
     def next_tick(self) -> Millis | None:
-        """When the wait ends."""
-        return None if self.serves or self.partition.busy else self._wait_until
+        """When the wait ends, or what was refused is tried again."""
+        if self.partition.busy:
+            return None
+        if not self.serves:
+            return self._wait_until
+        retry_at = self.partition.retry_at
+        return retry_at if retry_at > self._context.now else None
 
     def begin(self) -> None:
         """``becomeLeader``: followers are served from now on, clients when the wait is over."""

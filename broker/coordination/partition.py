@@ -34,6 +34,7 @@ from broker.coordination.nodes import (
     StateChangeRequest,
 )
 from broker.coordination.sending import Requests, Sender
+from broker.coordination.variants import hosting
 from broker.replication.events import LeaderAndIsr, Resigned
 from broker.types import (
     NO_EPOCH,
@@ -70,6 +71,8 @@ class HostedPartition:
         self.leading: Leading | None = None
         self.seen = False
         """A view was acted on since the session began."""
+        self.retry_at = Millis(0)
+        """Until then the reassignment is let be, since something about it was refused."""
         self.give_back_after = Millis(0)
         """Until then the leadership is not offered to the preferred replica again."""
         self._sender = sender
@@ -360,16 +363,20 @@ class HostedPartition:
 
         1 is in the ISR, loses power and with it what it had acknowledged, and is back before its
         session is over: it would lead, being the preferred replica, or be elected later, without
-        what the others have. So it leaves, unless it is the last. Where it is not in the ISR it
-        writes the same once more: a leader that saw it catch up before may be about to let it in,
-        and is to be refused.
+        what the others have. So it leaves, unless nobody would be left who may lead. Where it is
+        not in the ISR it writes the same once more: a leader that saw it catch up before may be
+        about to let it in, and is to be refused.
         """
         me, isr = self.context.me, view.isr
         left = tuple(broker for broker in isr.isr if broker != me) if isr else ()
-        if isr is None or not left:
+        heir = next((broker for broker in left if view.hosts(broker)), None)
+        if isr is None or heir is None:
             self._suspect = False
             return False
-        ops: list[Op] = [PutIsr(partition=self.tp, isr=left, epoch=isr.epoch, expected=isr.version)]
+        ops: list[Op] = [
+            *hosting(heir, self.tp, view),
+            PutIsr(partition=self.tp, isr=left, epoch=isr.epoch, expected=isr.version),
+        ]
         if view.leader is not None and view.leader.broker != me:
             leader = view.leader.broker
             request = StateChangeRequest(

@@ -35,7 +35,6 @@ class Reassignment(ABC):
         self._context = leading.partition.context
         self._told: Replicas | None = None
         """The RAR for which start-replica or close-replica went out."""
-        self._retry_at = Millis(0)
 
     @abstractmethod
     def act(self) -> bool:
@@ -66,7 +65,7 @@ class FencedReassignment(Reassignment):
 
     def act(self) -> bool:
         """Begin, complete, or take back."""
-        if self._context.now < self._retry_at:
+        if self._context.now < self._partition.retry_at:
             return False
         target = self._target
         if target is None:
@@ -115,7 +114,7 @@ class FencedReassignment(Reassignment):
 
     def _failed(self, event: Written) -> None:
         if event.result is Result.REFUSED:
-            self._retry_at = Millis(self._context.now + RETRY_MS)
+            self._partition.retry_at = Millis(self._context.now + RETRY_MS)
         self._partition.look()
 
     def _complete(self, target: Replicas) -> None:
@@ -156,7 +155,8 @@ class FencedReassignment(Reassignment):
         self._partition.send(self._requests(Change.CLOSE_REPLICA, old), ops, written, before)
 
     def _drop_strays(self) -> bool:
-        """A reassignment was taken back: who is in the ISR or was started and is not assigned."""
+        """A reassignment was taken back: who is in the ISR or was started and is not assigned
+        leaves the ISR and is closed, once others are in it."""
         leading = self._leading
         strays = [
             broker
@@ -167,6 +167,10 @@ class FencedReassignment(Reassignment):
             self._told = None
             return False
         kept = tuple(broker for broker in leading.isr if broker in leading.assigned)
+        if not kept:
+            return False
+        goes = self._context.me in strays
+        leader = self._node(Kind.LEADER)
 
         def written(event: Written) -> None:
             if event.result is Result.DONE:
@@ -176,7 +180,10 @@ class FencedReassignment(Reassignment):
         ops = self._context.variant.write_isr(
             self._partition.tp, kept, leading.epoch, leading.version
         )
-        self._partition.send(self._requests(Change.CLOSE_REPLICA, strays), ops, written)
+        if goes:
+            ops += (Delete(node=leader, expected=ANY_VERSION),)
+        before = self._partition.give_up if goes else _nothing
+        self._partition.send(self._requests(Change.CLOSE_REPLICA, strays), ops, written, before)
         return True
 
 
@@ -243,8 +250,8 @@ class PrintedReassignment(Reassignment):
 
 def reassignment(leading: "Leading") -> Reassignment:
     """As the variant has it."""
-    printed = leading.partition.context.variant.as_printed
-    return PrintedReassignment(leading) if printed else FencedReassignment(leading)
+    staged = leading.partition.context.variant.staged_reassignment
+    return PrintedReassignment(leading) if staged else FencedReassignment(leading)
 
 
 def _nothing() -> None:

@@ -6,7 +6,7 @@ here, and in how a reassignment ends (:mod:`broker.coordination.reassignment`), 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from broker.coordination.events import Check, CreateLeader, Op, PutIsr
 from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node, PartitionView
@@ -20,6 +20,8 @@ class Variant(ABC):
     ``r.hw = r.leo`` at ``becomeLeader``, and words of any epoch are believed."""
 
     as_printed: bool
+    staged_reassignment: bool
+    """``checkReassignedReplicas`` closes the old replicas first, and switches over afterwards."""
     resigns_with_its_session: bool
     """A leader whose session is over stops serving, before it knows whether another one leads."""
     leaves_isr_when_unclean: bool
@@ -71,6 +73,7 @@ class Printed(Variant):
     """As the document prints it, its holes included."""
 
     as_printed = True
+    staged_reassignment = True
     resigns_with_its_session = False
     leaves_isr_when_unclean = False
     sends_together = False
@@ -122,6 +125,7 @@ class Fenced(Variant):
     """The same, with a fence at each hole."""
 
     as_printed = False
+    staged_reassignment = False
     resigns_with_its_session = True
     leaves_isr_when_unclean = True
     sends_together = True
@@ -132,11 +136,15 @@ class Fenced(Variant):
         """An ISR that is empty lets nobody lead; one that is not there yet, of a new partition,
         any replica (and the claim creates it, so that it must still not be there).
 
-        A partition whose replicas have all been sent their close-replica needs no leader.
+        One of RAR that is in the ISR may lead, too: 1 and 2 are in the ISR, 2 of RAR; 1 loses its
+        log's end, leaves, and nobody of AR is left. A partition whose replicas have all been sent
+        their close-replica needs no leader.
         """
         if view.moving_to == () and view.reassigned and view.reassigned.version > 0:
             return False
-        return me in view.assigned and (view.isr is None or me in view.isr.isr)
+        if view.isr is None:
+            return me in view.assigned
+        return view.hosts(me) and me in view.isr.isr
 
     def claim(self, me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:
         """Leader, epoch and ISR in one, if the ISR is still the one that was read.
@@ -145,14 +153,13 @@ class Fenced(Variant):
         with {2}, acknowledges and dies. By its old reading 1 would lead without what 2 has. And
         two that read one epoch, the one slow, would lead in the same one.
         """
-        assert view.replicas is not None
         isr: Isr = (me,)
         epoch, version = LeaderEpoch(0), ABSENT
         if view.isr is not None:
             isr, epoch = view.isr.isr, LeaderEpoch(view.isr.epoch + 1)
             version = view.isr.version
         return (
-            Check(node=Node(Kind.REPLICAS, tp), expected=view.replicas.version),
+            *hosting(me, tp, view),
             CreateLeader(partition=tp, epoch=epoch),
             PutIsr(partition=tp, isr=isr, epoch=epoch, expected=version),
         )
@@ -197,5 +204,15 @@ class Fenced(Variant):
         return (Check(node=Node(Kind.LEADER, tp), expected=ANY_VERSION),)
 
 
-VARIANTS = {"printed": Printed, "fenced": Fenced}
+def hosting(broker: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:
+    """That ``broker`` hosts the partition as it was read."""
+    checks = [(Kind.REPLICAS, view.replicas)]
+    if broker not in view.assigned:
+        checks.append((Kind.REASSIGNED, view.reassigned))
+    return tuple(
+        Check(node=Node(kind, tp), expected=found.version) for kind, found in checks if found
+    )
+
+
+VARIANTS: Mapping[str, Callable[[], Variant]] = {"printed": Printed, "fenced": Fenced}
 """By the values of ``ackproof.coordination.variant``."""
