@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("broker", "history", "infra", "nemesis", "workloads", "checkers", "harness")
+ROOMS = (
+    "broker",
+    "history",
+    "infra",
+    "nemesis",
+    "workloads",
+    "checkers",
+    "harness",
+    "simulation",
+)
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 

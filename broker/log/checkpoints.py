@@ -14,11 +14,10 @@ never an empty checkpoint.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from jproperties import Properties
 
-from broker.log.files import sync_directory, write_atomically
+from broker.log.files import Directory
 from broker.types import BrokerId, TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -42,10 +41,11 @@ class MetaProperties:
     cluster_id: str
 
 
-def read_checkpoint(path: Path) -> Sequence[str]:
+def read_checkpoint(directory: Directory, name: str) -> Sequence[str]:
     """The entries of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
+    path = directory.path / name
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = directory.read(name).decode().splitlines()
     except FileNotFoundError:
         return []
     except UnicodeDecodeError as error:
@@ -58,60 +58,60 @@ def read_checkpoint(path: Path) -> Sequence[str]:
     return entries
 
 
-def write_checkpoint(path: Path, entries: Sequence[str]) -> None:
+def write_checkpoint(directory: Directory, name: str, entries: Sequence[str]) -> None:
     """Replaces a checkpoint file, durably."""
     lines = (_VERSION, str(len(entries)), *entries)
-    write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    directory.replace(name, "".join(f"{line}\n" for line in lines).encode())
 
 
-def read_offsets(path: Path) -> dict[TopicPartition, int]:
+def read_offsets(directory: Directory, name: str) -> dict[TopicPartition, int]:
     """The offsets of a checkpoint file, none if there is no file; raises CorruptCheckpoint."""
     offsets = {}
-    for line in read_checkpoint(path):
+    for line in read_checkpoint(directory, name):
         try:
             topic, partition, offset = line.split(" ")
             offsets[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError as error:
             raise CorruptCheckpoint(
-                f"{path}: {line!r}, expected 'topic partition offset'"
+                f"{directory.path / name}: {line!r}, expected 'topic partition offset'"
             ) from error
     return offsets
 
 
-def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(directory: Directory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replaces a checkpoint file by these offsets, durably."""
-    write_checkpoint(
-        path, [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
-    )
+    lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
+    write_checkpoint(directory, name, lines)
 
 
-def take_clean_shutdown(directory: Path) -> bool:
+def take_clean_shutdown(directory: Directory) -> bool:
     """Whether the last end was orderly. The marker is removed, durably: it is good for once. Left
     there, it would vouch for a log that the next crash tears, and nobody look for the tear."""
-    marker = directory / CLEAN_SHUTDOWN
-    clean = marker.exists()
-    if clean:
-        marker.unlink()
-        sync_directory(directory)
-    return clean
+    try:
+        directory.files.remove(directory.path / CLEAN_SHUTDOWN)
+    except FileNotFoundError:
+        return False
+    directory.sync()
+    return True
 
 
-def mark_clean_shutdown(directory: Path) -> None:
+def mark_clean_shutdown(directory: Directory) -> None:
     """Says that the end was orderly; to be called when all else is on disk."""
-    write_atomically(directory / CLEAN_SHUTDOWN, b"")
+    directory.replace(CLEAN_SHUTDOWN, b"")
 
 
-def read_meta_properties(directory: Path) -> MetaProperties | None:
+def read_meta_properties(directory: Directory) -> MetaProperties | None:
     """Whose directory it is, or None if it has no owner yet.
 
     Raises:
         CorruptCheckpoint: a property is missing, or not of version 0.
     """
-    path = directory / META_PROPERTIES
-    if not path.exists():
-        return None
+    path = directory.path / META_PROPERTIES
     properties = Properties()
-    properties.load(path.read_bytes(), "utf-8")
+    try:
+        properties.load(directory.read(META_PROPERTIES), "utf-8")
+    except FileNotFoundError:
+        return None
     values = properties.properties
     try:
         if values["version"] != _VERSION:
@@ -121,11 +121,11 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
         raise CorruptCheckpoint(f"{path}: broker.id or cluster.id: {error}") from error
 
 
-def write_meta_properties(directory: Path, meta: MetaProperties) -> None:
+def write_meta_properties(directory: Directory, meta: MetaProperties) -> None:
     """Makes the directory this broker's, durably."""
     lines = (
         f"version={_VERSION}",
         f"broker.id={meta.broker_id}",
         f"cluster.id={meta.cluster_id}",
     )
-    write_atomically(directory / META_PROPERTIES, "".join(f"{line}\n" for line in lines).encode())
+    directory.replace(META_PROPERTIES, "".join(f"{line}\n" for line in lines).encode())

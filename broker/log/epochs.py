@@ -14,9 +14,8 @@ file would have it ask its leader for epoch 9, and cut by the answer at the wron
 believes the batches it walks, and forgets what contradicts them.
 """
 
-from pathlib import Path
-
 from broker.log.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from broker.log.files import Directory
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset
 
@@ -26,14 +25,14 @@ FILE_NAME = "leader-epoch-checkpoint"
 class LeaderEpochCache:
     """The epochs of one partition's log; changes are on disk when ``write`` returns."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Directory) -> None:
         """Reads the file, if there is one.
 
         Raises:
             CorruptCheckpoint: it is not as Kafka or we write it.
         """
-        self._path = directory / FILE_NAME
-        self._epochs = self._written = _read(self._path)
+        self._directory = directory
+        self._epochs = self._written = _read(directory)
 
     @property
     def history(self) -> Epochs:
@@ -54,7 +53,7 @@ class LeaderEpochCache:
         """Makes the changes durable, if there are any."""
         if self._epochs != self._written:
             entries = [f"{epoch} {start}" for epoch, start in self._epochs.entries]
-            write_checkpoint(self._path, entries)
+            write_checkpoint(self._directory, FILE_NAME, entries)
             self._written = self._epochs
 
     def assign(self, epoch: int, start_offset: int) -> None:
@@ -83,9 +82,10 @@ class LeaderEpochCache:
         return started[-1] if started else LeaderEpoch(-1)
 
 
-def _read(path: Path) -> Epochs:
+def _read(directory: Directory) -> Epochs:
     try:
-        pairs = [line.split(" ") for line in read_checkpoint(path)]
+        pairs = [line.split(" ") for line in read_checkpoint(directory, FILE_NAME)]
         return Epochs(tuple((LeaderEpoch(int(e)), Offset(int(start))) for e, start in pairs))
     except ValueError as error:
+        path = directory.path / FILE_NAME
         raise CorruptCheckpoint(f"{path}: {error}, expected ascending 'epoch offset'") from error

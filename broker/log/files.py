@@ -1,60 +1,142 @@
-"""The few file operations on which everything in this room relies.
+"""Files and directories as the logs use them, over any :class:`~broker.log.file_system.FileSystem`.
 
-Writes go straight to the operating system (no buffer of our own), so that what was written
-outlives a killed process. What must outlive a power failure is fsynced, the directory that names
-it included.
+Writes go straight to the file system (no buffer of our own), so that what was written outlives a
+killed process. What must outlive a power failure is synced, the directory that names it included.
 """
 
-import os
+import contextlib
 from pathlib import Path
 
-
-def open_appending(path: Path) -> int:
-    """A descriptor that reads anywhere and writes at the end; the file is made if it is absent."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+from broker.log.file_system import REAL, Bytes, FileSystem
 
 
-def append_whole(descriptor: int, data: bytes | bytearray | memoryview, end: int) -> None:
-    """Appends all of ``data`` to a file that ends at ``end``, or nothing.
+class File:
+    """An open file that grows by whole appends."""
 
-    Raises:
-        OSError: e.g. the disk is full; the file was cut back to ``end``.
+    __slots__ = ("_descriptor", "_files", "_pread", "_size", "_torn", "_write")
+
+    def __init__(self, files: FileSystem, path: Path) -> None:
+        """Opens it, made empty if it is absent."""
+        self._files = files
+        self._write = files.write
+        self._pread = files.pread
+        self._descriptor = files.open(path)
+        self._size = files.size(self._descriptor)
+        self._torn = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self._size
+
+    def append(self, data: Bytes) -> None:
+        """Appends all of ``data``, or nothing.
+
+        Raises:
+            OSError: e.g. the disk is full; the file ends where it did.
+        """
+        if self._torn:
+            self.truncate(self._size)
+        try:
+            written = self._write(self._descriptor, data)
+            while written < len(data):
+                written += self._write(self._descriptor, memoryview(data)[written:])
+        except OSError:
+            # A disk that refused a write may refuse the cut as well. The next append would then
+            # lie behind the torn one, where no reader and no recovery gets to.
+            self._torn = True
+            with contextlib.suppress(OSError):
+                self.truncate(self._size)
+            raise
+        self._size += written
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Up to ``size`` bytes from ``position``; fewer only where the file ends."""
+        data = self._pread(self._descriptor, size, position)
+        while len(data) < size:
+            more = self._pread(self._descriptor, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to ``size`` bytes."""
+        self._files.truncate(self._descriptor, size)
+        self._size = size
+        self._torn = False
+
+    def sync(self) -> None:
+        """Makes the content durable."""
+        self._files.sync(self._descriptor)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._files.close(self._descriptor)
+
+
+class Directory:
+    """A directory and the file system that it is on.
+
+    Attributes:
+        files: the file system.
+        path: its name there.
     """
-    rest = memoryview(data)
-    try:
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    except OSError:
-        os.ftruncate(descriptor, end)
-        raise
 
+    __slots__ = ("files", "path")
 
-def read_at(descriptor: int, size: int, position: int) -> bytes:
-    """Up to ``size`` bytes from ``position``; fewer only where the file ends."""
-    data = os.pread(descriptor, size, position)
-    while len(data) < size:
-        more = os.pread(descriptor, size - len(data), position + len(data))
-        if not more:
-            break
-        data += more
-    return data
+    def __init__(self, path: Path, files: FileSystem = REAL) -> None:
+        """Names it; it need not be there."""
+        self.files = files
+        self.path = path
 
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.name
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces ``path``, durably: after a crash it holds either the old content or the new."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
+    def make(self) -> None:
+        """Makes it, durably, and those above it: as far as they are not there."""
+        missing = []
+        path = self.path
+        while not self.files.is_directory(path):
+            missing.append(path)
+            path = path.parent
+        for path in reversed(missing):
+            self.files.make_directory(path)
+            self.files.sync_directory(path.parent)
 
+    def stems(self, suffix: str) -> list[str]:
+        """The names of its files that end with ``suffix``, without it, sorted."""
+        names = self.files.names(self.path)
+        return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
 
-def sync_directory(directory: Path) -> None:
-    """Makes durable what was created, renamed and removed in ``directory``."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def open(self, name: str) -> File:
+        """One of its files, made empty if it is absent."""
+        return File(self.files, self.path / name)
+
+    def read(self, name: str) -> bytes:
+        """All of one of its files; raises FileNotFoundError."""
+        return self.files.read(self.path / name)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Replaces a file, durably: after a crash it holds either the old content or the new."""
+        temporary = name + ".tmp"
+        file = self.open(temporary)
+        try:
+            file.truncate(0)
+            file.append(content)
+            file.sync()
+        finally:
+            file.close()
+        self.files.rename(self.path / temporary, self.path / name)
+        self.sync()
+
+    def remove(self, name: str) -> None:
+        """Removes a file; no file is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            self.files.remove(self.path / name)
+
+    def sync(self) -> None:
+        """Makes durable what was made, renamed and removed in it."""
+        self.files.sync_directory(self.path)

@@ -12,14 +12,12 @@ they are built anew. Kafka allocates them in full and trims them when a segment 
 they only ever have their entries, which Kafka reads as well.
 """
 
-import os
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from pathlib import Path
 from typing import NamedTuple
 
-from broker.log.files import append_whole, open_appending, read_at
+from broker.log.files import Directory
 
 
 class CorruptIndex(Exception):
@@ -38,16 +36,16 @@ class _SortedPairs:
 
     _entry: struct.Struct
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, directory: Directory, name: str) -> None:
         """Opens the file, or creates it empty.
 
         Raises:
             CorruptIndex: the file does not consist of whole entries in ascending order.
         """
-        self.path = path
+        self.name = name
         self._keys = array("q")
         self._values = array("q")
-        self._descriptor = open_appending(path)
+        self._file = directory.open(name)
         try:
             self._load()
         except CorruptIndex:
@@ -69,7 +67,7 @@ class _SortedPairs:
 
     def append(self, key: int, value: int) -> None:
         """Appends a pair, which must be greater than the last one."""
-        append_whole(self._descriptor, self._entry.pack(key, value), self.size)
+        self._file.append(self._entry.pack(key, value))
         self._keys.append(key)
         self._values.append(value)
 
@@ -87,19 +85,19 @@ class _SortedPairs:
 
     def flush(self) -> None:
         """Fsyncs the file."""
-        os.fsync(self._descriptor)
+        self._file.sync()
 
     def close(self) -> None:
         """Closes the file."""
-        os.close(self._descriptor)
+        self._file.close()
 
     def _load(self) -> None:
-        data = read_at(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        data = self._file.read_at(self._file.size, 0)
         if len(data) % self._entry.size:
-            raise CorruptIndex(f"{self.path}: {len(data)} bytes, entries have {self._entry.size}")
+            raise CorruptIndex(f"{self.name}: {len(data)} bytes, entries have {self._entry.size}")
         for key, value in self._entry.iter_unpack(data):
             if self._keys and (key <= self._keys[-1] or value < self._values[-1]):
-                raise CorruptIndex(f"{self.path}: ({key}, {value}) is out of order")
+                raise CorruptIndex(f"{self.name}: ({key}, {value}) is out of order")
             self._keys.append(key)
             self._values.append(value)
 
@@ -107,7 +105,7 @@ class _SortedPairs:
         return Entry(self._keys[number], self._values[number]) if number >= 0 else None
 
     def _keep(self, count: int) -> None:
-        os.ftruncate(self._descriptor, count * self._entry.size)
+        self._file.truncate(count * self._entry.size)
         del self._keys[count:]
         del self._values[count:]
 

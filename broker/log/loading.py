@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 
+from broker.log.files import Directory
 from broker.log.index import CorruptIndex
 from broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from broker.wire.batch import CorruptBatch, RecordBatch
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_segments(
-    directory: Path,
+    directory: Directory,
     index_interval_bytes: int,
     recover_from: int | None,
     walking_from: Callable[[int], None],
@@ -30,7 +30,7 @@ def load_segments(
         noticed: called with every batch above ``recover_from`` and those before it in its segment.
     """
     _remove_orphans(directory)
-    bases = sorted(int(path.stem) for path in directory.glob(f"*{LOG_SUFFIX}"))
+    bases = sorted(map(int, directory.stems(LOG_SUFFIX)))
     segments: list[Segment] = []
     walking = False
     try:
@@ -67,16 +67,17 @@ def _ignore(_batch: RecordBatch) -> None:
     """A segment whose indexes alone are damaged tells nothing new of the segments behind it."""
 
 
-def _drop(directory: Path, bases: Sequence[int]) -> None:
+def _drop(directory: Directory, bases: Sequence[int]) -> None:
     """Behind a cut nothing is kept: it would leave a hole in the log."""
     for base_offset in bases:
-        logger.warning("%s: dropping segment %d behind a cut", directory, base_offset)
+        logger.warning("%s: dropping segment %d behind a cut", directory.path, base_offset)
         Segment(directory, base_offset, index_interval_bytes=0).delete()
 
 
-def _remove_orphans(directory: Path) -> None:
+def _remove_orphans(directory: Directory) -> None:
     """A crash between the removals of a segment's files leaves indexes without a log."""
+    logs = directory.stems(LOG_SUFFIX)
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        for path in directory.glob(f"*{suffix}"):
-            if not path.with_suffix(LOG_SUFFIX).exists():
-                path.unlink()
+        for stem in directory.stems(suffix):
+            if stem not in logs:
+                directory.remove(stem + suffix)

@@ -10,10 +10,7 @@ Not handled: log directories that fail one by one (any OSError reaches the calle
 replica between them.
 """
 
-import fcntl
-import os
 import re
-import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +26,8 @@ from broker.log.checkpoints import (
     write_offsets,
 )
 from broker.log.config import LogConfig
-from broker.log.files import sync_directory
+from broker.log.file_system import REAL, FileSystem
+from broker.log.files import Directory
 from broker.log.ownership import claim
 from broker.log.partition_log import PartitionLog
 from broker.types import Offset, TopicPartition
@@ -54,6 +52,7 @@ class LogManager:
         unique: names for deleted partitions, different every time.
         owner: the broker that wants them; None: nobody asks whose they are.
         remove: gets rid of a directory whose deletion is certain, and may take its time.
+        files: the file system that the directories are on.
 
     Raises:
         LogDirectoryInUse: another process has one of the directories.
@@ -68,12 +67,14 @@ class LogManager:
         config_of: Callable[[str], LogConfig],
         unique: Callable[[], str] = lambda: uuid.uuid4().hex,
         owner: MetaProperties | None = None,
-        remove: Callable[[Path], object] = shutil.rmtree,
+        remove: Callable[[Path], object] | None = None,
+        files: FileSystem = REAL,
     ) -> None:
-        self._directories = tuple(directories)
+        self._files = files
+        self._directories = tuple(Directory(path, files) for path in directories)
         self._config_of = config_of
         self._unique = unique
-        self._remove = remove
+        self._remove = remove or files.remove_tree
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._locks: list[int] = []
@@ -81,7 +82,7 @@ class LogManager:
         """Whether they were closed cleanly the last time; what was not flushed may be gone else."""
         try:
             for directory in self._directories:
-                directory.mkdir(parents=True, exist_ok=True)
+                directory.make()
                 self._locks.append(_lock(directory))
             if owner is not None:
                 claim(self._directories, owner)
@@ -105,7 +106,7 @@ class LogManager:
         if tp not in self._logs:
             directory = min(self._directories, key=self._partitions_in)
             self._logs[tp] = PartitionLog.open(
-                directory / str(tp), self._config_of(tp.topic), clean=True
+                directory.path / str(tp), self._config_of(tp.topic), clean=True, files=self._files
             )
         return self._logs[tp]
 
@@ -121,10 +122,10 @@ class LogManager:
         log.close(flush=False)
         suffix = f"-{tp.partition}.{self._unique()}-delete"
         doomed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
-        log.directory.rename(doomed)
-        sync_directory(doomed.parent)
+        self._files.rename(log.directory, doomed)
+        self._files.sync_directory(doomed.parent)
         self._high_watermarks.pop(tp, None)
-        self._checkpoint_all(doomed.parent)
+        self._checkpoint_all(Directory(doomed.parent, self._files))
         self._remove(doomed)
 
     def high_watermark(self, tp: TopicPartition) -> Offset:
@@ -176,14 +177,14 @@ class LogManager:
         finally:
             self._logs.clear()
             while self._locks:
-                os.close(self._locks.pop())
+                self._files.close(self._locks.pop())
 
-    def _load(self, directory: Path) -> None:
+    def _load(self, directory: Directory) -> None:
         clean = take_clean_shutdown(directory)
         self.clean = self.clean and clean
-        recovery_points = read_offsets(directory / RECOVERY_POINTS)
-        log_starts = read_offsets(directory / LOG_STARTS)
-        high_watermarks = read_offsets(directory / HIGH_WATERMARKS)
+        recovery_points = read_offsets(directory, RECOVERY_POINTS)
+        log_starts = read_offsets(directory, LOG_STARTS)
+        high_watermarks = read_offsets(directory, HIGH_WATERMARKS)
         for tp, path in _partition_directories(directory):
             self._logs[tp] = PartitionLog.open(
                 path,
@@ -191,39 +192,44 @@ class LogManager:
                 clean=clean,
                 recovery_point=recovery_points.get(tp, 0),
                 log_start_offset=log_starts.get(tp, 0),
+                files=self._files,
             )
             self._high_watermarks[tp] = high_watermarks.get(tp, 0)
 
-    def _checkpoint_all(self, directory: Path) -> None:
+    def _checkpoint_all(self, directory: Directory) -> None:
         self._write(directory, RECOVERY_POINTS, lambda tp: self._logs[tp].recovery_point)
         self._write(directory, LOG_STARTS, lambda tp: self._logs[tp].log_start_offset)
         self._write(directory, HIGH_WATERMARKS, self.high_watermark)
 
     def _write(
-        self, directory: Path, name: str, offset_of: Callable[[TopicPartition], int]
+        self, directory: Directory, name: str, offset_of: Callable[[TopicPartition], int]
     ) -> None:
-        here = [tp for tp, log in self._logs.items() if log.directory.parent == directory]
-        write_offsets(directory / name, {tp: offset_of(tp) for tp in here})
+        here = [tp for tp, log in self._logs.items() if log.directory.parent == directory.path]
+        write_offsets(directory, name, {tp: offset_of(tp) for tp in here})
 
-    def _partitions_in(self, directory: Path) -> int:
-        return sum(log.directory.parent == directory for log in self._logs.values())
+    def _partitions_in(self, directory: Directory) -> int:
+        return sum(log.directory.parent == directory.path for log in self._logs.values())
 
 
-def _partition_directories(directory: Path) -> Iterator[tuple[TopicPartition, Path]]:
+def _partition_directories(directory: Directory) -> Iterator[tuple[TopicPartition, Path]]:
     """The partitions of a log directory, after removal of those whose deletion was cut short."""
-    for path in sorted(path for path in directory.iterdir() if path.is_dir()):
-        if _DELETED.fullmatch(path.name):
-            shutil.rmtree(path)
-        elif match := _PARTITION.fullmatch(path.name):
+    files = directory.files
+    for name in sorted(files.names(directory.path)):
+        path = directory.path / name
+        if not files.is_directory(path):
+            continue
+        if _DELETED.fullmatch(name):
+            files.remove_tree(path)
+        elif match := _PARTITION.fullmatch(name):
             yield TopicPartition(match["topic"], int(match["partition"])), path
 
 
-def _lock(directory: Path) -> int:
+def _lock(directory: Directory) -> int:
     """Locks the directory for as long as the returned descriptor is open, kill -9 included."""
-    descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = directory.files.open(directory.path / LOCK_FILE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        directory.files.lock(descriptor)
     except BlockingIOError as error:
-        os.close(descriptor)
-        raise LogDirectoryInUse(f"{directory}: another broker is using it") from error
+        directory.files.close(descriptor)
+        raise LogDirectoryInUse(f"{directory.path}: another broker is using it") from error
     return descriptor

@@ -15,6 +15,7 @@ from broker.log.checkpoints import (
     read_meta_properties,
     write_meta_properties,
 )
+from broker.log.files import Directory
 
 
 class ForeignLogDirectory(Exception):
@@ -29,7 +30,7 @@ class InconsistentClusterId(ForeignLogDirectory):
     """Of another cluster."""
 
 
-def claim(directories: Sequence[Path], owner: MetaProperties) -> None:
+def claim(directories: Sequence[Directory], owner: MetaProperties) -> None:
     """Makes these directories ``owner``'s. One without ``meta.properties`` is anybody's, even with
     logs in it, as in Kafka.
 
@@ -41,7 +42,7 @@ def claim(directories: Sequence[Path], owner: MetaProperties) -> None:
     found = {directory: read_meta_properties(directory) for directory in directories}
     for directory, meta in found.items():
         if meta is not None:
-            _check(directory / META_PROPERTIES, meta, owner)
+            _check(directory.path / META_PROPERTIES, meta, owner)
     for directory, meta in found.items():
         if meta is None:
             write_meta_properties(directory, owner)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from broker.log.config import LogConfig
 from broker.log.epochs import LeaderEpochCache
-from broker.log.files import sync_directory
+from broker.log.file_system import REAL, FileSystem
+from broker.log.files import Directory
 from broker.log.loading import load_segments
 from broker.log.partition_metadata import PartitionMetadata
 from broker.log.producers import LogProducers
@@ -45,7 +46,7 @@ class PartitionLog:
         recovery_point: everything below is fsynced.
     """
 
-    def __init__(self, directory: Path, config: LogConfig) -> None:
+    def __init__(self, directory: Directory, config: LogConfig) -> None:
         """Not to be called; see ``open``."""
         self.config = config
         self.metadata = PartitionMetadata(directory)
@@ -67,6 +68,7 @@ class PartitionLog:
         clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        files: FileSystem = REAL,
     ) -> "PartitionLog":
         """Opens a partition's directory, or makes a new, empty log in it.
 
@@ -76,17 +78,17 @@ class PartitionLog:
                 or damaged.
             recovery_point: as checkpointed; below it everything was fsynced.
             log_start_offset: as checkpointed; records below it are not served.
+            files: the file system that ``directory`` is on.
 
         Raises:
             CorruptCheckpoint: the leader epochs' file or the topic id's is damaged.
             OSError: the disk says no.
         """
-        if not directory.exists():
-            directory.mkdir(parents=True)
-            sync_directory(directory.parent)
-        log = cls(directory, config)
+        here = Directory(directory, files)
+        here.make()
+        log = cls(here, config)
         log._segments = load_segments(
-            directory,
+            here,
             config.index_interval_bytes,
             None if clean else recovery_point,
             log.epochs.truncate_from_end,
@@ -99,7 +101,7 @@ class PartitionLog:
     @property
     def directory(self) -> Path:
         """Where the log lies."""
-        return self._directory
+        return self._directory.path
 
     @property
     def log_start_offset(self) -> Offset:
@@ -293,7 +295,7 @@ class PartitionLog:
         self.epochs.write()
         for segment in self._segments[self._number_of(self.recovery_point) :]:
             segment.flush()
-        sync_directory(self._directory)
+        self._directory.sync()
         self.recovery_point = self._end
         self._unflushed_since = None
 

@@ -10,10 +10,9 @@ here it is on disk before the replica has a role.
 
 import re
 import uuid
-from pathlib import Path
 
 from broker.log.checkpoints import CorruptCheckpoint
-from broker.log.files import write_atomically
+from broker.log.files import Directory
 from broker.wire.uuids import decode_uuid, encode_uuid
 
 FILE_NAME = "partition.metadata"
@@ -28,14 +27,14 @@ class InconsistentTopicId(Exception):
 class PartitionMetadata:
     """The topic id of one partition's log; on disk when the call that gave it returns."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Directory) -> None:
         """Reads the file, if there is one.
 
         Raises:
             CorruptCheckpoint: it is not as Kafka or we write it.
         """
-        self._path = directory / FILE_NAME
-        self._topic_id = _read(self._path)
+        self._directory = directory
+        self._topic_id = _read(directory)
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -56,14 +55,15 @@ class PartitionMetadata:
                 f"the log is of topic id {encode_uuid(self._topic_id)}, "
                 f"not of {encode_uuid(topic_id)}"
             )
-        write_atomically(self._path, f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode())
+        content = f"version: 0\ntopic_id: {encode_uuid(topic_id)}"
+        self._directory.replace(FILE_NAME, content.encode())
         self._topic_id = topic_id
 
 
-def _read(path: Path) -> uuid.UUID | None:
+def _read(directory: Directory) -> uuid.UUID | None:
     """Versions above 0 are read as well, and a zero id is refused, as in Kafka."""
     try:
-        content = path.read_bytes()
+        content = directory.read(FILE_NAME)
     except FileNotFoundError:
         return None
     try:
@@ -73,6 +73,7 @@ def _read(path: Path) -> uuid.UUID | None:
         topic_id = None
     if topic_id is None or topic_id.int == 0:
         raise CorruptCheckpoint(
-            f"{path}: {content[:80]!r}, expected 'version: 0' and 'topic_id: <id>' on two lines"
+            f"{directory.path / FILE_NAME}: {content[:80]!r}, "
+            "expected 'version: 0' and 'topic_id: <id>' on two lines"
         )
     return topic_id

@@ -16,11 +16,10 @@ Kafka, which keeps the last entry it meets of each producer, reads that as well.
 
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from crc32c import crc32c
 
-from broker.log.files import sync_directory, write_atomically
+from broker.log.files import Directory
 from broker.log.producer_state import SEQUENCES, Appended, ProducerState
 from broker.types import Offset, ProducerId
 
@@ -96,29 +95,30 @@ def _entries(body: memoryview) -> Iterator[tuple[ProducerId, int, Appended]]:
 class Snapshots:
     """The snapshot files in a partition's directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
     @property
     def offsets(self) -> tuple[int, ...]:
         """Of every snapshot there is, ascending."""
-        return tuple(sorted(int(p.stem) for p in self._directory.glob(f"*{SNAPSHOT_SUFFIX}")))
+        return tuple(sorted(map(int, self._directory.stems(SNAPSHOT_SUFFIX))))
 
     def write(self, offset: int, state: ProducerState) -> None:
         """Writes ``<offset>.snapshot``, durably."""
-        write_atomically(self._path(offset), encode(state))
+        self._directory.replace(_name(offset), encode(state))
 
     def read(self, offset: int) -> ProducerState:
         """What ``<offset>.snapshot`` holds; raises CorruptSnapshot."""
-        return decode(self._path(offset).read_bytes())
+        return decode(self._directory.read(_name(offset)))
 
     def remove(self, unwanted: Callable[[int], bool]) -> None:
         """Removes, durably, the snapshots whose offset is ``unwanted``."""
         doomed = [offset for offset in self.offsets if unwanted(offset)]
         for offset in doomed:
-            self._path(offset).unlink()
+            self._directory.remove(_name(offset))
         if doomed:
-            sync_directory(self._directory)
+            self._directory.sync()
 
-    def _path(self, offset: int) -> Path:
-        return self._directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+def _name(offset: int) -> str:
+    return f"{offset:020d}{SNAPSHOT_SUFFIX}"

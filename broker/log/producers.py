@@ -9,8 +9,8 @@ behind it. A snapshot that cannot be read is passed over: the one before, or the
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
 
+from broker.log.files import Directory
 from broker.log.producer_snapshots import CorruptSnapshot, Snapshots
 from broker.log.producer_state import ProducerState
 from broker.wire.batch import RecordBatch
@@ -24,7 +24,7 @@ BatchesFrom = Callable[[int], Iterable[RecordBatch]]
 class LogProducers:
     """Producer state of one log; ``state`` is replaced when the log loses its end."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Directory) -> None:
         """Knows nobody until ``load``."""
         self.state = ProducerState()
         self._directory = directory
@@ -65,7 +65,7 @@ class LogProducers:
             try:
                 self.state = self._snapshots.read(offset)
             except CorruptSnapshot as error:
-                logger.warning("%s/%020d.snapshot: %s", self._directory, offset, error)
+                logger.warning("%s/%020d.snapshot: %s", self._directory.path, offset, error)
                 self._snapshots.remove(lambda bad, offset=offset: bad == offset)  # type: ignore[misc]
             else:
                 return offset

@@ -6,12 +6,10 @@ object knows beside it (end, greatest timestamp, indexes) can always be had from
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
-from broker.log.files import append_whole, open_appending, read_at
+from broker.log.files import Directory
 from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
 from broker.wire.batch import (
     HEADER_BYTES,
@@ -48,16 +46,17 @@ class Segment:
         max_timestamp: greatest timestamp in ms of all batches, -1 when empty.
     """
 
-    def __init__(self, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
+    def __init__(self, directory: Directory, base_offset: int, index_interval_bytes: int) -> None:
         """Opens the files, made empty where they are absent. Call ``load`` or ``recover`` next."""
-        stem = directory / f"{base_offset:020d}"
+        stem = f"{base_offset:020d}"
         self.base_offset = base_offset
-        self.path = stem.with_suffix(LOG_SUFFIX)
+        self.path = directory.path / (stem + LOG_SUFFIX)
+        self._directory = directory
         self._index_interval_bytes = index_interval_bytes
-        self._log = open_appending(self.path)
-        self.size = os.fstat(self._log).st_size
-        self._offsets = _open_index(OffsetIndex, stem.with_suffix(OFFSET_INDEX_SUFFIX))
-        self._times = _open_index(TimeIndex, stem.with_suffix(TIME_INDEX_SUFFIX))
+        self._log = directory.open(self.path.name)
+        self.size = self._log.size
+        self._offsets = _open_index(OffsetIndex, directory, stem + OFFSET_INDEX_SUFFIX)
+        self._times = _open_index(TimeIndex, directory, stem + TIME_INDEX_SUFFIX)
         self._forget()
 
     def load(self) -> None:
@@ -108,7 +107,7 @@ class Segment:
             logger.warning("%s: cut at byte %d: %s", self.path, intact, error)
         cut = self.size - intact
         if cut:
-            os.ftruncate(self._log, intact)
+            self._log.truncate(intact)
             self.size = intact
         return cut
 
@@ -118,7 +117,7 @@ class Segment:
         Raises:
             OSError: the disk is full or broken; the log file is as it was before.
         """
-        append_whole(self._log, batch.raw, self.size)
+        self._log.append(batch.raw)
         self._note(batch, self.size)
         self.size += batch.size
 
@@ -141,8 +140,8 @@ class Segment:
         if first.next_offset > bound:
             return b""
         if first.size > max_bytes:
-            return read_at(self._log, first.size, position) if at_least_one else b""
-        data = read_at(self._log, min(max_bytes, self.size - position), position)
+            return self._log.read_at(first.size, position) if at_least_one else b""
+        data = self._log.read_at(min(max_bytes, self.size - position), position)
         known = self._last_indexed(position + len(data), bound)
         return memoryview(data)[: whole_batches_below(data, bound, max(0, known - position))]
 
@@ -178,7 +177,7 @@ class Segment:
             return offset
         position, first = found
         end = min(offset, first.base_offset)
-        os.ftruncate(self._log, position)
+        self._log.truncate(position)
         self.size = position
         self._offsets.truncate_to(end - self.base_offset)
         self._times.truncate_to(end - self.base_offset)
@@ -187,7 +186,7 @@ class Segment:
 
     def flush(self) -> None:
         """Fsyncs the log and its indexes."""
-        os.fsync(self._log)
+        self._log.sync()
         self._offsets.flush()
         self._times.flush()
 
@@ -197,15 +196,15 @@ class Segment:
 
     def close(self) -> None:
         """Closes the files, without a flush."""
-        os.close(self._log)
+        self._log.close()
         self._offsets.close()
         self._times.close()
 
     def delete(self) -> None:
         """Closes and removes the files."""
         self.close()
-        for path in (self.path, self._offsets.path, self._times.path):
-            path.unlink(missing_ok=True)
+        for name in (self.path.name, self._offsets.name, self._times.name):
+            self._directory.remove(name)
 
     def _forget(self) -> None:
         self.next_offset = self.base_offset
@@ -244,7 +243,7 @@ class Segment:
             return None
         indexed = self._offsets.floor(offset - self.base_offset)
         position = indexed.value if indexed else 0
-        while (batch := extent(read_at(self._log, HEADER_BYTES, position))) is not None:
+        while (batch := extent(self._log.read_at(HEADER_BYTES, position))) is not None:
             if batch.next_offset > offset:
                 return position, batch
             position += batch.size
@@ -264,16 +263,16 @@ class Segment:
             position += batch.size
 
     def _batch_at(self, position: int, verify_crc: bool = False) -> RecordBatch:
-        size = batch_size(read_at(self._log, HEADER_BYTES, position))
+        size = batch_size(self._log.read_at(HEADER_BYTES, position))
         if size is None or position + size > self.size:
             raise CorruptBatch(f"{self.path}: torn at byte {position}")
-        return parse_batch(read_at(self._log, size, position), verify_crc=verify_crc)
+        return parse_batch(self._log.read_at(size, position), verify_crc=verify_crc)
 
 
-def _open_index(kind: type[Index], path: Path) -> Index:
+def _open_index(kind: type[Index], directory: Directory, name: str) -> Index:
     try:
-        return kind(path)
+        return kind(directory, name)
     except CorruptIndex as error:
-        logger.warning("%s: built anew", error)
-        path.unlink()
-        return kind(path)
+        logger.warning("%s/%s: built anew", directory.path, error)
+        directory.remove(name)
+        return kind(directory, name)

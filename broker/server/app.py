@@ -12,19 +12,18 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
-from random import Random
 
 from broker.config import BrokerConfig, Listener
 from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
 from broker.server.by_controller import ByController
-from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
 from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
 from broker.server.coordination import tree
 from broker.server.coordinator import Coordinator
+from broker.server.environment import Environment, real
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator
@@ -55,22 +54,35 @@ FLUSH_CHECK_MS = 1_000
 
 
 class App:
-    """One broker; ``run`` is its life."""
+    """One broker; ``run`` is its life.
 
-    def __init__(self, config: BrokerConfig) -> None:
+    Args:
+        environment: the machine it runs on; None: this one.
+    """
+
+    def __init__(self, config: BrokerConfig, environment: Environment | None = None) -> None:
         self._config = config
-        self._clock = Clock()
+        self._environment = environment = environment or real()
+        self._clock = environment.clock
+        self.logs: LogManager | None = None
+        """This and the next ones are there for others to look at, once the broker has them."""
+        self.replicas: ReplicaManager | None = None
+        self.groups: GroupCoordinator | None = None
+        self.coordinator: Coordinator | None = None
         self._zk = KafkaZk(
             config.zookeeper_connect,
             config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            now_ms=environment.clock.wall_ms,
+            new_uuid=environment.new_uuid,
+            client=environment.zookeeper,
         )
         self._zk.on_session_expired(ZOOKEEPER_EXPIRES.inc)
         self._topic_configs = TopicConfigs(config, self._zk)
         self._fence = ControlFence()
         self._purgatory = Purgatory()
         self._fetch_sessions = FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, Random()
+            config.max_incremental_fetch_session_cache_slots, environment.random
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -97,11 +109,14 @@ class App:
     @contextlib.contextmanager
     def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
         """Recovered logs; closed cleanly unless something failed."""
-        logs = LogManager(
+        files = self._environment.files
+        self.logs = logs = LogManager(
             self._config.log_dirs,
             self._topic_configs.log_config,
+            unique=lambda: self._environment.new_uuid().hex,
             owner=MetaProperties(self._config.id, cluster_id),
-            remove=remove_later,
+            remove=partial(remove_later, files=files),
+            files=files,
         )
         try:
             yield logs
@@ -112,8 +127,8 @@ class App:
 
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
-            coordinator = self._coordinator(group, logs)
-            replicas = self._replicas(logs, coordinator, group)
+            self.coordinator = coordinator = self._coordinator(group, logs)
+            self.replicas = replicas = self._replicas(logs, coordinator, group)
             connections = await self._listen(replicas, coordinator, group)
             await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
             await coordinator.join(replicas)
@@ -179,6 +194,7 @@ class App:
             purgatory=self._purgatory,
             fetch_sessions=self._fetch_sessions,
             topics=topics,
+            new_uuid=self._environment.new_uuid,
             configs=ConfigAdmin(
                 self._zk, coordinator.topics, self._topic_configs, coordinator.metadata
             ),
@@ -187,7 +203,9 @@ class App:
             groups=await self._groups(replicas, coordinator, topics, group),
             served=served(orders=coordinator.takes_orders),
         )
-        connections = Connections(Dispatcher(context), ConnectionConfig.of(self._config))
+        connections = Connections(
+            Dispatcher(context), ConnectionConfig.of(self._config), self._environment.listen
+        )
         await connections.start(self._config.listeners, partial(self._spawn, group))
         return connections
 
@@ -202,6 +220,7 @@ class App:
         partitions = await count_partitions(coordinator.topics, config)
         topic = OffsetsTopic(config, coordinator.metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
+        self.groups = groups
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
         return groups

@@ -93,11 +93,18 @@ class Connections:
 
     Args:
         dispatch: starts one request, given its frame. Raises CloseConnection.
+        listen: makes the listening socket, given its backlog.
     """
 
-    def __init__(self, dispatch: Dispatch, config: ConnectionConfig) -> None:
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        config: ConnectionConfig,
+        listen: Callable[[Listener, int], socket.socket] = listening_socket,
+    ) -> None:
         self._dispatch = dispatch
         self._config = config
+        self._listen = listen
         self._quotas = ConnectionQuotas(config.limits)
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
@@ -113,7 +120,7 @@ class Connections:
         Args:
             spawn: starts a task that somebody owns.
         """
-        self._listening = listening_socket(listener, self._config.backlog)
+        self._listening = self._listen(listener, self._config.backlog)
         self._accepting = spawn(accept_forever(self._listening, self._quotas, self._take))
 
     @property

@@ -53,7 +53,7 @@ class Purgatory:
     """Who waits, by partition."""
 
     def __init__(self) -> None:
-        self._delayed: dict[TopicPartition, set[_Delayed]] = {}
+        self._delayed: dict[TopicPartition, dict[_Delayed, None]] = {}
         self.waiting = 0
         """How many requests wait."""
 
@@ -70,7 +70,7 @@ class Purgatory:
         """
         delayed = _Delayed(look, answer)
         for partition in partitions:
-            self._delayed.setdefault(partition, set()).add(delayed)
+            self._delayed.setdefault(partition, {})[delayed] = None
         self.waiting += 1
         timer = delayed.answered.get_loop().call_later(timeout_s, delayed.expire)
 
@@ -84,12 +84,12 @@ class Purgatory:
         return delayed.answered
 
     def wake(self, partition: TopicPartition) -> None:
-        """Lets everyone who waits for ``partition`` look again."""
+        """Lets everyone who waits for ``partition`` look again, in the order in which they came."""
         for delayed in self._delayed.get(partition, ()):
             delayed.wake(partition)
 
     def _forget(self, partition: TopicPartition, delayed: _Delayed) -> None:
-        waiting = self._delayed.get(partition, set())
-        waiting.discard(delayed)
+        waiting = self._delayed.get(partition, {})
+        waiting.pop(delayed, None)
         if not waiting:
             self._delayed.pop(partition, None)

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+
+from broker.log.file_system import REAL, FileSystem
 
 logger = logging.getLogger(__name__)
 
@@ -16,11 +17,11 @@ async def every(interval_ms: int, action: Callable[[], None]) -> None:
         action()
 
 
-def remove_later(directory: Path) -> None:
+def remove_later(directory: Path, files: FileSystem = REAL) -> None:
     """Removes a directory, off the event loop: a large one takes seconds, in which no request
     would be served. What stays, because the broker ends or the disk says no, goes at the next
     start."""
-    done = asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, directory)
+    done = asyncio.get_running_loop().run_in_executor(None, files.remove_tree, directory)
     done.add_done_callback(_removed)
 
 

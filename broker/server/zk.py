@@ -2,19 +2,17 @@
 
 What only the controller does there is in :mod:`broker.server.zk_controller`. Sessions, retries
 and fencing are :mod:`broker.server.zk_session`'s, paths and JSON :mod:`broker.server.zk_nodes`'.
-What cannot be understood is taken for absent, and logged: whoever wrote it, it must not stop
-brokers.
+What cannot be understood is taken for absent (:mod:`broker.server.zk_reading`).
 """
 
 import asyncio
 import contextlib
 import enum
 import logging
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
@@ -27,14 +25,23 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.server import zk_nodes
-from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkError, ZkSession
+from broker.server.clock import Clock
+from broker.server.zk_reading import understood
+from broker.server.zk_session import (
+    Callback,
+    ClientFactory,
+    SessionExpired,
+    SessionNumber,
+    ZkError,
+    ZkSession,
+    kazoo_client,
+)
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from broker.wire.uuids import encode_uuid
 
 log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
-T = TypeVar("T")
+SYSTEM_CLOCK = Clock()
 
 
 class TopicExists(ZkError):
@@ -47,15 +54,6 @@ class UnknownTopic(ZkError):
 
 class BrokerIdInUse(ZkError):
     """Another broker, at another address, is registered with our ``broker.id``."""
-
-
-def understood(decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """What ``decode`` makes of a node; None, and a line in the log, when it is malformed."""
-    try:
-        return decode(*args, **kwargs)
-    except zk_nodes.MalformedNode as error:
-        log.error("%s; taken for absent", error)
-        return None
 
 
 class IsrWriteOutcome(enum.Enum):
@@ -76,11 +74,6 @@ class IsrWriteResult:
     zk_version: ZkVersion | None = None
 
 
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970, for the timestamps in znodes."""
-    return time.time_ns() // 1_000_000
-
-
 class KafkaZk:
     """One broker's view of ZooKeeper.
 
@@ -91,6 +84,7 @@ class KafkaZk:
             in Kafka.
         now_ms: clock for the timestamps in znodes.
         new_uuid: source of cluster and topic ids.
+        client: makes the ZooKeeper client.
 
     Watches given to reading methods are called once, in the loop, when something changed or when
     the connection broke (then something may have changed unseen). Reads wait out a lost
@@ -103,10 +97,11 @@ class KafkaZk:
         session_timeout_ms: int,
         *,
         connection_timeout_ms: int | None = None,
-        now_ms: Callable[[], int] = wall_clock_ms,
+        now_ms: Callable[[], int] = SYSTEM_CLOCK.wall_ms,
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
+        client: ClientFactory = kazoo_client,
     ) -> None:
-        self.session = ZkSession(connect, session_timeout_ms)
+        self.session = ZkSession(connect, session_timeout_ms, client)
         self.now_ms = now_ms
         self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
         self._new_uuid = new_uuid

@@ -16,7 +16,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from broker.server import zk_nodes
-from broker.server.zk import KafkaZk, understood
+from broker.server.zk import KafkaZk
+from broker.server.zk_reading import understood
 from broker.server.zk_session import Callback, SessionNumber
 from broker.types import BrokerId
 

@@ -25,7 +25,8 @@ from kazoo.exceptions import (
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.controller.events import StatesWritten, StateWrite
 from broker.server import zk_nodes
-from broker.server.zk import KafkaZk, understood
+from broker.server.zk import KafkaZk
+from broker.server.zk_reading import understood
 from broker.server.zk_session import Callback, SessionNumber, ZkError
 from broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
 

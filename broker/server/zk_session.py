@@ -49,6 +49,18 @@ RECONNECT_DELAY_S_MAX = 1.0
 Callback = Callable[[], None]
 Submit = Callable[[KazooClient], Any]
 """Starts one request on the client and returns kazoo's async result."""
+ClientFactory = Callable[[str, int], KazooClient]
+"""Makes a client that is not connected yet, of a ``zookeeper.connect`` string and the session
+timeout in milliseconds."""
+
+
+def kazoo_client(connect: str, session_timeout_ms: int) -> KazooClient:
+    """kazoo's own, with threads and sockets; reconnects for ever."""
+    return KazooClient(
+        hosts=connect,
+        timeout=session_timeout_ms / 1000,
+        connection_retry=KazooRetry(max_tries=-1, max_delay=RECONNECT_DELAY_S_MAX),
+    )
 
 
 class ZkError(Exception):
@@ -90,18 +102,15 @@ class ZkSession:
     ``connect`` is a ``zookeeper.connect`` string (``host:port,host:port/chroot``).
     """
 
-    def __init__(self, connect: str, session_timeout_ms: int) -> None:
+    def __init__(
+        self, connect: str, session_timeout_ms: int, client: ClientFactory = kazoo_client
+    ) -> None:
         self.number = SessionNumber(0)
         """The current session as the loop knows it; raised just before the expiry callbacks."""
         self.session_id: int | None = None
         """ZooKeeper's own id of the session (``ephemeralOwner`` of its nodes)."""
         self._connect = connect
-        self._session_timeout_ms = session_timeout_ms
-        self._client = KazooClient(
-            hosts=connect,
-            timeout=session_timeout_ms / 1000,
-            connection_retry=KazooRetry(max_tries=-1, max_delay=RECONNECT_DELAY_S_MAX),
-        )
+        self._client = client(connect, session_timeout_ms)
         self._fence = threading.Lock()
         self._fenced_number = SessionNumber(0)
         self._connected = asyncio.Event()

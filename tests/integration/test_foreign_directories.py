@@ -4,12 +4,13 @@ from kafka_cluster import running_cluster
 from processes import until
 
 from broker.log.checkpoints import read_meta_properties, write_meta_properties
+from broker.log.files import Directory
 
 
 def test_another_brokers_or_clusters_logs_are_refused(tmp_path):
     with running_cluster(tmp_path, brokers=1) as cluster:
         broker = cluster.brokers[1]
-        ours = read_meta_properties(broker.logs)
+        ours = read_meta_properties(Directory(broker.logs))
         assert ours is not None
         assert (ours.broker_id, len(ours.cluster_id)) == (1, 22)
         broker.kill()
@@ -17,11 +18,11 @@ def test_another_brokers_or_clusters_logs_are_refused(tmp_path):
             (type(ours)(7, ours.cluster_id), "broker.id=7, but this is broker 1"),
             (type(ours)(1, "other"), f"cluster.id=other, but this cluster is {ours.cluster_id}"),
         ):
-            write_meta_properties(broker.logs, foreign)
+            write_meta_properties(Directory(broker.logs), foreign)
             broker.start()
             until("the broker ends", lambda: not broker.running)
             assert says in broker.log.read_text()
             assert "Traceback" not in broker.log.read_text()
-        write_meta_properties(broker.logs, ours)
+        write_meta_properties(Directory(broker.logs), ours)
         broker.start()
         cluster.wait_until_complete()

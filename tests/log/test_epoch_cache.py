@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.epochs import FILE_NAME, LeaderEpochCache
+from broker.log.files import Directory
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)
 """Leader epochs in order: how much greater than the one before, how many records it appended."""
@@ -16,7 +17,7 @@ def test_against_the_epoch_of_every_record(
     tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int]], start: int, end: int
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
-    cache = LeaderEpochCache(directory)
+    cache = LeaderEpochCache(Directory(directory))
     of_record: list[int] = []
     epoch = 0
     for step, count in runs:
@@ -30,7 +31,7 @@ def test_against_the_epoch_of_every_record(
     cache.truncate_from_start(start)
     cache.write()
     kept = dict(list(enumerate(of_record))[start:end])
-    for again in (cache, LeaderEpochCache(directory)):
+    for again in (cache, LeaderEpochCache(Directory(directory))):
         assert {offset: again.epoch_for_offset(offset) for offset in kept} == kept
         for asked in set(kept.values()):
             last = max(offset for offset, epoch in kept.items() if epoch <= asked)
@@ -39,7 +40,7 @@ def test_against_the_epoch_of_every_record(
 
 
 def test_an_epoch_between_two_known_ones_ends_with_the_lower(tmp_path: Path) -> None:
-    cache = LeaderEpochCache(tmp_path)
+    cache = LeaderEpochCache(Directory(tmp_path))
     cache.assign(2, 5)
     cache.assign(7, 9)
     assert cache.end_offset_for(4, 20) == (2, 9)
@@ -50,12 +51,12 @@ def test_an_epoch_between_two_known_ones_ends_with_the_lower(tmp_path: Path) -> 
 
 
 def test_the_file_is_kafkas(tmp_path: Path) -> None:
-    cache = LeaderEpochCache(tmp_path)
+    cache = LeaderEpochCache(Directory(tmp_path))
     cache.assign(0, 0)
     cache.assign(3, 17)
     cache.write()
     assert (tmp_path / FILE_NAME).read_text() == "0\n2\n0 0\n3 17\n"
-    assert LeaderEpochCache(tmp_path).entries == ((0, 0), (3, 17))
+    assert LeaderEpochCache(Directory(tmp_path)).entries == ((0, 0), (3, 17))
     cache.clear()
     cache.write()
     assert (tmp_path / FILE_NAME).read_text() == "0\n0\n"
@@ -67,4 +68,4 @@ def test_the_file_is_kafkas(tmp_path: Path) -> None:
 def test_a_damaged_file_is_no_empty_file(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE_NAME).write_bytes(content.encode("latin-1"))
     with pytest.raises(CorruptCheckpoint, match=FILE_NAME):
-        LeaderEpochCache(tmp_path)
+        LeaderEpochCache(Directory(tmp_path))

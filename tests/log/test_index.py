@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.log.files import Directory
 from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
 
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9000)), max_size=40)
@@ -13,8 +14,8 @@ STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9000)), max_size=4
 def test_look_up_is_a_linear_scan(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], key: int, kept: int
 ) -> None:
-    path = tmp_path_factory.mktemp("index") / "0.index"
-    index = OffsetIndex(path)
+    directory = Directory(tmp_path_factory.mktemp("index"))
+    index = OffsetIndex(directory, "0.index")
     pairs: list[tuple[int, int]] = []
     offset = position = 0
     for offset_step, position_step in steps:
@@ -28,26 +29,27 @@ def test_look_up_is_a_linear_scan(
     index.truncate_to(kept)
     index.close()
     pairs = [pair for pair in pairs if pair[0] < kept]
-    again = OffsetIndex(path)
+    again = OffsetIndex(directory, "0.index")
     assert len(again) == len(pairs)
     assert again.last == (pairs[-1] if pairs else None)
     assert again.floor(key) == max((pair for pair in pairs if pair[0] <= key), default=None)
-    assert path.stat().st_size == again.size == 8 * len(pairs)
+    assert (directory.path / "0.index").stat().st_size == again.size == 8 * len(pairs)
     again.close()
 
 
 def test_entries_are_kafkas(tmp_path: Path) -> None:
-    offsets, times = OffsetIndex(tmp_path / "0.index"), TimeIndex(tmp_path / "0.timeindex")
+    directory = Directory(tmp_path)
+    offsets, times = OffsetIndex(directory, "0.index"), TimeIndex(directory, "0.timeindex")
     offsets.append(5, 4097)
     times.append(1_700_000_000_000, 5)
-    assert offsets.path.read_bytes().hex() == "00000005" + "00001001"
-    assert times.path.read_bytes().hex() == "0000018bcfe56800" + "00000005"
+    assert directory.read("0.index").hex() == "00000005" + "00001001"
+    assert directory.read("0.timeindex").hex() == "0000018bcfe56800" + "00000005"
     offsets.close()
     times.close()
 
 
 def test_time_index_is_cut_by_offset(tmp_path: Path) -> None:
-    index = TimeIndex(tmp_path / "0.timeindex")
+    index = TimeIndex(Directory(tmp_path), "0.timeindex")
     for timestamp, offset in ((100, 3), (200, 7), (300, 9)):
         index.append(timestamp, offset)
     index.truncate_to(7)
@@ -63,7 +65,6 @@ def test_time_index_is_cut_by_offset(tmp_path: Path) -> None:
     ids=["half an entry", "offset twice", "position goes back"],
 )
 def test_damage_is_found(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "0.index"
-    path.write_bytes(content)
-    with pytest.raises(CorruptIndex, match=str(path)):
-        OffsetIndex(path)
+    (tmp_path / "0.index").write_bytes(content)
+    with pytest.raises(CorruptIndex, match=r"0\.index"):
+        OffsetIndex(Directory(tmp_path), "0.index")

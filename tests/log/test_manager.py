@@ -16,6 +16,7 @@ from broker.log.checkpoints import (
     write_meta_properties,
 )
 from broker.log.config import LogConfig
+from broker.log.files import Directory
 from broker.log.manager import LogDirectoryInUse, LogManager
 from broker.types import BrokerId, TopicPartition
 
@@ -42,8 +43,8 @@ def test_a_clean_end_and_start(tmp_path: Path) -> None:
     logs.close()
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
     assert (tmp_path / HIGH_WATERMARKS).read_text() == "0\n2\na-b.c-1 12 0\norders 0 4\n"
-    assert read_offsets(tmp_path / RECOVERY_POINTS) == {ORDERS: 5, DASHED: 5}
-    assert read_offsets(tmp_path / LOG_STARTS) == {ORDERS: 2, DASHED: 0}
+    assert read_offsets(Directory(tmp_path), RECOVERY_POINTS) == {ORDERS: 5, DASHED: 5}
+    assert read_offsets(Directory(tmp_path), LOG_STARTS) == {ORDERS: 2, DASHED: 0}
     logs = manager(tmp_path)
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     assert set(logs.logs) == {ORDERS, DASHED}
@@ -98,7 +99,7 @@ def test_a_deleted_partition_is_gone_and_comes_back_empty(tmp_path: Path) -> Non
         assert logs.get(tp) is None
         assert not [path for path in tmp_path.iterdir() if path.is_dir()]
         logs.delete(tp)
-    assert read_offsets(tmp_path / HIGH_WATERMARKS) == {}
+    assert read_offsets(Directory(tmp_path), HIGH_WATERMARKS) == {}
     fill(logs, ORDERS, 1)
     assert (logs.logs[ORDERS].log_end_offset, logs.high_watermark(ORDERS)) == (1, 0)
     logs.close()
@@ -133,7 +134,7 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
         fill(logs, TopicPartition("orders", number), 1)
     logs.checkpoint_high_watermarks({TopicPartition("orders", number): 1 for number in range(4)})
     logs.close()
-    assert len(read_offsets(first / HIGH_WATERMARKS)) == 2
+    assert len(read_offsets(Directory(first), HIGH_WATERMARKS)) == 2
     logs = manager(first, second)
     assert len(logs.logs) == 4
     assert logs.high_watermark(TopicPartition("orders", 3)) == 1
@@ -148,11 +149,11 @@ def test_a_damaged_checkpoint_stops_the_start_and_frees_the_lock(tmp_path: Path)
 
 
 def test_meta_properties(tmp_path: Path) -> None:
-    assert read_meta_properties(tmp_path) is None
+    assert read_meta_properties(Directory(tmp_path)) is None
     meta = MetaProperties(BrokerId(3), "kVzcnVwDQEi6cPWOTWnCAA")
-    write_meta_properties(tmp_path, meta)
-    assert read_meta_properties(tmp_path) == meta
+    write_meta_properties(Directory(tmp_path), meta)
+    assert read_meta_properties(Directory(tmp_path)) == meta
     for content in ("version=1\nbroker.id=3\ncluster.id=x\n", "version=0\nbroker.id=3\n", ""):
         (tmp_path / META_PROPERTIES).write_text(content)
         with pytest.raises(CorruptCheckpoint, match=META_PROPERTIES):
-            read_meta_properties(tmp_path)
+            read_meta_properties(Directory(tmp_path))

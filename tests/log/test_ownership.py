@@ -13,6 +13,7 @@ from broker.log.checkpoints import (
     write_meta_properties,
 )
 from broker.log.config import LogConfig
+from broker.log.files import Directory
 from broker.log.manager import LogManager
 from broker.log.ownership import InconsistentBrokerId, InconsistentClusterId
 from broker.types import BrokerId
@@ -26,7 +27,7 @@ def opened(*directories: Path, owner: MetaProperties = OURS) -> LogManager:
 
 def test_a_new_directory_becomes_ours(tmp_path: Path) -> None:
     opened(tmp_path).close()
-    assert read_meta_properties(tmp_path) == OURS
+    assert read_meta_properties(Directory(tmp_path)) == OURS
     opened(tmp_path).close()
 
 
@@ -50,13 +51,13 @@ def test_a_foreign_directory_is_refused_and_stays_as_it_was(
 ) -> None:
     new, foreign = tmp_path / "new", tmp_path / "foreign"
     foreign.mkdir()
-    write_meta_properties(foreign, other)
+    write_meta_properties(Directory(foreign), other)
     (foreign / CLEAN_SHUTDOWN).touch()
     with pytest.raises(error, match=says):
         opened(new, foreign)
     assert (foreign / CLEAN_SHUTDOWN).exists(), "its owner's next start is still a clean one"
-    assert read_meta_properties(foreign) == other
-    assert read_meta_properties(new) is None, "nothing is claimed in part"
+    assert read_meta_properties(Directory(foreign)) == other
+    assert read_meta_properties(Directory(new)) is None, "nothing is claimed in part"
     opened(foreign, owner=other).close()
 
 

@@ -19,6 +19,7 @@ from kio.schema.produce.v8 import request as produce
 from kio.static.primitive import i32Timedelta
 
 from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
+from broker.log.files import Directory
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Role
 from broker.types import TopicPartition
@@ -223,7 +224,7 @@ def test_a_replica_begins_with_what_its_broker_remembers(tmp_path):
                 await told(host, 1, epoch, (1,), (1,))
                 await host.produce(TP, b"v")
             await host.stop()
-            write_offsets(host.directory / HIGH_WATERMARKS, {TP: 1})
+            write_offsets(Directory(host.directory), HIGH_WATERMARKS, {TP: 1})
             await host.start()
             await told(host, 2, 4, (2,), (1, 2))
             replica = host.partition(TP).replica

@@ -5,6 +5,7 @@ from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
 from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
+from broker.log.files import Directory
 from broker.replication.events import IsrWritten
 from broker.types import TopicPartition
 
@@ -50,7 +51,7 @@ def test_a_cut_inside_a_batch_takes_the_whole_batch_and_fetches_it_again(tmp_pat
             for value in (b"x", b"y", b"z"):
                 await second.produce(TP, value)
             await first.stop()
-            write_offsets(first.directory / HIGH_WATERMARKS, {TP: 1})
+            write_offsets(Directory(first.directory), HIGH_WATERMARKS, {TP: 1})
             await first.start()
             await elect(brokers, TP, 2, 1, (2,))
             await until(lambda: first.halted or first.values(TP) == second.values(TP))

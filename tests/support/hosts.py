@@ -102,6 +102,7 @@ class Host:
             coordinator=nobody,
             producer_ids=nobody,
             groups=nobody,
+            new_uuid=nobody,
             served=SERVED,
         )
         self._connections = Connections(Dispatcher(context), ConnectionConfig.of(self.config))

@@ -22,7 +22,7 @@ from broker.coordination.nodes import (
 from broker.server import zk_nodes
 from broker.server.coordination import nodes
 from broker.server.topic_names import is_legal
-from broker.server.zk import understood
+from broker.server.zk_reading import understood
 from broker.server.zk_session import Callback, ZkSession
 from broker.types import BrokerId, TopicPartition, ZkVersion
 

@@ -1,6 +1,7 @@
 """What request handlers work with."""
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from broker.config import BrokerConfig
@@ -21,7 +22,8 @@ from broker.server.topics import Topics
 class Context:
     """The parts of the broker, each of which owns its own state.
 
-    ``served`` is the table of APIs as ApiVersions shows it: versions by API key.
+    ``served`` is the table of APIs as ApiVersions shows it: versions by API key. ``new_uuid`` makes
+    up the ids of group members.
     """
 
     config: BrokerConfig
@@ -37,4 +39,5 @@ class Context:
     coordinator: Coordinator
     producer_ids: ProducerIds
     groups: GroupCoordinator
+    new_uuid: Callable[[], uuid.UUID]
     served: Mapping[int, range]

@@ -8,7 +8,6 @@ v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, 
 v9 skip_assignment.
 """
 
-import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -42,7 +41,7 @@ async def handle(request: JoinGroupRequest, context: Context, client: Client) ->
         rebalance_timeout_ms=getattr(request, "rebalance_timeout", session_timeout) // MILLISECOND,
         protocol_type=request.protocol_type,
         protocols=tuple(Protocol(p.name, p.metadata) for p in request.protocols),
-        new_member_id=f"{instance_id or client.id}-{uuid.uuid4()}",
+        new_member_id=f"{instance_id or client.id}-{context.new_uuid()}",
         requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         supports_skipping_assignment=version >= SKIP_ASSIGNMENT_SINCE,
     )

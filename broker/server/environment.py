@@ -1,0 +1,47 @@
+"""What a broker asks of the machine it runs on, besides the event loop.
+
+Time, chance, the disk, ZooKeeper and the address to listen at come from here, so that a whole
+broker can run in a simulated world: one seed, one history. Tasks, timers, threads and connections
+come from the running event loop (``create_connection``, ``sock_accept``,
+``connect_accepted_socket``, ``run_in_executor``), which is a simulated one there, too.
+"""
+
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random, SystemRandom
+
+from broker.config import Listener
+from broker.log.file_system import REAL, FileSystem
+from broker.server.acceptor import listening_socket
+from broker.server.clock import Clock
+from broker.server.zk_session import ClientFactory, kazoo_client
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One machine, as one broker sees it."""
+
+    clock: Clock
+    files: FileSystem
+    random: Random
+    """Of the ids that a broker makes up: topics, the cluster, fetch sessions, group members."""
+    zookeeper: ClientFactory
+    listen: Callable[[Listener, int], socket.socket]
+    """Given an address and a backlog; raises OSError when the address cannot be had."""
+
+    def new_uuid(self) -> uuid.UUID:
+        """A random one (version 4)."""
+        return uuid.UUID(int=self.random.getrandbits(128), version=4)
+
+
+def real() -> Environment:
+    """The machine that this process runs on."""
+    return Environment(
+        clock=Clock(),
+        files=REAL,
+        random=SystemRandom(),
+        zookeeper=kazoo_client,
+        listen=listening_socket,
+    )

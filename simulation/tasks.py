@@ -1,0 +1,114 @@
+"""Handles and tasks of the simulated loop: what asyncio has, and what a history needs besides."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, TypeVar
+
+from simulation.ownership import Process
+
+T = TypeVar("T")
+
+CLOSES_MAX = 1_000
+"""How often a coroutine may go on after being closed, before it is left alone."""
+
+
+class SimulatedHandle(asyncio.TimerHandle):
+    """A callback that is ready, or becomes so at ``when``.
+
+    ``void`` is called when it is cancelled; None when it is not among the timers any more.
+    """
+
+    __slots__ = ("void",)
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        when: float,
+        void: Callable[[], None] | None,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._when = when
+        self._cancelled = False
+        self.void = void
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} when={self._when} {self._callback!r} {self._args!r}>"
+
+    def cancel(self) -> None:
+        """See asyncio.Handle."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
+        if self.void is not None:
+            self.void()
+
+
+def _nothing() -> None:
+    """What a cancelled handle would call."""
+
+
+class SimulatedTask(asyncio.Task[Any]):
+    """A task that has the same place in a set in every run."""
+
+    __slots__ = ("number", "process")
+
+    def __init__(self, number: int, process: Process | None, coro: Any, **how: Any) -> None:
+        self.number = number
+        self.process = process
+        super().__init__(coro, **how)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def close(self) -> bool:
+        """Runs what is left of the coroutine, as Python does when it forgets one, up to where it
+        waits again. True once nothing is left."""
+        self._log_destroy_pending = False
+        context = Context() if self.process is None else self.process.context.copy()
+        coroutine: Any = self.get_coro()
+        with contextlib.suppress(BaseException):  # "coroutine ignored GeneratorExit": it waits
+            context.run(coroutine.close)
+        return getattr(coroutine, "cr_frame", None) is None
+
+
+def pending(loop: asyncio.AbstractEventLoop) -> list[SimulatedTask]:
+    """The tasks of ``loop`` that are not done, in the order in which they began."""
+    tasks = (task for task in asyncio.all_tasks(loop) if isinstance(task, SimulatedTask))
+    return sorted(tasks, key=hash)
+
+
+def bury(loop: asyncio.AbstractEventLoop, dead: Callable[[Process | None], bool]) -> None:
+    """Closes the coroutines of the dead, among them those that begin meanwhile."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # the dead are silent, too
+    closed: set[SimulatedTask] = set()
+    try:
+        for _ in range(CLOSES_MAX):
+            left = [t for t in pending(loop) if dead(t.process) and t not in closed]
+            if not left:
+                return
+            closed.update(task for task in left if task.close())
+    finally:
+        logging.disable(disabled)
+
+
+def carry_out(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
+    """Does what was given to the executor."""
+    try:
+        result = func(*args)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  whoever awaits the future gets it
+        if not future.done():
+            future.set_exception(error)
+    else:
+        if not future.done():
+            future.set_result(result)

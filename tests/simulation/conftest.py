@@ -1,0 +1,117 @@
+"""A world of hosts that echo: the broker's own connections, over the simulated network."""
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+from typing import Any, cast
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v0.request import HeartbeatRequest
+from kio.schema.heartbeat.v0.response import HeartbeatResponse
+
+from broker.config import Listener
+from broker.server.connection import BrokerConnection
+from broker.server.connections import ConnectionConfig, Connections, Later, Reply
+from broker.wire.codec import read_request, write_response
+from simulation.loop import Process, SimulatedLoop
+from simulation.network import Network
+
+PORT = 9092
+
+
+class World:
+    """A loop, a network, and ``server``, whose answers take as long as it is told."""
+
+    def __init__(self, seed: int = 1) -> None:
+        random = Random(seed)
+        self.loop = SimulatedLoop(random, steps_max=1_000_000)
+        self.network = Network(self.loop, random)
+        self.trace: list[tuple[Any, ...]] = []
+        """Time, host, what: everything that was noticed."""
+        self.serves_after_s = 0.0
+        self.server = Process("server")
+        self.client = Process("client-1")
+        for host in ("server", "client-1"):
+            self.network.add_host(host)
+
+    def note(self, host: str, *what: Any) -> None:
+        self.trace.append((self.loop.time(), host, *what))
+
+    def start(self, process: Process, work: Any) -> asyncio.Task[Any]:
+        return self.loop.create_task(work, context=process.context.copy())
+
+    def serve(self) -> None:
+        """The server begins to listen, as the process that ``server`` is now."""
+        self.start(self.server, self._serve(self.server))
+        self.loop.run_for(0.001)
+
+    async def _serve(self, process: Process) -> None:
+        def dispatch(frame: bytes | memoryview) -> Reply:
+            header, _request = read_request(frame)
+            self.note("server", "asked", header.correlation_id)
+            answer = write_response(
+                header.correlation_id, HeartbeatResponse(error_code=ErrorCode.none)
+            )
+            if not self.serves_after_s:
+                return answer
+            return Later(asyncio.sleep(self.serves_after_s), lambda _none: answer)
+
+        connections = Connections(
+            dispatch,
+            ConnectionConfig(max_request_bytes=2**20),
+            listen=lambda listener, backlog: cast(
+                Any, self.network.listen(listener.host, listener.port, backlog)
+            ),
+        )
+        await connections.start(Listener("server", PORT), process.spawn)
+
+    def die(self, process: Process) -> None:
+        """kill -9."""
+        self.loop.kill(process)
+        self.network.process_died(process)
+
+    def lose_power(self, process: Process) -> None:
+        self.loop.kill(process)
+        self.network.power_lost(process.host)
+
+    def restart_server(self) -> None:
+        """Another process; the host gets its power back."""
+        self.server = Process("server", self.server.incarnation + 1)
+        self.network.power_restored("server")
+        self.serve()
+
+    def connection(self) -> BrokerConnection:
+        return BrokerConnection("server", PORT, "tests")
+
+    def ask(self, connection: BrokerConnection, timeout_s: float = 30.0) -> asyncio.Task[Any]:
+        """One call by the client."""
+        return self.start(self.client, self._ask(connection, timeout_s))
+
+    async def _ask(self, connection: BrokerConnection, timeout_s: float) -> Any:
+        try:
+            answer = await connection.call(heartbeat(), timeout_s)
+        except ConnectionError as error:
+            self.note("client-1", str(error))
+            raise
+        self.note("client-1", "answered")
+        return answer
+
+
+def heartbeat() -> HeartbeatRequest:
+    return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def make_world() -> type[World]:
+    return World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Its server listens."""
+    world = World()
+    world.serve()
+    yield world
+    world.loop.close()
+    assert not world.loop.troubles

@@ -1,0 +1,359 @@
+"""The disk in memory: like the real one while nothing happens, and what happens when it does."""
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from broker.log.file_system import REAL, FileSystem
+from simulation.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
+
+NAMES = st.sampled_from(["a", "b", "c"])
+PATHS = st.builds(
+    lambda parts: Path(*parts), st.lists(NAMES, min_size=1, max_size=3).map(lambda p: ["d", *p])
+)
+SIBLINGS = st.builds(lambda path, name: (path, path.with_name(name)), PATHS, NAMES)
+HOME = Path("/d")
+FILE = HOME / "file"
+SEEDS = range(60)
+
+
+class RealAndMemory(RuleBasedStateMachine):
+    """Whatever is asked of both, they answer the same."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.memory = MemoryDisk(Random(1))
+        self.open_files: list[tuple[int, int]] = []
+        self.both(lambda files, root: files.make_directory(root / "d"))
+
+    def both(self, action: Callable[[FileSystem, Path], Any]) -> Any:
+        real = outcome(lambda: action(REAL, self.folder))
+        assert outcome(lambda: action(self.memory, Path("/"))) == real
+        return real
+
+    def of_one(self, number: int, action: Callable[[FileSystem, int], Any]) -> None:
+        if self.open_files:
+            real, memory = self.open_files[number % len(self.open_files)]
+            expected = outcome(lambda: action(REAL, real))
+            assert outcome(lambda: action(self.memory, memory)) == expected
+
+    @rule(path=PATHS)
+    def open(self, path: Path) -> None:
+        real = outcome(lambda: REAL.open(self.folder / path))
+        memory = outcome(lambda: self.memory.open("/" / path))
+        if isinstance(real, int):
+            self.open_files.append((real, memory))
+        else:
+            assert memory == real
+
+    @rule(number=st.integers(0, 9), data=st.binary(min_size=1, max_size=30))
+    def write(self, number: int, data: bytes) -> None:
+        self.of_one(number, lambda files, descriptor: files.write(descriptor, memoryview(data)))
+
+    @rule(number=st.integers(0, 9), size=st.integers(0, 50), position=st.integers(0, 50))
+    def pread(self, number: int, size: int, position: int) -> None:
+        self.of_one(number, lambda files, descriptor: files.pread(descriptor, size, position))
+
+    @rule(number=st.integers(0, 9), size=st.integers(0, 50))
+    def truncate(self, number: int, size: int) -> None:
+        self.of_one(number, lambda files, descriptor: files.truncate(descriptor, size))
+
+    @rule(number=st.integers(0, 9))
+    def size_and_sync(self, number: int) -> None:
+        self.of_one(number, lambda files, descriptor: files.sync(descriptor))
+        self.of_one(number, lambda files, descriptor: files.size(descriptor))
+
+    @rule(number=st.integers(0, 9))
+    def lock(self, number: int) -> None:
+        self.of_one(number, lambda files, descriptor: files.lock(descriptor))
+
+    @rule(number=st.integers(0, 9))
+    def duplicate(self, number: int) -> None:
+        if self.open_files:
+            real, memory = self.open_files[number % len(self.open_files)]
+            self.open_files.append((REAL.duplicate(real), self.memory.duplicate(memory)))
+
+    @rule(number=st.integers(0, 9))
+    def close(self, number: int) -> None:
+        self.of_one(number, lambda files, descriptor: files.close(descriptor))
+        if self.open_files:
+            del self.open_files[number % len(self.open_files)]
+
+    @rule(path=PATHS)
+    def read(self, path: Path) -> None:
+        self.both(lambda files, root: files.read(root / path))
+
+    @rule(path=PATHS)
+    def make_directory(self, path: Path) -> None:
+        self.both(lambda files, root: files.make_directory(root / path))
+
+    @rule(pair=SIBLINGS)
+    def rename(self, pair: tuple[Path, Path]) -> None:
+        source, target = pair
+        if REAL.is_directory(self.folder / source) and REAL.is_directory(self.folder / target):
+            return  # the system lets an empty one go; not asked for
+        self.both(lambda files, root: files.rename(root / source, root / target))
+
+    @rule(path=PATHS)
+    def remove(self, path: Path) -> None:
+        self.both(lambda files, root: files.remove(root / path))
+
+    @rule(path=PATHS)
+    def remove_tree(self, path: Path) -> None:
+        if not (self.folder / path).is_file():
+            self.both(lambda files, root: files.remove_tree(root / path))
+
+    @rule(path=PATHS)
+    def sync_directory(self, path: Path) -> None:
+        self.both(lambda files, root: files.sync_directory(root / path))
+
+    @invariant()
+    def hold_the_same(self) -> None:
+        if hasattr(self, "memory"):
+            assert tree(self.memory, Path("/d")) == tree(REAL, self.folder / "d")
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            for real, _ in self.open_files:
+                REAL.close(real)
+            shutil.rmtree(self.folder)
+
+
+def outcome(action: Callable[[], Any]) -> Any:
+    """What it returns, or the number of its error."""
+    try:
+        return action()
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+
+
+def tree(files: FileSystem, path: Path) -> Any:
+    """All names below, with what they are."""
+    if not files.is_directory(path):
+        return files.read(path)
+    return {name: tree(files, path / name) for name in sorted(files.names(path))}
+
+
+TestRealAndMemory = RealAndMemory.TestCase
+TestRealAndMemory.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def disk_with(content: bytes, seed: int = 0) -> tuple[MemoryDisk, int]:
+    """A disk with one durable file, open."""
+    disk = MemoryDisk(Random(seed))
+    disk.make_directory(HOME)
+    descriptor = disk.open(FILE)
+    disk.write(descriptor, content)
+    for directory in (HOME, HOME.parent):
+        disk.sync_directory(directory)
+    disk.sync(descriptor)
+    return disk, descriptor
+
+
+def after_power_loss(
+    content: bytes, act: Callable[[MemoryDisk, int], object], path: Path = FILE
+) -> set[bytes | None]:
+    """What is in the file after ``act`` and a power failure, over many seeds; None: no file."""
+    found: set[bytes | None] = set()
+    for seed in SEEDS:
+        disk, descriptor = disk_with(content, seed)
+        act(disk, descriptor)
+        disk.lose_power()
+        left = disk.names(HOME)
+        found.add(disk.read(path) if path.name in left else None)
+    return found
+
+
+def test_what_was_synced_stays() -> None:
+    def act(disk: MemoryDisk, descriptor: int) -> None:
+        disk.write(descriptor, b"new")
+        disk.sync(descriptor)
+
+    assert after_power_loss(b"old", act) == {b"oldnew"}
+
+
+def test_what_was_not_synced_stays_or_goes_or_is_torn() -> None:
+    new = b"n" * 2000
+    found = after_power_loss(b"old", lambda disk, descriptor: disk.write(descriptor, new))
+    assert all(left is not None and left.startswith(b"old") for left in found)
+    assert {b"old", b"old" + new} <= found
+    lengths = {len(left) for left in found if left is not None}
+    assert len(lengths) > 5, "torn anywhere"
+    assert all(3 <= length <= 2003 for length in lengths)
+    rests = [left[3:].strip(b"n") for left in found if left]
+    assert any(rest and not rest.strip(b"\0") for rest in rests), "zeros for sectors"
+    assert any(rest.strip(b"\0") for rest in rests), "garbage for sectors"
+
+
+def test_a_cut_that_was_not_synced_may_be_undone_with_all_that_came_after_it() -> None:
+    def act(disk: MemoryDisk, descriptor: int) -> None:
+        disk.truncate(descriptor, 2)
+        disk.write(descriptor, b"X")
+
+    assert after_power_loss(b"old", act) >= {b"old", b"ol", b"olX"}
+    assert b"olXd" not in after_power_loss(b"old", act)
+
+
+def test_a_file_whose_name_was_not_synced_may_be_gone() -> None:
+    other = HOME / "other"
+
+    def act(disk: MemoryDisk, _: int) -> None:
+        descriptor = disk.open(other)
+        disk.write(descriptor, b"new")
+        disk.sync(descriptor)
+
+    assert after_power_loss(b"old", act, other) == {None, b"new"}
+
+
+def test_a_removal_that_was_not_synced_may_be_undone() -> None:
+    def act(disk: MemoryDisk, _: int) -> None:
+        disk.remove(FILE)
+
+    assert after_power_loss(b"old", act) == {None, b"old"}
+
+
+def replace(disk: MemoryDisk, *, synced: bool) -> None:
+    descriptor = disk.open(HOME / "tmp")
+    disk.write(descriptor, b"new")
+    if synced:
+        disk.sync(descriptor)
+    disk.rename(HOME / "tmp", FILE)
+
+
+def test_a_rename_that_was_not_synced_happens_in_whole_or_not_at_all() -> None:
+    found = after_power_loss(b"old", lambda disk, _: replace(disk, synced=True))
+    assert found == {b"old", b"new"}
+
+
+def test_a_rename_does_not_sync_what_is_renamed() -> None:
+    def act(disk: MemoryDisk, _: int) -> None:
+        replace(disk, synced=False)
+        disk.sync_directory(HOME)
+
+    assert after_power_loss(b"old", act) > {b"", b"new"}
+
+
+def test_a_new_directory_goes_with_all_that_is_in_it() -> None:
+    inner = HOME / "inner"
+    left = set()
+    for seed in SEEDS:
+        disk, _ = disk_with(b"", seed)
+        disk.make_directory(inner)
+        disk.sync(disk.open(inner / "x"))
+        disk.sync_directory(inner)
+        disk.lose_power()
+        left.add(disk.is_directory(inner) and tuple(disk.names(inner)))
+    assert left == {False, ("x",)}
+
+
+def test_changes_of_names_may_happen_out_of_order() -> None:
+    left = set()
+    for seed in SEEDS:
+        disk, _ = disk_with(b"", seed)
+        for name in "ab":
+            disk.open(HOME / name)
+        disk.lose_power()
+        left.add("".join(sorted(disk.names(HOME))))
+    assert left == {"file", "afile", "bfile", "abfile"}
+
+
+def test_a_killed_process_loses_nothing_but_its_locks_and_descriptors() -> None:
+    disk, descriptor = disk_with(b"old")
+    disk.lock(descriptor)
+    disk.write(descriptor, b"new")
+    with pytest.raises(BlockingIOError):
+        disk.lock(disk.open(FILE))
+    disk.kill()
+    assert disk.read(FILE) == b"oldnew"
+    disk.lock(disk.open(FILE))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        disk.write(descriptor, b"zombie")
+
+
+def test_a_sync_that_failed_may_have_lost_what_the_next_one_does_not_bring_back() -> None:
+    def act(disk: MemoryDisk, descriptor: int) -> None:
+        disk.write(descriptor, b"new")
+        disk.fail([SYNC])
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.sync(descriptor)
+        disk.fail([])
+        disk.write(descriptor, b"er")
+        assert disk.read(FILE) == b"oldnewer"
+        disk.sync(descriptor)
+
+    assert after_power_loss(b"old", act) == {b"oldnewer", b"old\0\0\0er"}
+
+
+def test_what_a_failed_sync_lost_may_be_seen_by_the_next_process() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk, descriptor = disk_with(b"old", seed)
+        disk.write(descriptor, b"new")
+        disk.fail([SYNC])
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.sync(descriptor)
+        disk.fail([])
+        disk.kill()
+        found.add(disk.read(FILE))
+    assert found == {b"oldnew", b"old\0\0\0"}
+
+
+def test_a_full_disk_takes_what_fits() -> None:
+    disk, descriptor = disk_with(b"old")
+    disk.capacity = 5
+    assert disk.disk_usage(HOME) == (5, 2)
+    assert disk.write(descriptor, b"new") == 2
+    with pytest.raises(OSError, match="No space left"):
+        disk.write(descriptor, b"w")
+    disk.truncate(descriptor, 1)
+    assert disk.free == 4
+    disk.remove(FILE)
+    assert disk.free == 5
+    disk.capacity = PLENTY
+
+
+def test_errors_of_reads_and_writes() -> None:
+    lengths = set()
+    for seed in SEEDS:
+        disk, descriptor = disk_with(b"old", seed)
+        disk.fail([WRITE, READ])
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.write(descriptor, b"new")
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.pread(descriptor, 1, 0)
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.read(FILE)
+        disk.fail([])
+        lengths.add(len(disk.read(FILE)))
+    assert lengths == {3, 4, 5, 6}, "a write that fails may be done in part"
+
+
+def test_a_new_disk_is_empty() -> None:
+    disk, _ = disk_with(b"old")
+    disk.wipe()
+    assert disk.names(Path("/")) == []
+    assert disk.free == PLENTY
+
+
+@given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(0, 3000), max_size=5))
+@settings(max_examples=50)
+def test_one_seed_one_history(seed: int, sizes: list[int]) -> None:
+    def run() -> Any:
+        disk, descriptor = disk_with(b"old", seed)
+        for size in sizes:
+            disk.write(descriptor, bytes(size))
+            disk.open(HOME / str(size))
+        disk.lose_power()
+        return tree(disk, HOME)
+
+    assert run() == run()

@@ -1,0 +1,238 @@
+"""asyncio on the simulated loop, and the ends of processes."""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from simulation.loop import OutOfSteps, Process, SimulatedLoop, Stalled
+
+pytestmark = pytest.mark.simulation
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop(Random(1), steps_max=100_000)
+    yield loop
+    loop.close()
+
+
+def start(loop: SimulatedLoop, process: Process, work: Any) -> asyncio.Task[Any]:
+    return loop.create_task(work, context=process.context.copy())
+
+
+# --- asyncio ----------------------------------------------------------------------------------
+
+
+def test_time_passes_only_by_timers(loop: SimulatedLoop) -> None:
+    async def test() -> None:
+        await asyncio.sleep(3600)
+        assert loop.time() == pytest.approx(3600, abs=0.001)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10):
+                await asyncio.Event().wait()
+        assert loop.time() == pytest.approx(3610, abs=0.001)
+
+    loop.run_until_complete(test())
+
+
+def test_what_asyncio_has_works(loop: SimulatedLoop) -> None:
+    async def test() -> None:
+        queue: asyncio.Queue[int] = asyncio.Queue(maxsize=1)
+        lock, slots, order = asyncio.Lock(), asyncio.Semaphore(2), []
+
+        async def put() -> None:
+            for number in range(10):
+                await queue.put(number)
+
+        async def work(number: int) -> None:
+            async with slots, lock:
+                await asyncio.sleep(0.1)
+                order.append(number)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(put())
+            for number in range(5):
+                group.create_task(work(number))
+            assert [await queue.get() for _ in range(10)] == [*range(10)]
+        assert order == [*range(5)]
+        assert await asyncio.to_thread(lambda: "done elsewhere") == "done elsewhere"
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.to_thread(lambda: 1 / 0)
+        done, waiting = await asyncio.wait(
+            [asyncio.create_task(asyncio.sleep(pause)) for pause in (1, 2)],
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        assert (len(done), len(waiting)) == (1, 1)
+
+    loop.run_until_complete(test())
+
+
+def test_a_failed_group_cancels_its_tasks_in_their_order(loop: SimulatedLoop) -> None:
+    async def test() -> list[int]:
+        ended = []
+
+        async def wait(number: int) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(number)
+
+        with contextlib.suppress(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                for number in range(50):
+                    group.create_task(wait(number))
+                await asyncio.sleep(1)
+                raise ValueError
+        return ended
+
+    assert loop.run_until_complete(test()) == [*range(50)]
+
+
+def test_who_spins_does_not_stop_time(loop: SimulatedLoop) -> None:
+    async def test() -> None:
+        slept = asyncio.create_task(asyncio.sleep(0.01))
+        while not slept.done():
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(test())
+
+
+def test_a_run_that_cannot_end_ends(loop: SimulatedLoop) -> None:
+    with pytest.raises(Stalled):
+        loop.run_until_complete(asyncio.Event().wait())
+
+    async def spin() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(OutOfSteps):
+        loop.run_until_complete(spin())
+
+
+def test_a_failing_callback_is_trouble_and_nothing_more(loop: SimulatedLoop) -> None:
+    process = Process("host")
+    loop.call_soon(lambda: 1 / 0, context=process.context)
+    loop.run_for(1)
+    (trouble,) = loop.troubles
+    assert trouble.process is process
+    assert isinstance(trouble.exception, ZeroDivisionError)
+
+
+def test_fail_ends_the_run_whatever_is_caught_in_between(loop: SimulatedLoop) -> None:
+    async def test() -> None:
+        with contextlib.suppress(BaseException):
+            loop.fail(ValueError("violated"))
+            raise ValueError
+        await asyncio.sleep(1)
+
+    with pytest.raises(ValueError, match="violated"):
+        loop.run_until_complete(test())
+    assert loop.time() < 1
+
+
+# --- processes --------------------------------------------------------------------------------
+
+
+def test_a_paused_process_catches_up_in_order(loop: SimulatedLoop) -> None:
+    process, seen = Process("host"), []
+    for second in (3, 1, 2, 5):
+        loop.call_later(
+            second,
+            lambda second=second: seen.append((second, loop.time())),
+            context=process.context,
+        )
+    loop.run_for(1.5)
+    loop.pause(process)
+    loop.run_for(2.5)
+    assert [second for second, _ in seen] == [1]
+    loop.resume(process)
+    loop.run_for(2)
+    assert [second for second, _ in seen] == [1, 2, 3, 5]
+    assert [round(at) for _, at in seen] == [1, 4, 4, 5]
+
+
+def test_the_dead_do_nothing_any_more(loop: SimulatedLoop) -> None:
+    process, alive = Process("host"), True
+    late: list[str] = []
+
+    def note(what: str) -> None:
+        if not alive:
+            late.append(what)
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(work())
+            await asyncio.Event().wait()
+
+    async def work() -> None:
+        try:
+            while True:
+                await asyncio.sleep(0.3)
+                note("worked")
+                asyncio.get_running_loop().run_in_executor(None, note, "in a thread")
+        finally:
+            asyncio.get_running_loop().call_soon(note, "cleaned up")
+            await asyncio.sleep(0.1)
+            note("cleaned up slowly")
+
+    start(loop, process, run())
+    loop.run_for(1)
+    loop.kill(process)
+    alive = False
+    loop.run_for(10)
+    assert not late
+    assert not loop.troubles
+
+
+def test_a_process_may_be_killed_in_the_middle_of_its_own_step(loop: SimulatedLoop) -> None:
+    process, late = Process("host"), []
+
+    async def work() -> None:
+        loop.kill(process)
+        await asyncio.sleep(0)
+        late.append("went on")
+
+    task = start(loop, process, work())
+    loop.run_for(1)
+    assert process.is_dead
+    assert not late
+    assert not task.done()
+
+
+def test_thousands_of_deaths_leave_nothing_behind(loop: SimulatedLoop) -> None:
+    class Load:
+        alive = 0
+
+        def __init__(self) -> None:
+            Load.alive += 1
+
+        def __del__(self) -> None:
+            Load.alive -= 1
+
+    async def run(load: Load) -> None:
+        async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
+            group.create_task(wait(load))
+            await asyncio.Event().wait()
+
+    async def wait(load: Load) -> None:
+        loop.call_later(1000, lambda: load)
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            asyncio.create_task(wait(load))  # noqa: RUF006  what it does not live to see
+
+    for life in range(2000):
+        process = Process("host", life)
+        start(loop, process, run(Load()))
+        loop.run_for(0.1)
+        loop.kill(process)
+        loop.run_for(0.1)
+    gc.collect()
+    assert Load.alive <= 1
+    assert not loop.troubles
