@@ -221,6 +221,7 @@ class App:
         topic = OffsetsTopic(config, coordinator.metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
         self.groups = groups
+        coordinator.metadata.on_deleted = groups.partitions_deleted
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
         return groups

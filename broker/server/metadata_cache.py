@@ -47,6 +47,8 @@ class MetadataCache:
         self._topics: dict[str, dict[int, PartitionMetadata]] = {}
         self._controller = NO_LEADER
         self._changed = asyncio.Event()
+        self.on_deleted: Callable[[Collection[TopicPartition]], None] | None = None
+        """Called with partitions that are gone, where nobody's :meth:`update` says so."""
 
     @property
     def controller(self) -> BrokerId:

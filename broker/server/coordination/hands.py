@@ -11,6 +11,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.coordination import events
+from broker.replication.events import IsrWriteFailed, IsrWritten
 from broker.server.coordination import nodes
 from broker.server.coordination.feeding import ANY_SESSION
 from broker.server.coordination.progress import ProgressWatch
@@ -18,6 +19,7 @@ from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import UNKNOWN, Writer
 from broker.server.coordinator import Spawn
 from broker.server.metrics import meters
+from broker.server.partition import Partition
 from broker.server.replica_manager import ReplicaManager
 from broker.server.roles import Assume, Origin, Stop
 from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
@@ -225,7 +227,16 @@ class Hands:
 
     @_carry_out.register
     async def _(self, effect: events.Tell) -> None:
+        self._count(effect)
         self._hosts.tell(effect.partition, effect.event)
+
+    def _count(self, effect: events.Tell) -> None:
+        """Before the replica hears of it: what it knows is still the old ISR."""
+        partition = self._hosts.hosted(effect.partition)
+        if isinstance(effect.event, IsrWriteFailed):
+            meters.FAILED_ISR_UPDATES.inc()
+        if isinstance(effect.event, IsrWritten) and isinstance(partition, Partition):
+            meters.isr_changed(len(partition.replica.isr), len(effect.event.isr))
 
     @_carry_out.register
     async def _(self, effect: events.StopReplica) -> None:

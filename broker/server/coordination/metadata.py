@@ -140,8 +140,10 @@ class ZkMetadata(MetadataCache):
         )
 
     def _forget(self, topic: str) -> None:
-        self._topics.pop(topic, None)
+        known = self._topics.pop(topic, {})
         self._until.pop(topic, None)
+        if known and self.on_deleted is not None:
+            self.on_deleted([TopicPartition(topic, number) for number in known])
 
 
 def _live(broker: Registered) -> LiveBroker:

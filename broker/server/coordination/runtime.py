@@ -37,8 +37,8 @@ from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdow
 
 logger = logging.getLogger(__name__)
 
-QUEUES_S = 5.0
-"""How often the lengths of all state change queues are looked at, for the metrics."""
+LOOK_S = 5.0
+"""How often a broker looks at what it has no watch on."""
 
 
 class ByLeaders:
@@ -92,7 +92,7 @@ class ByLeaders:
             self._feed.run(self._hands),
             progress.look_forever(),
             self.metadata.follow_brokers(),
-            self._look_at_queues(),
+            self._look_around(),
         ):
             self._spawn(work)
         self._feed.start_session()
@@ -151,10 +151,12 @@ class ByLeaders:
             if session == self._zk.session.number:
                 self._registered.set()
 
-    async def _look_at_queues(self) -> None:
+    async def _look_around(self) -> None:
+        """What nobody has a watch on: how long the queues are, and which topics are gone."""
         while True:
             meters.queues_seen(await self._reader.depths())
-            await asyncio.sleep(QUEUES_S)
+            await self.metadata.refresh(())
+            await asyncio.sleep(LOOK_S)
 
 
 def _settings(config: BrokerConfig, clean: bool) -> Settings:
