@@ -278,6 +278,8 @@ def test_where_the_leader_stays_the_printed_move_never_ends(variant: str) -> Non
     world.settle(100)
     world.create((1, 2))
     world.command(world.admin.reassign(T, (ONE, THREE)))
-    world.settle(2 * SETTLED)
+    world.settle(SETTLED)
+    world.produce(ONE)  # printed, it is looked at with each commit
+    world.settle(SETTLED)
     assert world.view().assigned == (ONE, THREE)
     assert (world.view().reassigned is None) == (variant == "fenced")
