@@ -311,7 +311,8 @@ class Admin:
         self, tp: TopicPartition, brokers: Replicas, names: Names
     ) -> Generator[Step, Answer, bool]:
         """``waitTillStateChangeRequestConsumed``. Printed, whatever changes in a queue is taken for
-        it: the topic may be there before anybody has started its replicas."""
+        it: the topic may be there before anybody has started its replicas. (Where the queues are
+        empty before the watch is there, the printed wait would be for nothing: it is left out.)"""
         while True:
             queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
             left = any(
@@ -319,7 +320,7 @@ class Admin:
                 for broker, entries in queues.items()
                 for entry in entries
             )
-            if self.fenced and not left:
+            if not left if self.fenced else not any(queues.values()):
                 return True
             changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
             if not changed or not self.fenced:

@@ -123,17 +123,31 @@ class Coordinator:
         suspect = self._first_start and self._context.settings.unclean_start
         self._first_start = False
         self._starting = set(event.mine)
-        for tp in sorted(event.mine):
-            self._host(tp, suspect=suspect)
         for _, hosted in sorted(self._hosted.items()):
             hosted.look()
+        for tp in sorted(event.mine - self._hosted.keys()):
+            self._find(tp, suspect=suspect)
+
+    def _find(self, tp: TopicPartition, *, suspect: bool) -> None:
+        """Start its replica, unless it is to be closed: that was done, or is about to be."""
+
+        def found(view: PartitionView) -> None:
+            if tp in self._hosted:
+                return
+            if view.is_closing or not view.hosts(self._context.me):
+                if self._starting is not None:
+                    self._starting.discard(tp)
+                return
+            self._host(tp, suspect=suspect).begin(view)
+
+        self._context.outbox.read(tp, found)
 
     def _maybe_register(self) -> None:
         """``register its broker_id in /brokers/ids/[broker_id]``: last of all."""
         if self._starting is None:
             return
         hosted = (self._hosted.get(tp) for tp in self._starting)
-        if all(one is None or one.seen for one in hosted):
+        if all(one is not None and one.seen for one in hosted):
             self._starting = None
             self._context.outbox.put(RegisterBroker())
 
@@ -166,6 +180,8 @@ class Coordinator:
         hosted = self._hosted.pop(tp, None)
         if hosted is not None:
             hosted.close()
+        if self._starting is not None:
+            self._starting.discard(tp)
         self._context.outbox.put(StopReplica(partition=tp))
         ours = view.leader is not None and view.leader.owner == self._context.session
         if hosted is not None and ours and self._context.variant.sends_together:

@@ -102,6 +102,12 @@ class PartitionView:
         """RAR; empty: to be deleted; None: no reassignment."""
         return self.reassigned.replicas if self.reassigned else None
 
+    @property
+    def is_closing(self) -> bool:
+        """It is to be deleted, and its close-replicas are out (the fenced leader says so by writing
+        ``partitions_reassigned`` once more)."""
+        return self.moving_to == () and self.reassigned is not None and self.reassigned.version > 0
+
     def hosts(self, broker: BrokerId) -> bool:
         """Whether ``broker`` has a replica of it, or is about to."""
         return broker in self.assigned or broker in (self.moving_to or ())

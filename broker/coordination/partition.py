@@ -141,6 +141,11 @@ class HostedPartition:
         elif self.leading is not None:
             self.leading.act()
 
+    def begin(self, view: PartitionView) -> None:
+        """Act on what was read for it just now."""
+        self._busy = True
+        self._partition_read(view)
+
     # --- events --------------------------------------------------------------------------------
 
     def _partition_read(self, view: PartitionView) -> None:

@@ -140,7 +140,7 @@ class Fenced(Variant):
         log's end, leaves, and nobody of AR is left. A partition whose replicas have all been sent
         their close-replica needs no leader.
         """
-        if view.moving_to == () and view.reassigned and view.reassigned.version > 0:
+        if view.is_closing:
             return False
         if view.isr is None:
             return me in view.assigned

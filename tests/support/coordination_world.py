@@ -154,7 +154,7 @@ class Broker:
         zookeeper = self.world.zookeeper
         match request:
             case Write():
-                if request.session not in (None, self.session):
+                if request.session not in (None, self.session) or self.world.loses(request):
                     return Written(token=request.token, result=Result.UNKNOWN)
                 result, versions, _ = self.world.write(request.ops, self)
                 self.catch_up(zookeeper.head)
@@ -331,7 +331,13 @@ class World:
         """Brokers that lost records and have not been out of the ISR since."""
         self.deleting: set[TopicPartition] = set()
         self.commands: list[CommandRun] = []
-        self.watch_isr = True
+        self.watch_isr = not printed
+        self.cut_off: set[BrokerId] = set()
+        """Brokers that ``settle`` leaves without ZooKeeper."""
+        self.holds: Callable[[BrokerId, Effect], bool] = lambda _broker, _request: False
+        """Whether ``settle`` leaves a broker without ZooKeeper from this request on."""
+        self.loses: Callable[[Write], bool] = lambda _write: False
+        """Whether a write is lost on its way."""
         self.lingering: list[int] = []
         """Sessions of processes that are gone; they end sometime."""
         for broker in self.ids:
@@ -499,9 +505,15 @@ class World:
                 raise Violation("it never comes to rest")
 
     def _busy(self) -> list[bool]:
-        return [bool(p.inbox or self._waiting(p)) for p in self.brokers.values()]
+        """Progress is made for as long as somebody wants to hear of it."""
+        return [
+            self._waiting(process) or any(not isinstance(e, Progress) for e in process.inbox)
+            for process in self.brokers.values()
+        ]
 
     def _waiting(self, process: Broker) -> bool:
+        if self._is_cut_off(process):
+            return False
         return any(not isinstance(r, RegisterBroker) for r in process.requests)
 
     def _go_on(self) -> bool:
@@ -510,18 +522,31 @@ class World:
             process = self.brokers.get(broker)
             if process is None:
                 continue
-            process.catch_up(self.zookeeper.head)
-            if process.expired:
-                process.notice_expiry()
-            for _ in range(len(process.requests)):
-                process.serve_request()
-                moved = moved or self._waiting(process)
+            moved = self._talk_to_zookeeper(process) or moved
             while process.inbox:
                 process.feed()
                 moved = True
         for command in list(self.commands):
             moved = command.go_on() or moved
         return moved
+
+    def _talk_to_zookeeper(self, process: Broker) -> bool:
+        if self._is_cut_off(process):
+            return False
+        process.catch_up(self.zookeeper.head)
+        if process.expired:
+            process.notice_expiry()
+        moved = False
+        for _ in range(len(process.requests)):
+            if self._is_cut_off(process):
+                break
+            process.serve_request()
+            moved = moved or self._waiting(process)
+        return moved
+
+    def _is_cut_off(self, process: Broker) -> bool:
+        held = bool(process.requests) and self.holds(process.id, process.requests[0])
+        return process.id in self.cut_off or held
 
     def _exchange(self) -> None:
         for broker in self.ids:
@@ -600,6 +625,8 @@ class World:
         view = self.view(tp)
         if view.moving_to == () or view.replicas is None:
             return
+        if self.variant == "printed" and broker.id not in (view.moving_to or (broker.id,)):
+            return  # it closes the old replicas of a move while they are in AR
         in_isr = view.isr is not None and broker.id in view.isr.isr
         if in_isr or broker.id in view.assigned:
             raise Violation(f"{broker.id} deletes {tp}, which is assigned to it")
