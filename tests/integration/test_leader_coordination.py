@@ -22,7 +22,7 @@ from kafka_admin import (
 from kafka_clients import create_topic, produce, read_all
 from kafka_cluster import PATIENT, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
-from test_metrics import scrape
+from metrics_page import scrape
 
 pytestmark = pytest.mark.integration
 
@@ -109,8 +109,8 @@ def test_nobody_outside_the_isr_leads_unless_told(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides={**LEADER, **QUIET}) as cluster:
         create_assigned(cluster, "t", [1, 2])
         cluster.brokers[2].kill()
+        assert acked(cluster, "t", "alone", 1), "once 2 is given up: nobody looks before"
         until("1 is alone", lambda: cluster.isr("t") == {1})
-        assert acked(cluster, "t", "alone", 1)
         cluster.brokers[1].kill()
         until("nobody leads", lambda: cluster.leader("t") == -1)
         cluster.brokers[2].start()
