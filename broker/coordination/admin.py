@@ -242,7 +242,12 @@ class Admin:
         self, tp: TopicPartition, view: PartitionView, target: Replicas
     ) -> Command:
         """Anew, in place of what is there: leaders listen to children and not to values, and a
-        version above 0 says that close-replicas are out."""
+        version above 0 says that close-replicas are out.
+
+        ``replicas`` is written once more, as it is. A leader completes the move to 2 just when it
+        is replaced by one to 3: the new node has version 0 as the old one had, and it would be
+        removed, and the partition be on 2.
+        """
         node = Node(Kind.REASSIGNED, tp)
         old = view.reassigned
         ops: tuple[Op, ...] = (PutAssigned(node=node, replicas=target, expected=self._absent),)
@@ -253,6 +258,10 @@ class Admin:
             if not set(view.isr.isr) & {*view.assigned, *target}:
                 return Outcome.CONFLICT
             ops = (Check(node=Node(Kind.ISR, tp), expected=view.isr.version), *ops)
+        if view.replicas is not None and self.fenced:
+            replicas = Node(Kind.REPLICAS, tp)
+            version = view.replicas.version
+            ops += (PutAssigned(node=replicas, replicas=view.assigned, expected=version),)
         written: AdminWritten = yield AdminWrite(ops=ops)
         return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
 

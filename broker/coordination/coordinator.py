@@ -69,7 +69,6 @@ class Coordinator:
             look=self._look,
             drained=self._queue_drained,
         )
-        self._first_start = True
         self._draining = False
         self._starting: set[TopicPartition] | None = None
 
@@ -120,15 +119,13 @@ class Coordinator:
 
     def _assignments_read(self, event: AssignmentsRead) -> None:
         """``for each r in AR: subscribe to leader changes, startReplica(r)``."""
-        suspect = self._first_start and self._context.settings.unclean_start
-        self._first_start = False
         self._starting = set(event.mine)
         for _, hosted in sorted(self._hosted.items()):
             hosted.look()
         for tp in sorted(event.mine - self._hosted.keys()):
-            self._find(tp, suspect=suspect)
+            self._find(tp)
 
-    def _find(self, tp: TopicPartition, *, suspect: bool) -> None:
+    def _find(self, tp: TopicPartition) -> None:
         """Start its replica, unless it is to be closed: that was done, or is about to be."""
 
         def found(view: PartitionView) -> None:
@@ -138,7 +135,7 @@ class Coordinator:
                 if self._starting is not None:
                     self._starting.discard(tp)
                 return
-            self._host(tp, suspect=suspect).begin(view)
+            self._host(tp).begin(view)
 
         self._context.outbox.read(tp, found)
 
@@ -161,19 +158,20 @@ class Coordinator:
 
     # --- replicas -----------------------------------------------------------------------------
 
-    def _host(self, tp: TopicPartition, *, suspect: bool) -> HostedPartition:
+    def _host(self, tp: TopicPartition) -> HostedPartition:
+        """Whichever way it comes to be hosted, after an unclean stop its log is suspect the first
+        time: a session may end, and another begin, before a replica was looked at."""
         hosted = self._hosted.get(tp)
         if hosted is None:
+            suspect = self._context.settings.unclean_start
             hosted = HostedPartition(tp, self._context, self._sender, suspect=suspect)
             self._hosted[tp] = hosted
             self._context.outbox.put(StartReplica(partition=tp))
         return hosted
 
     def _start_replica(self, tp: TopicPartition, _view: PartitionView) -> None:
-        """``startReplica``. A request is taken before the assignments are read: the log may be one
-        that lost its end."""
-        suspect = self._first_start and self._context.settings.unclean_start
-        self._host(tp, suspect=suspect).look()
+        """``startReplica``."""
+        self._host(tp).look()
 
     def _close_replica(self, tp: TopicPartition, view: PartitionView) -> None:
         """``close and delete r``; fenced, its leadership with it."""

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from broker.coordination.context import Context
 from broker.coordination.events import (
     Assume,
-    Check,
     Delete,
-    Enqueue,
     Op,
     PutIsr,
     Result,
@@ -26,15 +24,13 @@ from broker.coordination.events import (
 from broker.coordination.leading import Leading
 from broker.coordination.nodes import (
     ANY_VERSION,
-    Change,
     Kind,
     LeaderNode,
     Node,
     PartitionView,
-    StateChangeRequest,
 )
 from broker.coordination.sending import Requests, Sender
-from broker.coordination.variants import hosting
+from broker.coordination.unclean import leaving
 from broker.replication.events import LeaderAndIsr, Resigned
 from broker.types import (
     NO_EPOCH,
@@ -364,38 +360,18 @@ class HostedPartition:
     # --- after an unclean start ----------------------------------------------------------------
 
     def _leave_isr(self, view: PartitionView) -> bool:
-        """Whether there is an ISR to leave first.
-
-        1 is in the ISR, loses power and with it what it had acknowledged, and is back before its
-        session is over: it would lead, being the preferred replica, or be elected later, without
-        what the others have. So it leaves, unless nobody would be left who may lead. Where it is
-        not in the ISR it writes the same once more: a leader that saw it catch up before may be
-        about to let it in, and is to be refused.
-        """
-        me, isr = self.context.me, view.isr
-        left = tuple(broker for broker in isr.isr if broker != me) if isr else ()
-        heir = next((broker for broker in left if view.hosts(broker)), None)
-        if isr is None or heir is None:
+        """Whether there is an ISR to leave first."""
+        ops = leaving(self.context.me, self.tp, view)
+        if ops is None:
             self._suspect = False
             return False
-        ops: list[Op] = [
-            *hosting(heir, self.tp, view),
-            PutIsr(partition=self.tp, isr=left, epoch=isr.epoch, expected=isr.version),
-        ]
-        if view.leader is not None and view.leader.broker != me:
-            leader = view.leader.broker
-            request = StateChangeRequest(
-                change=Change.ISR_CHANGED, partition=self.tp, leader=me, epoch=isr.epoch
-            )
-            ops.append(Check(node=Node(Kind.LEADER, self.tp), expected=ANY_VERSION))
-            ops.append(Enqueue(broker=leader, request=request))
 
-        def left_it(event: Written) -> None:
+        def left(event: Written) -> None:
             if event.result is Result.DONE:
                 self._suspect = False
             self.look()
 
-        self.write(tuple(ops), left_it)
+        self.write(ops, left)
         return True
 
 

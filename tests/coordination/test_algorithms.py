@@ -24,6 +24,7 @@ from broker.coordination.events import (
     Refused,
     RegisterBroker,
     Result,
+    SessionExpired,
     SessionStarted,
     Stage,
     StartReplica,
@@ -492,3 +493,20 @@ def test_a_topic_is_there_when_all_have_started_it_and_a_failed_attempt_is_clean
 
 def test_every_event_is_somebody_s_business() -> None:
     assert set(STEPS) == set(get_args(Event))
+
+
+def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
+    """A session that ends in the middle of start-up does not make its log whole (scheduler, seed
+    5020)."""
+    alone = Alone(unclean_start=True)
+    alone.step(SessionStarted(session=101))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.step(AssignmentsRead(mine=frozenset({T})))
+    alone.step(SessionExpired())
+    alone.step(SessionStarted(session=102))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.step(AssignmentsRead(mine=frozenset({T})))
+    alone.reads(view(1, 2, isr=(1, 2)))
+    assert not claims(alone)
+    (write,) = alone.writes()
+    assert write.ops[-1].isr == (TWO,)  # type: ignore[union-attr]
