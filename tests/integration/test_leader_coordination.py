@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from confluent_kafka import ElectionType, KafkaError
 from consumer_groups import Member, committed, members, poll_until
 from kafka_admin import (
     add_partitions,
+    call,
     create_assigned,
     delete_topic,
     elect,
@@ -21,6 +23,7 @@ from kafka_admin import (
 )
 from kafka_clients import create_topic, produce, read_all
 from kafka_cluster import PATIENT, Cluster, running_cluster, until
+from kio.schema.create_topics.v4.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 from metrics_page import scrape
 
@@ -172,6 +175,20 @@ def test_a_topic_grows_moves_and_goes(shared: Cluster) -> None:
 def _replicas(cluster: Cluster, topic: str) -> list[int] | None:
     shown = cluster.topic(topic)
     return shown and shown.partitions[0].replicas
+
+
+def test_of_brokers_that_are_asked_at_once_one_creates_a_topic(shared: Cluster) -> None:
+    """A broker does not know another's creation from one that has failed, and would undo it."""
+    topic = CreatableTopic(
+        name="once", num_partitions=8, replication_factor=3, assignments=(), configs=()
+    )
+    request = CreateTopicsRequest(topics=(topic,))
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda broker: call(broker, request), shared.brokers.values()))
+    errors = [answer.topics[0].error_code for answer in answers]
+    assert ErrorCode.none in errors, errors
+    until("it is led", lambda: all(shared.leader("once", p) > 0 for p in range(8)))
+    assert len(acked(shared, "once", "v", 10)) == 10
 
 
 def test_a_group_reads_and_commits(shared: Cluster) -> None:

@@ -30,7 +30,7 @@ class Commands:
     def __init__(self, reader: Reader, writer: Writer) -> None:
         self._reader = reader
         self._writer = writer
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, None] = {}
 
     async def run(
         self, command: Command[R], timeout_s: float, settings: Settings | None = None
@@ -56,11 +56,11 @@ class Commands:
     @contextlib.contextmanager
     def _listening(self) -> Iterator[asyncio.Event]:
         changed = asyncio.Event()
-        self._waiting.add(changed)
+        self._waiting[changed] = None
         try:
             yield changed
         finally:
-            self._waiting.discard(changed)
+            self._waiting.pop(changed)
 
     def _changed(self) -> None:
         for waiting in self._waiting:

@@ -1,7 +1,7 @@
 """Elections and moves that clients ask for, where any broker may be asked and none is in charge.
 
-An order is a change of the partition's nodes, made by the broker that is asked, under the versions
-of what it read; the partition's leader, or whoever may become that, sees it and does the rest.
+An order is a change of the partition's nodes (:mod:`broker.coordination.admin`), made by the broker
+that is asked; the partition's leader, or whoever may become that, sees it and does the rest.
 """
 
 import asyncio
@@ -10,17 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from kio.schema.errors import ErrorCode
 
 from broker.controller.events import Outcome
-from broker.coordination.events import Check, Delete, Enqueue, Op, PutAssigned, PutIsr, Result
+from broker.coordination.admin import Admin, Command
+from broker.coordination.admin import Outcome as CommandOutcome
 from broker.coordination.nodes import (
-    ABSENT,
     ADMIN,
-    ADMIN_EPOCH,
     Change,
-    Kind,
-    Node,
     PartitionView,
     StateChangeRequest,
 )
+from broker.coordination.ops import Enqueue, PutIsr, Result
+from broker.server.coordination.commands import Commands
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import Writer
 from broker.server.coordinator import Outcomes
@@ -30,6 +29,9 @@ from broker.types import BrokerId, LeaderEpoch, TopicPartition
 LOOK_S = 0.05
 """How often it is looked whether somebody leads."""
 
+TIMEOUT_S = 30.0
+"""These commands wait for nothing."""
+
 Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 DONE = Outcome(ErrorCode.none)
 
@@ -37,9 +39,11 @@ DONE = Outcome(ErrorCode.none)
 class Orders:
     """Takes orders; answers when they are written, elections when somebody leads again."""
 
-    def __init__(self, reader: Reader, writer: Writer) -> None:
+    def __init__(self, reader: Reader, writer: Writer, commands: Commands, admin: Admin) -> None:
         self._reader = reader
         self._writer = writer
+        self._commands = commands
+        self._admin = admin
 
     # --- elections --------------------------------------------------------------------------
 
@@ -57,9 +61,7 @@ class Orders:
         return {tp: outcome for tp, outcome in outcomes.items() if outcome.error is not idle}
 
     async def _elect_preferred(self, tp: TopicPartition) -> Outcome:
-        """``checkLoadBalancing``: "delete .../leader in ZK" if the preferred replica is in the
-        ISR. The check of the ISR's version is the document's check as of one moment: were the
-        preferred one dropped meanwhile, somebody would stop leading for nothing."""
+        """``checkLoadBalancing``: "delete .../leader in ZK" if the preferred one is in the ISR."""
         while True:
             view = await self._reader.partition(tp)
             live = await self._reader.live()
@@ -72,11 +74,7 @@ class Orders:
                 return Outcome(ErrorCode.preferred_leader_not_available, text)
             if view.leader is None:
                 return await self._led(tp)
-            ops = (
-                Check(node=Node(Kind.ISR, tp), expected=view.isr.version),
-                Delete(node=Node(Kind.LEADER, tp), expected=view.leader.version),
-            )
-            if await self._written(ops):
+            if await self._done(self._admin.elect_preferred(tp)):
                 return await self._led(tp)
 
     async def _elect_unclean(self, tp: TopicPartition) -> Outcome:
@@ -102,7 +100,8 @@ class Orders:
                 PutIsr(partition=tp, isr=(chosen,), epoch=epoch, expected=view.isr.version),
                 _request(Change.ISR_CHANGED, tp, chosen, epoch),
             )
-            if await self._written(ops):
+            written = await self._writer.write(ops, None)
+            if written.result is Result.DONE:
                 return await self._led(tp)
 
     async def _led(self, tp: TopicPartition) -> Outcome:
@@ -131,11 +130,11 @@ class Orders:
                 return refused
             if target == (view.assigned if view.moving_to is None else view.moving_to):
                 return DONE
-            if await self._written(_moved(tp, view, target)):
+            if await self._done(self._admin.reassign(tp, target)):
                 return DONE
 
     async def _take_back(self, tp: TopicPartition) -> Outcome:
-        """By a move to where the replicas are: the leader ends it at once."""
+        """Waits while the partition would be left without a replica that may lead."""
         while True:
             view = await self._reader.partition(tp)
             refused = _no_such(tp, view)
@@ -144,7 +143,7 @@ class Orders:
             if view.moving_to is None:
                 text = f"{tp} is not being reassigned"
                 return Outcome(ErrorCode.no_reassignment_in_progress, text)
-            if await self._written(_moved(tp, view, view.assigned)):
+            if await self._done(self._admin.cancel_reassignment(tp)):
                 return DONE
 
     # --- what they share --------------------------------------------------------------------
@@ -160,9 +159,12 @@ class Orders:
     async def _all(self) -> tuple[TopicPartition, ...]:
         return tuple(await self._reader.assigned(await self._reader.topics()))
 
-    async def _written(self, ops: tuple[Op, ...]) -> bool:
-        """False: something changed, or nobody knows; read again and see."""
-        return (await self._writer.write(ops, None)).result is Result.DONE
+    async def _done(self, command: Command) -> bool:
+        """False: something else was written meanwhile; read again, in a moment, and see."""
+        if await self._commands.run(command, TIMEOUT_S) is CommandOutcome.DONE:
+            return True
+        await asyncio.sleep(LOOK_S)
+        return False
 
 
 def _known(
@@ -203,20 +205,6 @@ def _unusable(
     if unknown:
         return Outcome(wrong, f"replicas {unknown} of {tp} are on brokers that are not live")
     return None
-
-
-def _moved(tp: TopicPartition, view: PartitionView, target: tuple[BrokerId, ...]) -> tuple[Op, ...]:
-    """Written anew even if there is a move already: leaders hear of nodes that come and go. Those
-    that the former move had begun to place, and this one does not want, are closed."""
-    assert view.replicas is not None
-    node = Node(Kind.REASSIGNED, tp)
-    ops: list[Op] = [Check(node=Node(Kind.REPLICAS, tp), expected=view.replicas.version)]
-    if view.reassigned is not None:
-        ops.append(Delete(node=node, expected=view.reassigned.version))
-    ops.append(PutAssigned(node=node, replicas=target, expected=ABSENT))
-    needless = set(view.moving_to or ()) - set(target) - set(view.assigned)
-    ops += (_request(Change.CLOSE_REPLICA, tp, b, ADMIN_EPOCH) for b in sorted(needless))
-    return tuple(ops)
 
 
 def _request(change: Change, tp: TopicPartition, broker: BrokerId, epoch: LeaderEpoch) -> Enqueue:

@@ -58,9 +58,9 @@ class ByLeaders:
             fenced=config.ackproof_coordination_variant == "fenced",
             queue_max=config.ackproof_state_change_queue_max,
         )
-        self.topics: TopicStore = LedTopics(self._reader, commands, admin, spawn)
+        self.topics: TopicStore = LedTopics(config.id, self._reader, commands, admin, spawn)
         self.takes_orders = False
-        self._orders = Orders(self._reader, writer)
+        self._orders = Orders(self._reader, writer, commands, admin)
         self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
         self._feed = Feed(self._core, clock, zk.session)
         self._hands = Hands(config.id, zk.session, self._feed.put, self._register, spawn)

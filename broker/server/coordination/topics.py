@@ -24,6 +24,11 @@ DELETION_TIMEOUT_S = 24 * 3600.0
 """A broker that is down does its part when it is back; as with a controller, the topic's name is
 taken until then."""
 
+PATIENCE_S = 5.0
+"""A creation of which nothing is seen for so long has failed, and is cleaned up by the next."""
+
+LOOK_S = 0.1
+
 NUMBERS = Mapping[int, Sequence[int]]
 
 
@@ -31,11 +36,15 @@ class LedTopics:
     """A :class:`~broker.server.topic_store.TopicStore`. ``spawn`` starts a task and owns it: a
     command goes on when nobody waits for it any more."""
 
-    def __init__(self, reader: Reader, commands: Commands, admin: Admin, spawn: Spawn) -> None:
+    def __init__(
+        self, me: BrokerId, reader: Reader, commands: Commands, admin: Admin, spawn: Spawn
+    ) -> None:
+        self._me = me
         self._reader = reader
         self._commands = commands
         self._admin = admin
         self._spawn = spawn
+        self._creating: set[str] = set()
         self._deleting: set[str] = set()
 
     async def topics(self) -> set[str]:
@@ -66,11 +75,36 @@ class LedTopics:
             TopicExists: also when another broker was faster.
             Refused: not all brokers did their part.
         """
-        command = self._admin.create_topic(topic, _replicas(assignment))
-        outcome = await self._run(command, TIMEOUT_S, {topic: config})
+        if topic in self._creating:
+            raise TopicExists(f"topic {topic} is being created")
+        self._creating.add(topic)
+        try:
+            await self._let_others_finish(topic)
+            command = self._admin.create_topic(topic, _replicas(assignment))
+            outcome = await self._run(command, TIMEOUT_S, {topic: config})
+        finally:
+            self._creating.discard(topic)
         if outcome is Outcome.EXISTS:
             raise TopicExists(f"topic {topic} exists already")
         _check(outcome, topic)
+
+    async def _let_others_finish(self, topic: str) -> None:
+        """Waits while another broker creates it. ``cleanFailedTopicCreationAttempts`` does not
+        know a failed attempt from one that is under way: of clients that ask several brokers at
+        once, again and again, each would undo what the one before has begun."""
+        loop = asyncio.get_running_loop()
+        patience_s = PATIENCE_S + self._me % 10  # not all of them at the same time
+        seen: object = None
+        until = 0.0
+        while True:
+            nodes = await self._reader.topic(topic)
+            begun = [n for n, view in nodes.partitions.items() if view.replicas is None]
+            now = loop.time()
+            if seen != (state := (len(begun), len(nodes.partitions))):
+                seen, until = state, now + patience_s
+            if not begun or now >= until:
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def add_partitions(self, topic: str, added: NUMBERS) -> None:
         """Returns when their replicas are started, and the partitions there.
