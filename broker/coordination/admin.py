@@ -15,6 +15,7 @@ from broker.coordination.admin_steps import (
     AdminWritten,
     Answer,
     AwaitChange,
+    ReadNodes,
     ReadQueues,
     ReadReassigned,
     ReadTopic,
@@ -339,8 +340,7 @@ class Admin:
         """The same for close-replicas, which the leader sends. Fenced: first it must have sent
         them (the version of ``partitions_reassigned`` says so), then none may be left."""
         while True:
-            nodes: TopicNodes = yield ReadTopic(topic=tp.topic)
-            view = nodes.partitions.get(tp.partition, PartitionView())
+            view: PartitionView = yield ReadNodes(partition=tp)
             queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
             left = any(
                 entry.request.partition == tp and entry.request.change is Change.CLOSE_REPLICA
@@ -356,8 +356,8 @@ class Admin:
 
 
 def _view(tp: TopicPartition) -> Generator[Step, Answer, PartitionView]:
-    nodes: TopicNodes = yield ReadTopic(topic=tp.topic)
-    return nodes.partitions.get(tp.partition, PartitionView())
+    view: PartitionView = yield ReadNodes(partition=tp)
+    return view
 
 
 def _brokers(view: PartitionView) -> Replicas:

@@ -8,6 +8,7 @@ command, several at once, and one that is left in the middle can be run again.
 step                answer sent back
 ==================  ===========================================================================
 ``ReadTopic``       :class:`TopicNodes`
+``ReadNodes``       the partition's :class:`PartitionView`
 ``ReadReassigned``  the topics in ``/brokers/partitions_reassigned``: ``tuple[str, ...]``
 ``ReadQueues``      the entries by broker: ``Mapping[BrokerId, tuple[QueuedRequest, ...]]``
 ``AdminWrite``      :class:`AdminWritten`
@@ -44,6 +45,13 @@ class TopicNodes:
     exists: bool
     """``/brokers/topics/T`` is there."""
     partitions: Mapping[int, PartitionView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadNodes:
+    """Read the nodes of one partition: of a thousand, each is waited for by itself."""
+
+    partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +97,14 @@ class AwaitChange:
 
 
 Step: TypeAlias = (
-    ReadTopic | ReadReassigned | ReadQueues | AdminWrite | AwaitChange | Lifecycle | Refused
+    ReadTopic
+    | ReadNodes
+    | ReadReassigned
+    | ReadQueues
+    | AdminWrite
+    | AwaitChange
+    | Lifecycle
+    | Refused
 )
 Answer: TypeAlias = Any
 """What the table above says for the step."""

@@ -74,6 +74,8 @@ class Commands:
                 return await self._reader.topic(step.topic)
             case steps.ReadQueues():
                 return await self._queues(step, changed)
+            case steps.ReadNodes():
+                return await self._reader.partition(step.partition)
             case steps.ReadReassigned():
                 return await self._reader.reassigned_topics()
             case steps.AdminWrite():

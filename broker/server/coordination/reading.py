@@ -37,6 +37,8 @@ class Reader:
 
     def __init__(self, session: ZkSession) -> None:
         self._session = session
+        self._queued: dict[BrokerId, dict[str, QueuedRequest]] = {}
+        """What was in the queues when they were last read: an entry never changes."""
 
     # --- partitions -------------------------------------------------------------------------
 
@@ -147,18 +149,24 @@ class Reader:
         something is put in or taken out."""
         where = nodes.queue(broker)
         names = sorted(await self._session.children(where, watch))
-        stored = await asyncio.gather(*(self._session.get(f"{where}/{name}") for name in names))
-        entries = []
-        for name, node in zip(names, stored, strict=True):
-            if node is None:
-                continue
-            path = f"{where}/{name}"
-            request = understood(nodes.decode_request, path, node[0])
-            if request is None:
-                await self._remove(path)
-            else:
-                entries.append(QueuedRequest(name=name, request=request))
-        return tuple(entries)
+        known = self._queued.get(broker, {})
+        new = [name for name in names if name not in known]
+        read = await asyncio.gather(*(self._queued_request(where, name) for name in new))
+        found = known | {entry.name: entry for entry in read if entry is not None}
+        listed = {name: found[name] for name in names if name in found}
+        self._queued[broker] = listed
+        return tuple(listed.values())
+
+    async def _queued_request(self, where: str, name: str) -> QueuedRequest | None:
+        path = f"{where}/{name}"
+        node = await self._session.get(path)
+        if node is None:
+            return None
+        request = understood(nodes.decode_request, path, node[0])
+        if request is None:
+            await self._remove(path)
+            return None
+        return QueuedRequest(name=name, request=request)
 
     async def queue_size(self, broker: BrokerId) -> int:
         """How many requests wait in a broker's queue."""
