@@ -169,11 +169,7 @@ class Chaos:
 
     def _is_sound(self, broker: BrokerId) -> bool:
         """Up, and sure of its log."""
-        process = self.world.brokers.get(broker)
-        if process is None or broker in self.world.lost:
-            return False
-        hosted = process.coordinator._hosted.get(T)
-        return hosted is not None and not hosted._suspect
+        return broker not in self.world.lost and self.world.is_looked_at(broker)
 
     def _start(self) -> bool:
         down = [broker for broker in self.world.ids if broker not in self.world.brokers]
