@@ -16,6 +16,7 @@ from broker.coordination.events import (
     Event,
     Fault,
     Lifecycle,
+    PartitionChanged,
     PartitionRead,
     PutAssigned,
     QueueRead,
@@ -531,3 +532,15 @@ def test_a_move_that_was_replaced_is_not_completed() -> None:
     world.holds = lambda _broker, _request: False
     world.settle(2 * SETTLED)
     assert world.view().assigned == (TWO, ONE)
+
+
+def test_a_watch_that_fires_before_the_first_reading_is_not_lost() -> None:
+    """Our own former node vanishes while start-up reads it (scheduler, seed 7574)."""
+    alone = Alone()
+    alone.step(SessionStarted(session=101))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    asked = alone.step(AssignmentsRead(mine=frozenset({T})))
+    assert alone.step(PartitionChanged(partition=T)) == ()
+    alone.effects = asked
+    alone.reads(view(1, 2, leader=1, isr=(1, 2)))
+    assert any(isinstance(effect, ReadPartition) for effect in alone.effects)
