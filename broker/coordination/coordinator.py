@@ -70,6 +70,8 @@ class Coordinator:
             drained=self._queue_drained,
         )
         self._draining = False
+        self._finding: dict[TopicPartition, bool] = {}
+        """Partitions that are being read for the first time: whether they changed meanwhile."""
         self._starting: set[TopicPartition] | None = None
 
     def step(self, event: Event, now: Millis) -> tuple[Effect, ...]:
@@ -126,9 +128,14 @@ class Coordinator:
             self._find(tp)
 
     def _find(self, tp: TopicPartition) -> None:
-        """Start its replica, unless it is to be closed: that was done, or is about to be."""
+        """Start its replica, unless it is to be closed: that was done, or is about to be.
+
+        The watch that the reading leaves may fire before its answer is here.
+        """
+        self._finding[tp] = False
 
         def found(view: PartitionView) -> None:
+            changed = self._finding.pop(tp, False)
             if tp in self._hosted:
                 return
             if view.is_closing or not view.hosts(self._context.me):
@@ -136,6 +143,8 @@ class Coordinator:
                     self._starting.discard(tp)
                 return
             self._host(tp).begin(view)
+            if changed:
+                self._look(tp)
 
         self._context.outbox.read(tp, found)
 
@@ -153,6 +162,7 @@ class Coordinator:
         self._sender.forget()
         self._queue.forget()
         self._draining, self._starting = False, None
+        self._finding.clear()
         for _, hosted in sorted(self._hosted.items()):
             hosted.session_over()
 
@@ -187,6 +197,8 @@ class Coordinator:
             self._context.write((Delete(node=leader, expected=ANY_VERSION),))
 
     def _look(self, tp: TopicPartition) -> None:
+        if tp in self._finding:
+            self._finding[tp] = True
         if tp in self._hosted:
             self._hosted[tp].look()
 

@@ -16,7 +16,9 @@ from broker.coordination.events import (
     Event,
     Fault,
     Lifecycle,
+    PartitionChanged,
     PartitionRead,
+    PutAssigned,
     QueueRead,
     ReadAssignments,
     ReadPartition,
@@ -510,3 +512,35 @@ def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
     assert not claims(alone)
     (write,) = alone.writes()
     assert write.ops[-1].isr == (TWO,)  # type: ignore[union-attr]
+
+
+def test_a_move_that_was_replaced_is_not_completed() -> None:
+    """The leader's last write for the move to 3 is under way when a move to 2 takes its place: both
+    nodes are at version 0 (scheduler, seed 4272)."""
+    world = World(3)
+    world.settle(100)
+    world.create((1, 2))
+    world.holds = lambda _broker, sent: (
+        isinstance(sent, Write) and any(isinstance(op, PutAssigned) for op in sent.ops)
+    )
+    world.command(world.admin.reassign(T, (ONE, THREE)))
+    world.settle(SETTLED)
+    assert world.view().assigned == (ONE, TWO)
+    instead = world.command(world.admin.reassign(T, (TWO, ONE)))
+    world.settle(100)
+    assert instead.outcome is Outcome.DONE
+    world.holds = lambda _broker, _request: False
+    world.settle(2 * SETTLED)
+    assert world.view().assigned == (TWO, ONE)
+
+
+def test_a_watch_that_fires_before_the_first_reading_is_not_lost() -> None:
+    """Our own former node vanishes while start-up reads it (scheduler, seed 7574)."""
+    alone = Alone()
+    alone.step(SessionStarted(session=101))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    asked = alone.step(AssignmentsRead(mine=frozenset({T})))
+    assert alone.step(PartitionChanged(partition=T)) == ()
+    alone.effects = asked
+    alone.reads(view(1, 2, leader=1, isr=(1, 2)))
+    assert any(isinstance(effect, ReadPartition) for effect in alone.effects)

@@ -159,21 +159,19 @@ class Chaos:
     def _may_lose(self, broker: BrokerId) -> bool:
         """Somebody else of the ISR has everything, and will be in it after a move, too: a move to
         the one that loses its records just then leaves the ISR to it alone."""
+        return self._power and any(self._is_sound(b) for b in self._staying() if b != broker)
+
+    def _staying(self) -> list[BrokerId]:
         target = self.world.view().moving_to
-        staying = [b for b in self.world.isr() if b != broker and (not target or b in target)]
-        return self._power and any(self._is_sound(b) for b in staying)
+        return [broker for broker in self.world.isr() if not target or broker in target]
 
     def _may_crash(self, broker: BrokerId) -> bool:
-        others = {b for b in self.world.isr() if b != broker and self._is_sound(b)}
-        return bool(others) or not self.world.lost - {broker}
+        others = any(self._is_sound(b) for b in self._staying() if b != broker)
+        return others or not self.world.lost - {broker}
 
     def _is_sound(self, broker: BrokerId) -> bool:
         """Up, and sure of its log."""
-        process = self.world.brokers.get(broker)
-        if process is None or broker in self.world.lost:
-            return False
-        hosted = process.coordinator._hosted.get(T)
-        return hosted is not None and not hosted._suspect
+        return broker not in self.world.lost and self.world.is_looked_at(broker)
 
     def _start(self) -> bool:
         down = [broker for broker in self.world.ids if broker not in self.world.brokers]

@@ -328,7 +328,9 @@ class World:
         self.acked: dict[TopicPartition, dict[int, int]] = {}
         self.crashed: set[BrokerId] = set()
         self.lost: set[BrokerId] = set()
-        """Brokers that lost records and have not been out of the ISR since."""
+        """Brokers that lost records and have not been back and out of the ISR since. (Who is let
+        into the ISR at the moment of its death is in it with what it has lost, as in Kafka before
+        KIP-841.)"""
         self.deleting: set[TopicPartition] = set()
         self.commands: list[CommandRun] = []
         self.watch_isr = not printed
@@ -613,13 +615,20 @@ class World:
                 raise Violation(f"acked record {value} at offset {offset} is lost on {broker}")
 
     def check_isr(self) -> None:
-        self.lost &= set(self.isr())
+        isr = self.isr()
+        self.lost = {b for b in self.lost if b in isr or not self.is_looked_at(b)}
         if not self.watch_isr:
             return
         for tp in self.zookeeper.partitions(self.zookeeper.head):
             isr = self.view(tp).isr
             if isr is not None and not isr.isr:
                 raise Violation(f"the ISR of {tp} is empty")
+
+    def is_looked_at(self, broker: BrokerId) -> bool:
+        """Up, and no longer suspect of having lost something."""
+        process = self.brokers.get(broker)
+        hosted = process.coordinator._hosted.get(T) if process else None
+        return hosted is not None and not hosted._suspect
 
     def check_deletion(self, broker: Broker, tp: TopicPartition) -> None:
         view = self.view(tp)
