@@ -684,6 +684,8 @@ class CommandRun:
                     exists=("topic", topic) in zookeeper.state,
                     partitions={tp.partition: zookeeper.view(tp, head) for tp in tps},
                 )
+            case admin_steps.ReadNodes(partition=tp):
+                return zookeeper.view(tp, head)
             case admin_steps.ReadReassigned():
                 return tuple(sorted({tp.topic for tp in zookeeper.targets(head)}))
             case admin_steps.ReadQueues(brokers=brokers):

@@ -35,8 +35,8 @@ class Commands:
     async def run(
         self, command: Command[R], timeout_s: float, settings: Settings | None = None
     ) -> R:
-        """Carries it out to its end; what it waits for it is told to be too late for after
-        ``timeout_s``. ``settings``: of the topics that it creates.
+        """Carries it out to its end. When it waits, and has written nothing for ``timeout_s``, it
+        is told that its time is up. ``settings``: of the topics that it creates.
 
         Raises:
             what the command raises.
@@ -52,6 +52,8 @@ class Commands:
                     result: R = done.value
                     return result
                 answer = await self._answer(step, changed, deadline, settings or {})
+                if isinstance(step, steps.AdminWrite):
+                    deadline = loop.time() + timeout_s
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[asyncio.Event]:
@@ -92,7 +94,8 @@ class Commands:
     async def _queues(self, step: steps.ReadQueues, changed: asyncio.Event) -> Mapping[Any, Any]:
         """What changes after this counts: the watch is set with the reading."""
         changed.clear()
-        return {broker: await self._reader.queue(broker, self._changed) for broker in step.brokers}
+        read = (self._reader.queue(broker, self._changed) for broker in step.brokers)
+        return dict(zip(step.brokers, await asyncio.gather(*read), strict=True))
 
     async def _await_change(
         self, step: steps.AwaitChange, changed: asyncio.Event, deadline: float

@@ -50,6 +50,11 @@ class ZkMetadata(MetadataCache):
         """As last read."""
         return self._names
 
+    def __contains__(self, tp: TopicPartition) -> bool:
+        """Of a topic of which no more is known than its name, every partition may exist."""
+        known = self._topics.get(tp.topic)
+        return tp.topic in self._names if known is None else tp.partition in known
+
     async def follow_brokers(self) -> None:
         """Keeps up with who is registered, for ever."""
         while True:
