@@ -112,13 +112,16 @@ class Hands:
 
     @_carry_out.register
     async def _(self, _effect: events.CreateQueue) -> None:
+        if self._queue_made is not None:
+            self._queue_made.cancel()  # nobody hears any more of what a former session waits for
         self._queue_made = asyncio.get_running_loop().create_future()
         self._begin(self._create_queue(self._queue_made))
 
     async def _create_queue(self, made: asyncio.Future[None]) -> None:
         await self._session.ensure(nodes.REASSIGNED)
         await self._session.ensure(nodes.queue(self._me))
-        made.set_result(None)
+        if not made.done():
+            made.set_result(None)
 
     @_carry_out.register
     async def _(self, effect: events.ReadQueue) -> None:
