@@ -10,7 +10,7 @@ import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from jproperties import Properties, PropertyError
 from pydantic import (
@@ -138,6 +138,21 @@ class BrokerConfig(_Properties):
 
     ackproof_generation: Generation = "0.11"
     """Whose replication: sets what :mod:`broker.generations` lists, unless given explicitly."""
+    ackproof_coordination: Literal["controller", "leader"] = "controller"
+    """Who decides what becomes of a partition: one controller for all (seed 002), or each
+    partition's own leader (seed 001). All brokers of a cluster need the same."""
+    ackproof_coordination_variant: Literal["fenced", "printed"] = "fenced"
+    """With ``leader``: seed 001 as it is printed, its holes included, or with these closed."""
+    ackproof_preferred_replica_wait_ms: NotNegative = 200
+    """With ``leader``: PreferredReplicaTime. How long others let the preferred replica go first in
+    an election; seed 001 gives no figure."""
+    ackproof_keep_in_sync_ms: Positive | None = None
+    """With ``leader``: KeepInSyncTime. How long a leader waits for a follower before it drops it
+    from the ISR, and for all of them before it begins to serve. None: as in Kafka,
+    ``replica.lag.time.max.ms``."""
+    ackproof_state_change_queue_max: Positive = 10_000
+    """With ``leader``: how many state change requests may wait in ``/brokers/state/N``. A list of
+    some 60,000 would be more than ZooKeeper hands out (``jute.maxbuffer``)."""
     inter_broker_protocol_version: Version = (3, 4)
     """Before 0.11 followers truncate to their high watermark, since then by leader epochs
     (KIP-101). Nothing else depends on it here."""
@@ -223,10 +238,10 @@ class BrokerConfig(_Properties):
 
     @model_validator(mode="after")
     def _settings_fit_each_other(self) -> Self:
-        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+        if self.replica_fetch_wait_max_ms > self.keep_in_sync_ms:
             raise ValueError(
-                "replica.fetch.wait.max.ms should not be above replica.lag.time.max.ms, "
-                "or in-sync replicas come and go"
+                "replica.fetch.wait.max.ms should not be above replica.lag.time.max.ms "
+                "(ackproof.keep.in.sync.ms), or in-sync replicas come and go"
             )
         if self.advertised_listeners.host in {"0.0.0.0", "::"}:
             raise ValueError("advertised.listeners should be an address that clients can reach")
@@ -236,6 +251,18 @@ class BrokerConfig(_Properties):
     def id(self) -> BrokerId:
         """``broker.id``."""
         return BrokerId(self.broker_id)
+
+    @property
+    def led_by_leaders(self) -> bool:
+        """Whether each partition's leader coordinates it, and there is no controller."""
+        return self.ackproof_coordination == "leader"
+
+    @property
+    def keep_in_sync_ms(self) -> int:
+        """How late a follower may be before it leaves the ISR."""
+        if self.led_by_leaders and self.ackproof_keep_in_sync_ms is not None:
+            return self.ackproof_keep_in_sync_ms
+        return self.replica_lag_time_max_ms
 
     @property
     def advertised(self) -> Listener:
@@ -262,8 +289,10 @@ class BrokerConfig(_Properties):
 
     @property
     def truncation(self) -> Truncation:
-        """How followers truncate, by ``inter.broker.protocol.version``."""
-        old = self.inter_broker_protocol_version < (0, 11)
+        """How followers truncate, by ``inter.broker.protocol.version``; seed 001 as printed knows
+        the high watermark alone ("truncate the log to r.hw")."""
+        printed = self.led_by_leaders and self.ackproof_coordination_variant == "printed"
+        old = printed or self.inter_broker_protocol_version < (0, 11)
         return Truncation.HIGH_WATERMARK if old else Truncation.LEADER_EPOCH
 
     def topic_defaults(self) -> TopicConfig:

@@ -244,7 +244,7 @@ class Simulation:
         """What the controller knows; None: nobody is controller, as far as brokers know."""
         broker = self.observer.controller
         app = self.nodes[broker].app if broker is not None else None
-        return None if app is None or app.controller is None else app.controller.context
+        return None if app is None or app.coordinator is None else app.coordinator.context
 
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
         """The replica on a living broker."""

@@ -87,6 +87,8 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._locks: list[int] = []
+        self.clean = True
+        """Whether they were closed cleanly the last time; what was not flushed may be gone else."""
         try:
             for directory in self._directories:
                 directory.make()
@@ -206,6 +208,7 @@ class LogManager:
 
     def _load(self, directory: Directory) -> None:
         clean = take_clean_shutdown(directory)
+        self.clean = self.clean and clean
         recovery_points = read_offsets(directory, RECOVERY_POINTS)
         log_starts = read_offsets(directory, LOG_STARTS)
         high_watermarks = read_offsets(directory, HIGH_WATERMARKS)

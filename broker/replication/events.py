@@ -43,7 +43,8 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """The controller's word on this partition (LeaderAndIsr request, one partition of it)."""
+    """The coordinator's word on this partition: a controller's (LeaderAndIsr request, one partition
+    of it), or what the partition's own leader or follower read in ZooKeeper (seed 001)."""
 
     controller_epoch: ControllerEpoch
     leader: BrokerId
@@ -52,6 +53,36 @@ class LeaderAndIsr:
     replicas: tuple[BrokerId, ...]
     zk_version: ZkVersion
     now: Millis
+    serves: bool = True
+    """Of a leader: clients are served at once. Else from :class:`StartServing` on; until then
+    followers catch up, and the ISR is left alone (seed 001, ``becomeLeader``)."""
+    as_printed: bool = False
+    """Without the fences that seed 001 does not have: the word counts whatever its epoch, and a
+    new leader's high watermark is its log's end (``r.hw = r.leo``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartServing:
+    """The leader of this epoch, which was waiting for its followers, now serves clients."""
+
+    leader_epoch: LeaderEpoch
+    now: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasChanged:
+    """Other replicas are assigned, or are about to be, within the leader's epoch."""
+
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resigned:
+    """This broker leads no more in this epoch, and who does is not known yet. Who waits is
+    answered NOT_LEADER_OR_FOLLOWER."""
+
+    leader_epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +207,9 @@ class Tick:
 
 Event = (
     LeaderAndIsr
+    | StartServing
+    | ReplicasChanged
+    | Resigned
     | Produce
     | FollowerFetch
     | Fetched

@@ -19,7 +19,9 @@ from broker.replication.events import (
     IsrWritten,
     LeaderAndIsr,
     Produce,
+    ReplicasChanged,
     Respond,
+    StartServing,
     Tick,
     WriteIsr,
 )
@@ -49,6 +51,7 @@ class Leader:
         self.config = config
         self.epoch: LeaderEpoch = word.leader_epoch
         self.epoch_start: Offset = log.log_end_offset
+        self.serves = word.serves
         self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
         self.remotes: dict[BrokerId, RemoteReplica] = {
             replica: RemoteReplica(last_caught_up_time=word.now if replica in word.isr else NEVER)
@@ -59,6 +62,7 @@ class Leader:
         self._broker = broker
         self._log = log
         self._now = word.now
+        self._raises_watermark = word.as_printed
         self._next_isr_check = self._after_half_lag(word.now)
 
     def enter(self) -> Effects:
@@ -67,19 +71,48 @@ class Leader:
         After the first append it is too late. A follower holds 10 to 12 of epoch 2, which nobody
         else has; this leader has appended 10 to 12 of epoch 3. Asked where epoch 2 ended, it would
         say 13, its log's end, the follower keep its own, and the logs be different for good.
+
+        As seed 001 prints it (``r.hw = r.leo``), what is here is called committed, whoever else has
+        it: a leader that fails before anybody does keeps it by its watermark when it is back, below
+        what the next leader has committed meanwhile.
         """
-        return (*self._log.start_epoch(self.epoch), *self._advance())
+        raised = self._log.log_end_offset if self._raises_watermark else self._log.high_watermark
+        return (
+            *self._log.start_epoch(self.epoch),
+            *self._log.move_high_watermark(raised),
+            *self._advance(),
+        )
+
+    def start_serving(self, event: StartServing) -> Effects:
+        """The wait for followers is over; the ISR is this leader's business from now on."""
+        if event.leader_epoch == self.epoch and not self.serves:
+            self._pass_time(event.now)
+            self.serves = True
+            self._next_isr_check = self._after_half_lag(event.now)
+        return ()
 
     def told(self, word: LeaderAndIsr) -> Effects:
         """The controller changed the ISR or the assignment within the epoch."""
         self._pass_time(word.now)
         self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
+        self._assign(word.replicas)
+        return self._advance()
+
+    def replicas_changed(self, event: ReplicasChanged) -> Effects:
+        """Other replicas are assigned: their fetches count from now on, those of others no more.
+
+        Who is in the ISR counts as ever, assigned or not: it may still be elected.
+        """
+        in_isr = (replica for replica in self.isr.maximal if replica not in event.replicas)
+        self._assign((*event.replicas, *sorted(in_isr)))
+        return self._advance()
+
+    def _assign(self, replicas: Iterable[BrokerId]) -> None:
         self.remotes = {
             replica: self.remotes.get(replica, RemoteReplica())
-            for replica in word.replicas
+            for replica in replicas
             if replica != self._broker
         }
-        return self._advance()
 
     def resign(self) -> Effects:
         """Nobody here will ever know what becomes of the waiting requests."""
@@ -92,6 +125,8 @@ class Leader:
 
     def refusal(self, acks: int) -> ErrorCode:
         """With what a produce request would be refused now, or ``none``."""
+        if not self.serves:
+            return ErrorCode.not_leader_or_follower
         refused = acks == -1 and self.is_under_min_isr
         return ErrorCode.not_enough_replicas if refused else ErrorCode.none
 
@@ -204,7 +239,7 @@ class Leader:
         join with 10, be elected, and lack two records that were acknowledged.
         """
         end = self.remotes[replica].log_end_offset
-        if self.isr.proposed is not None or replica in self.isr.committed:
+        if self.isr.proposed is not None or replica in self.isr.committed or not self.serves:
             return ()
         if end < max(self._log.high_watermark, self.epoch_start):
             return ()
@@ -266,7 +301,7 @@ class Leader:
     def _tend_isr(self) -> Effects:
         if self.isr.proposed is not None:
             return self._retry_isr_write(self.isr.proposed) if self.isr.retry else ()
-        if self._now < self._next_isr_check:
+        if self._now < self._next_isr_check or not self.serves:
             return ()
         self._next_isr_check = self._after_half_lag(self._now)
         return self._maybe_shrink_isr()

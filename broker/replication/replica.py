@@ -4,9 +4,9 @@ State: the role and epoch that the controller gave it, a view of its own log (``
 the role needs (``leader``, ``follower``). ``STEPS`` says for every role and kind of event what
 happens; a replica without a leader, or whose answer comes after its role ended, ignores the event.
 
-Only ``LeaderAndIsr`` changes the role. The replica does not care who sends it: a controller, or a
-partition's own leader under a scheme without one. It asks for ISR changes through ``WriteIsr``
-and believes nothing about them until it is told.
+Only ``LeaderAndIsr`` gives a role. The replica does not care who sends it: a controller, or
+:mod:`broker.coordination`, where each partition's leader coordinates it. It asks for ISR changes
+through ``WriteIsr`` and believes nothing about them until it is told.
 
 Not handled: bytes, disks, fetch sessions, transactions; which batches are repetitions (the log
 remembers, and says so in ``Produce``); fencing of controllers by
@@ -14,6 +14,7 @@ their epoch and of brokers by theirs, which is done once per request by whoever 
 """
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
@@ -36,6 +37,9 @@ from broker.replication.events import (
     LogEndMoved,
     LogStartMoved,
     Produce,
+    ReplicasChanged,
+    Resigned,
+    StartServing,
     Stopped,
     Tick,
 )
@@ -83,7 +87,7 @@ class Replica:
 
         Raises StaleEpoch for a LeaderAndIsr of an older leader epoch, and ValueError for one that
         names another leader within the same epoch. Within an epoch only a newer ``zk_version`` is
-        news; repetitions are ignored.
+        news; repetitions are ignored. A word ``as_printed`` is taken whatever its epoch.
         """
         return STEPS[self.role][type(event)](self, event)
 
@@ -96,8 +100,12 @@ class Replica:
     # --- the controller's word --------------------------------------------------------------
 
     def _told(self, word: LeaderAndIsr) -> Effects:
-        self._fence(word.leader_epoch)
-        if word.leader_epoch == self.leader_epoch:
+        known = (self.leader, self.leader_epoch)
+        if not word.as_printed:
+            self._fence(word.leader_epoch)
+            if word.leader_epoch == self.leader_epoch:
+                return self._told_again(word)
+        elif (word.leader, word.leader_epoch) == known:
             return self._told_again(word)
         self._word = word
         return self._enter(word)
@@ -135,6 +143,19 @@ class Replica:
     def _log_end_moved(self, event: LogEndMoved) -> Effects:
         return self._log.truncate(event.offset)
 
+    def _replicas_changed(self, event: ReplicasChanged) -> Effects:
+        if self._word is None or event.leader_epoch != self.leader_epoch:
+            return ()
+        self._word = replace(self._word, replicas=event.replicas)
+        return self._leader.replicas_changed(event) if self._leader else ()
+
+    def _resigned(self, event: Resigned) -> Effects:
+        """Without a role until the next word, which will be of a later epoch."""
+        if self._leader is None or self._word is None or event.leader_epoch != self.leader_epoch:
+            return ()
+        self._word = replace(self._word, leader=NO_LEADER)
+        return self._stopped(Stopped())
+
     def _stopped(self, _event: Stopped) -> Effects:
         """Without a role: an ISR write that was under way would else find its leader, and answer
         those who were answered when the partition went away."""
@@ -150,6 +171,11 @@ class Replica:
         if self._leader is not None:
             return Role.LEADER
         return Role.OFFLINE if self._follower is None else Role.FOLLOWER
+
+    @property
+    def serves(self) -> bool:
+        """This broker leads and serves clients: it does not wait for its followers any more."""
+        return self._leader is not None and self._leader.serves
 
     @property
     def leader(self) -> BrokerId:
@@ -223,6 +249,11 @@ class Replica:
         return self._leader is not None and self._leader.is_under_min_isr
 
     @property
+    def follower_ends(self) -> Mapping[BrokerId, Offset]:
+        """On a leader the followers' log ends as far as it knows, -1 before their first fetch."""
+        return {replica: remote.log_end_offset for replica, remote in self._remotes.items()}
+
+    @property
     def _remotes(self) -> Mapping[BrokerId, RemoteReplica]:
         return self._leader.remotes if self._leader else {}
 
@@ -232,17 +263,21 @@ class Replica:
         """What a follower's fetcher should ask its leader next; None when not a follower."""
         return self._follower.fetching() if self._follower else None
 
-    def check_leader(self, current_leader_epoch: LeaderEpoch | None) -> ErrorCode:
+    def check_leader(
+        self, current_leader_epoch: LeaderEpoch | None, follower: BrokerId | None = None
+    ) -> ErrorCode:
         """Whether a request that presumes this epoch may be served here as by the leader (KIP-320).
 
-        None, or -1 as on the wire, presumes nothing.
+        None, or -1 as on the wire, presumes nothing. A leader that does not serve clients yet does
+        serve a ``follower``: it waits for just that.
         """
         if current_leader_epoch is not None and current_leader_epoch != NO_EPOCH:
             if current_leader_epoch < self.leader_epoch:
                 return ErrorCode.fenced_leader_epoch
             if current_leader_epoch > self.leader_epoch:
                 return ErrorCode.unknown_leader_epoch
-        return ErrorCode.none if self._leader else ErrorCode.not_leader_or_follower
+        leads = self.serves if follower is None else self._leader is not None
+        return ErrorCode.none if leads else ErrorCode.not_leader_or_follower
 
     def refusal(self, acks: int) -> ErrorCode:
         """With what a produce request would be refused now, or ``none``."""
@@ -291,6 +326,9 @@ _OF_EVERY_ROLE: Final[Mapping[type[Event], Step]] = {
     LogStartMoved: Replica._log_start_moved,
     LogEndMoved: Replica._log_end_moved,
     Stopped: Replica._stopped,
+    Resigned: Replica._resigned,
+    ReplicasChanged: Replica._replicas_changed,
+    StartServing: _ignore,
     DeleteRecords: _ignore,
     Produce: _refuse_produce,
     FollowerFetch: _ignore,
@@ -312,6 +350,7 @@ STEPS: Final[Mapping[Role, Mapping[type[Event], Step]]] = {
     },
     Role.LEADER: {
         **_OF_EVERY_ROLE,
+        StartServing: _leading(Leader.start_serving),
         Produce: _leading(Leader.produce),
         DeleteRecords: _leading(Leader.delete_records),
         FollowerFetch: _leading(Leader.follower_fetch),

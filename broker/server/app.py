@@ -16,17 +16,17 @@ from functools import partial
 from broker.config import BrokerConfig, Listener
 from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
+from broker.server.by_controller import ByController
 from broker.server.config_admin import ConfigAdmin
 from broker.server.config_changes import ConfigChanges
 from broker.server.connections import ConnectionConfig, Connections
 from broker.server.control_fence import ControlFence
-from broker.server.controlled_shutdown import hand_over
-from broker.server.controller import ControllerRuntime
+from broker.server.coordination import tree
+from broker.server.coordinator import Coordinator
 from broker.server.environment import Environment, real
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.fetchers import Fetchers
 from broker.server.group_coordinator import GroupCoordinator
-from broker.server.isr_changes import IsrChanges
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
 from broker.server.metrics.snapshot import Snapshot, take
@@ -34,11 +34,10 @@ from broker.server.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.partition import Surroundings
 from broker.server.producer_ids import ProducerIds
 from broker.server.purgatory import Purgatory
-from broker.server.registration import Registration
 from broker.server.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
-from broker.server.requests.table import SERVED
+from broker.server.requests.table import served
 from broker.server.schedule import carry_out_later, every
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topics import Topics
@@ -65,12 +64,11 @@ class App:
         self._config = config
         self._environment = environment = environment or real()
         self._clock = environment.clock
-        self.metadata = MetadataCache()
         self.logs: LogManager | None = None
         """This and the next ones are there for others to look at, once the broker has them."""
         self.replicas: ReplicaManager | None = None
         self.groups: GroupCoordinator | None = None
-        self.controller: ControllerRuntime | None = None
+        self.coordinator: Coordinator | None = None
         self._zk = KafkaZk(
             config.zookeeper_connect,
             config.zookeeper_session_timeout_ms,
@@ -102,6 +100,7 @@ class App:
         async with contextlib.AsyncExitStack() as closing:
             await self._zk.start()
             closing.push_async_callback(self._zk.close)
+            await tree.claim(self._config, self._zk.session)
             await self._topic_configs.load_all()
             cluster_id = await self._zk.cluster_id()
             logs = closing.enter_context(self._open_logs(cluster_id))
@@ -128,71 +127,81 @@ class App:
 
     async def _serve(self, logs: LogManager, stop: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
-            self.replicas = replicas = self._replicas(logs, group)
-            registration = Registration(self._config, self._zk, self._fence)
-            controller = ControllerRuntime(self._config, self._zk, registration.registered)
-            self.controller = controller
-            connections = await self._listen(replicas, controller, group)
-            await closing.enter_async_context(self._exposed(replicas, controller, connections))
-            await registration.register()
-            self._spawn(group, registration.renew_forever())
-            self._spawn(group, controller.run())
-            self._spawn(group, self._follow_configs(replicas, controller))
+            self.coordinator = coordinator = self._coordinator(group, logs)
+            self.replicas = replicas = self._replicas(logs, coordinator, group)
+            connections = await self._listen(replicas, coordinator, group)
+            await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
+            await coordinator.join(replicas)
+            self._spawn(group, coordinator.run())
+            self._spawn(group, self._follow_configs(replicas, coordinator))
             self._schedule(group, replicas, logs)
             logger.info("Broker %d serves at %s", self._config.id, self._config.advertised)
             await self._stopped(stop)
             if self._config.controlled_shutdown_enable:
-                await hand_over(self._config, self._fence.broker_epoch, self.metadata)
+                await coordinator.hand_over()
             await connections.close()
             for task in self._tasks:
                 task.cancel()
         replicas.checkpoint_high_watermarks()
 
-    def _replicas(self, logs: LogManager, group: asyncio.TaskGroup) -> ReplicaManager:
-        def spawn(work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-            return self._spawn(group, work)
+    def _coordinator(self, group: asyncio.TaskGroup, logs: LogManager) -> Coordinator:
+        """The one place where it matters who coordinates."""
+        spawn = partial(self._spawn, group)
+        if self._config.led_by_leaders:
+            from broker.server.coordination.runtime import ByLeaders  # late: memory, if unused
 
-        isr_changes = IsrChanges(self._config.id, self._zk, self._clock, spawn)
-        spawn(isr_changes.propagate_forever())
+            return ByLeaders(self._config, self._zk, self._clock, spawn, clean=logs.clean)
+        return ByController(self._config, self._zk, self._clock, self._fence, spawn)
+
+    def _replicas(
+        self, logs: LogManager, coordinator: Coordinator, group: asyncio.TaskGroup
+    ) -> ReplicaManager:
         return ReplicaManager(
             self._config,
             logs,
             self._topic_configs,
-            self.metadata,
-            Fetchers(self._config, self._clock, self._locate, spawn),
-            Surroundings(self._clock, self._purgatory, isr_changes.write, self._halt),
+            coordinator.metadata,
+            Fetchers(
+                self._config,
+                self._clock,
+                partial(_locate, coordinator.metadata),
+                partial(self._spawn, group),
+            ),
+            Surroundings(self._clock, self._purgatory, coordinator.write_isr, self._halt),
         )
 
     def _follow_configs(
-        self, replicas: ReplicaManager, controller: ControllerRuntime
+        self, replicas: ReplicaManager, coordinator: Coordinator
     ) -> Coroutine[None, None, None]:
         def changed(topics: Collection[str] | None) -> None:
             replicas.configure(topics)
-            controller.configs_changed(topics)
+            coordinator.configs_changed(topics)
 
         changes = ConfigChanges(self._config.id, self._zk, self._topic_configs, changed)
         return changes.follow_forever()
 
     async def _listen(
-        self, replicas: ReplicaManager, controller: ControllerRuntime, group: asyncio.TaskGroup
+        self, replicas: ReplicaManager, coordinator: Coordinator, group: asyncio.TaskGroup
     ) -> Connections:
-        topics = Topics(self._config, self._zk, self.metadata)
+        topics = Topics(self._config, coordinator.topics, coordinator.metadata)
         context = Context(
             config=self._config,
             cluster_id=await self._zk.cluster_id(),
             clock=self._clock,
             fence=self._fence,
             replicas=replicas,
-            metadata=self.metadata,
+            metadata=coordinator.metadata,
             purgatory=self._purgatory,
             fetch_sessions=self._fetch_sessions,
             topics=topics,
             new_uuid=self._environment.new_uuid,
-            configs=ConfigAdmin(self._zk, self._topic_configs, self.metadata),
-            controller=controller,
+            configs=ConfigAdmin(
+                self._zk, coordinator.topics, self._topic_configs, coordinator.metadata
+            ),
+            coordinator=coordinator,
             producer_ids=ProducerIds(self._config.id, self._zk),
-            groups=await self._groups(replicas, topics, group),
-            served=SERVED,
+            groups=await self._groups(replicas, coordinator, topics, group),
+            served=served(orders=coordinator.takes_orders),
         )
         connections = Connections(
             Dispatcher(context), ConnectionConfig.of(self._config), self._environment.listen
@@ -201,20 +210,25 @@ class App:
         return connections
 
     async def _groups(
-        self, replicas: ReplicaManager, topics: Topics, group: asyncio.TaskGroup
+        self,
+        replicas: ReplicaManager,
+        coordinator: Coordinator,
+        topics: Topics,
+        group: asyncio.TaskGroup,
     ) -> GroupCoordinator:
         config = self._config
-        partitions = await count_partitions(self._zk, config)
-        topic = OffsetsTopic(config, self.metadata, topics, partitions)
+        partitions = await count_partitions(coordinator.topics, config)
+        topic = OffsetsTopic(config, coordinator.metadata, topics, partitions)
         groups = GroupCoordinator(config, self._clock, replicas, topic, partial(self._spawn, group))
         self.groups = groups
+        coordinator.metadata.on_deleted = groups.partitions_deleted
         self._spawn(group, every(TICK_MS, groups.tick))
         self._spawn(group, every(config.offsets_retention_check_interval_ms, groups.expire))
         return groups
 
     @contextlib.asynccontextmanager
     async def _exposed(
-        self, replicas: ReplicaManager, controller: ControllerRuntime, connections: Connections
+        self, replicas: ReplicaManager, coordinator: Coordinator, connections: Connections
     ) -> AsyncIterator[None]:
         """Serves metrics meanwhile, if there is a ``metrics.listener``."""
         listener = self._config.metrics_listener
@@ -226,7 +240,7 @@ class App:
         def look() -> Snapshot:
             return take(
                 replicas,
-                controller.context,
+                coordinator.context,
                 self._purgatory,
                 self._fetch_sessions,
                 len(connections),
@@ -283,6 +297,7 @@ class App:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _locate(self, broker: BrokerId) -> Listener | None:
-        known = self.metadata.brokers.get(broker)
-        return known.listener if known else None
+
+def _locate(metadata: MetadataCache, broker: BrokerId) -> Listener | None:
+    known = metadata.brokers.get(broker)
+    return known.listener if known else None

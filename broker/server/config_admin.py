@@ -22,6 +22,7 @@ from broker.dynamic_config import (
 from broker.server.metadata_cache import MetadataCache
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topic_names import is_legal
+from broker.server.topic_store import TopicStore
 from broker.server.topics import Refused
 from broker.server.zk import KafkaZk
 from broker.server.zk_configs import ALL_BROKERS, ConfigZk, of_broker, of_topic
@@ -37,9 +38,11 @@ Change = Callable[[Settings], Settings]
 class ConfigAdmin:
     """Describes and alters settings. A resource is its type with its name."""
 
-    def __init__(self, zk: KafkaZk, configs: TopicConfigs, metadata: MetadataCache) -> None:
+    def __init__(
+        self, zk: KafkaZk, store: TopicStore, configs: TopicConfigs, metadata: MetadataCache
+    ) -> None:
         self._zk = ConfigZk(zk)
-        self._topics_zk = zk
+        self._store = store
         self._configs = configs
         self._metadata = metadata
 
@@ -53,6 +56,7 @@ class ConfigAdmin:
         Raises:
             Refused: there is no such resource here.
         """
+        await self._look_up(kind, name)
         entity = self._entity(kind, name)
         if kind == TOPIC:
             return describe_topic(self._layers, await self._zk.read(entity))
@@ -69,8 +73,9 @@ class ConfigAdmin:
         """
         if kind == TOPIC and name == "":
             raise Refused(ErrorCode.invalid_request, "There are no settings of all topics.")
+        await self._look_up(kind, name)
         entity = self._entity(kind, name)
-        if kind == TOPIC and not await self._topics_zk.has_topic(name):
+        if kind == TOPIC and not await self._store.has_topic(name):
             raise _no_topic(name)
         check = self._check_topic if kind == TOPIC else self._check_broker
 
@@ -86,6 +91,10 @@ class ConfigAdmin:
             await self._zk.change(entity, checked)
         except SessionExpired as error:
             raise Refused(ErrorCode.request_timed_out, str(error)) from error
+
+    async def _look_up(self, kind: int, name: str) -> None:
+        if kind == TOPIC and is_legal(name):
+            await self._metadata.refresh([name])
 
     def _entity(self, kind: int, name: str) -> str:
         if kind == TOPIC:

@@ -27,6 +27,7 @@ from broker.controller.context import Context
 from broker.server import zk_nodes
 from broker.server.controller_channel import log_tenure
 from broker.server.controller_term import ASKED, OVER, WATCHED, Term
+from broker.server.coordinator import Outcomes
 from broker.server.zk import KafkaZk
 from broker.server.zk_controller import ControllerMoved, ControllerZk, Tenure
 from broker.server.zk_nodes import MalformedNode
@@ -42,9 +43,6 @@ log = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S = 5
 STEP_DOWN_S = 1
-
-Outcomes = Mapping[TopicPartition, events.Outcome]
-"""What became of each partition that was asked about."""
 
 Job = Callable[[asyncio.TaskGroup], Awaitable[None]]
 """Gets the group that owns the tasks it starts."""

@@ -1,12 +1,13 @@
 """What this broker believes about the cluster: brokers, topics, who leads what.
 
 Fed by the controller's UpdateMetadata alone, as in Kafka: it may be behind the truth, and it is
-what Metadata requests are answered from. Replication does not read it, except to find out where
-a leader is reached. Topic ids and several listeners are not handled.
+what Metadata requests are answered from. Where there is no controller, it is read from ZooKeeper
+when somebody asks (:mod:`broker.server.coordination.metadata`). Replication does not read it,
+except to find out where a leader is reached. Topic ids and several listeners are not handled.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -46,6 +47,8 @@ class MetadataCache:
         self._topics: dict[str, dict[int, PartitionMetadata]] = {}
         self._controller = NO_LEADER
         self._changed = asyncio.Event()
+        self.on_deleted: Callable[[Collection[TopicPartition]], None] | None = None
+        """Called with partitions that are gone, where nobody's :meth:`update` says so."""
 
     @property
     def controller(self) -> BrokerId:
@@ -62,32 +65,56 @@ class MetadataCache:
         """Partitions by number, by topic."""
         return MappingProxyType(self._topics)
 
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all topics, also of those of whose partitions nothing is known."""
+        return self._topics.keys()
+
     def __contains__(self, tp: TopicPartition) -> bool:
         return tp.partition in self._topics.get(tp.topic, {})
+
+    def is_fresh(self, _topics: Collection[str] | None) -> bool:
+        """Whether it holds what can be known of these topics (None: of all), and the brokers and
+        the topics' names, without a :meth:`refresh`. It does: the controller tells all that."""
+        return True
+
+    async def refresh(self, topics: Collection[str] | None) -> None:
+        """Returns when it holds what can be known; see :meth:`is_fresh`."""
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """Takes the controller's word; returns the partitions that were deleted by it."""
         self._controller = request.controller_id
-        self._brokers = {
-            broker.id: LiveBroker(
+        self._see(
+            LiveBroker(
                 id=broker.id,
                 listener=Listener(broker.endpoints[0].host, broker.endpoints[0].port),
                 rack=broker.rack,
             )
             for broker in request.live_brokers
-        }
+        )
         deleted = [
             TopicPartition(topic.topic_name, state.partition_index)
             for topic in request.topic_states
             for state in topic.partition_states
             if not self._update_partition(topic.topic_name, state)
         ]
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._tell()
         return tuple(deleted)
 
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until ``condition`` holds; looks after each update. False: time ran out."""
+    def _see(self, brokers: Iterable[LiveBroker]) -> None:
+        """These are registered, and no others."""
+        self._brokers = {broker.id: broker for broker in brokers}
+
+    def _tell(self) -> None:
+        """Those who wait look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_until(
+        self, condition: Callable[[], bool], timeout_s: float, _topics: Collection[str] = ()
+    ) -> bool:
+        """Waits until ``condition``, which looks at these topics, holds; looks after each update.
+        False: time ran out."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():

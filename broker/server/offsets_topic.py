@@ -11,8 +11,8 @@ from broker.config import BrokerConfig
 from broker.server.java_hash import java_hash
 from broker.server.metadata_cache import LiveBroker, MetadataCache
 from broker.server.topic_names import OFFSETS_TOPIC
+from broker.server.topic_store import TopicStore
 from broker.server.topics import Refused, Topics, TopicSpec
-from broker.server.zk import KafkaZk
 from broker.types import TopicPartition
 
 
@@ -22,9 +22,9 @@ def partition_for(group: str, partitions: int) -> int:
     return (0 if code == -(2**31) else abs(code)) % partitions
 
 
-async def count_partitions(zk: KafkaZk, config: BrokerConfig) -> int:
+async def count_partitions(store: TopicStore, config: BrokerConfig) -> int:
     """How many partitions the topic has, or will have when it is made."""
-    found = (await zk.topic_assignments([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
+    found = (await store.topic_assignments([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
     return len(found.partitions) if found else config.offsets_topic_num_partitions
 
 
@@ -64,6 +64,7 @@ class OffsetsTopic:
         Raises:
             Refused: the topic cannot be made, or there is no leader now.
         """
+        await self._metadata.refresh([OFFSETS_TOPIC])
         if OFFSETS_TOPIC not in self._metadata.topics:
             await self._topics.create(self._spec())
         topic, number = self.of(group)

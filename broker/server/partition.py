@@ -115,6 +115,8 @@ class Partition:
         """Of the controller that wrote the partition state as we know it."""
         self.not_to_be_fetched_in: LeaderEpoch = NO_EPOCH
         """The epoch whose leader has lost what it served; none if -1."""
+        self.on_fetch: Callable[[], None] | None = None
+        """Called when a follower has fetched."""
         self.meters = of_topic(tp.topic)
         self._surroundings = surroundings
         self._failed = False
@@ -149,6 +151,8 @@ class Partition:
             raise ReplicaFailed(str(self.tp)) from error
         if type(event) is FollowerFetch:
             self._look_at_log_start(event)
+            if self.on_fetch is not None:
+                self.on_fetch()
         if type(event) is LeaderAndIsr:
             self.controller_epoch = event.controller_epoch
 

@@ -1,16 +1,17 @@
 """All replicas of this broker: gives them their roles and keeps time for them.
 
-A partition is hosted from its first LeaderAndIsr on, until StopReplica deletes it. It takes over
-the log that is there, unless that is a former topic's of the same name (KIP-516): such a log stays
-as it is, and the partition is not hosted, until StopReplica has deleted it. The controller is
-obeyed whether ZooKeeper can be reached or not; a leader that nobody has told otherwise goes on
-leading (as in Kafka: it is the leader epoch that makes a zombie harmless to acks=all).
+A partition is hosted from the first role it is told to assume, until it is told to stop and its log
+to be deleted (:mod:`broker.server.roles`). It takes over the log that is there, unless that is a
+former topic's of the same name (KIP-516): such a log stays as it is, and the partition is not
+hosted, until the log was told to be deleted. Whoever coordinates is obeyed whether ZooKeeper can be
+reached or not; a leader that nobody has told otherwise goes on leading (as in Kafka: it is the
+leader epoch that makes a zombie harmless to acks=all).
 Not handled: several log directories failing one by one; moving replicas between directories.
 """
 
 import asyncio
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kio.schema.errors import ErrorCode
 
@@ -18,23 +19,18 @@ from broker.config import BrokerConfig, TopicConfig
 from broker.log.manager import LogManager
 from broker.log.partition_metadata import InconsistentTopicId
 from broker.replication.config import ReplicaConfig
-from broker.replication.events import LeaderAndIsr, Tick
+from broker.replication.events import Event, LeaderAndIsr, Tick
 from broker.replication.replica import LogState, Replica, Role, StaleEpoch
 from broker.server.fetchers import Fetchers
-from broker.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
+from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import forget_topic
 from broker.server.partition import Partition, Surroundings
+from broker.server.roles import Assume, Origin, Stop
 from broker.server.schedule import carry_out
 from broker.server.state_change_log import StateChangeLog
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topic_names import is_legal
-from broker.types import Offset, TopicPartition
-from broker.wire.interbroker import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-)
+from broker.types import NO_EPOCH, Offset, TopicPartition
 
 Errors = dict[TopicPartition, ErrorCode]
 
@@ -94,65 +90,73 @@ class ReplicaManager:
         for partition in self:
             partition.delete_old_segments()
 
-    # --- LeaderAndIsr -----------------------------------------------------------------------
+    # --- roles ------------------------------------------------------------------------------
 
-    async def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Errors:
+    async def assume(self, roles: Iterable[Assume], origin: Origin) -> Errors:
         """Each partition takes the role it is told; an error code for each."""
         async with self._one_at_a_time:
-            errors: Errors = {}
-            for topic in request.topic_states:
-                for state in topic.partition_states:
-                    tp = TopicPartition(topic.topic_name, state.partition_index)
-                    errors[tp] = await self._assume(tp, topic.topic_id, state, request)
-            return errors
+            return {role.partition: await self._assume(role, origin) for role in roles}
 
-    async def _assume(
-        self,
-        tp: TopicPartition,
-        topic_id: uuid.UUID | None,
-        state: LeaderAndIsrPartitionState,
-        request: LeaderAndIsrRequest,
-    ) -> ErrorCode:
-        self._record("received", tp, state, request)
-        if self._config.id not in state.replicas:
-            self._record("rejected", tp, state, request, error="not a replica of this partition")
+    async def _assume(self, role: Assume, origin: Origin) -> ErrorCode:
+        tp = role.partition
+        self._record("received", role, origin)
+        if self._config.id not in role.replicas:
+            self._record("rejected", role, origin, error="not a replica of this partition")
             return ErrorCode.unknown_topic_or_partition
         if not is_legal(tp.topic) or tp.partition < 0:
-            self._record("rejected", tp, state, request, error="no partition can be called so")
+            self._record("rejected", role, origin, error="no partition can be called so")
             return ErrorCode.invalid_topic_exception
         try:
-            partition = await self._host(tp, topic_id)
+            partition = await self._host(tp, role.topic_id)
         except InconsistentTopicId as error:
-            self._record("rejected", tp, state, request, error=str(error))
+            self._record("rejected", role, origin, error=str(error))
             return ErrorCode.inconsistent_topic_id
         try:
-            self._take_role(partition, state)
+            self._take_role(partition, role)
         except (StaleEpoch, ValueError) as error:
-            self._record("rejected", tp, state, request, error=str(error))
+            self._record("rejected", role, origin, error=str(error))
             return ErrorCode.stale_controller_epoch
-        self._record("completed", tp, state, request)
+        self._record("completed", role, origin)
         return ErrorCode.none
 
-    def _take_role(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
-        epoch_before = partition.replica.leader_epoch
+    def _take_role(self, partition: Partition, role: Assume) -> None:
+        before = (partition.replica.leader, partition.replica.leader_epoch)
         partition.step(
             LeaderAndIsr(
-                controller_epoch=state.controller_epoch,
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=state.isr,
-                replicas=state.replicas,
-                zk_version=state.zk_version,
+                controller_epoch=role.controller_epoch,
+                leader=role.leader,
+                leader_epoch=role.leader_epoch,
+                isr=role.isr,
+                replicas=role.replicas,
+                zk_version=role.zk_version,
                 now=self._surroundings.clock.now(),
+                serves=role.serves,
+                as_printed=role.as_printed,
             )
         )
-        if partition.replica.leader_epoch == epoch_before:
+        if (partition.replica.leader, partition.replica.leader_epoch) == before:
             return  # who fetches goes on: to begin anew with each ISR change would be to lag
         if partition.replica.role is Role.FOLLOWER:
             self._fetchers.follow(partition)
         else:
             self._fetchers.unfollow(partition.tp)
         self._surroundings.purgatory.wake(partition.tp)
+
+    async def ready(self, tp: TopicPartition) -> None:
+        """Has the partition's log at hand, without a role yet.
+
+        Raises:
+            OSError: the disk says no.
+        """
+        async with self._one_at_a_time:
+            await self._host(tp, None)
+
+    def tell(self, tp: TopicPartition, event: Event) -> None:
+        """Feeds an event to the partition's replica, if it is here."""
+        partition = self._partitions.get(tp)
+        if partition is not None:
+            partition.step(event)
+            self._surroundings.purgatory.wake(tp)
 
     async def _host(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> Partition:
         """The partition, from now on if not before; raises InconsistentTopicId."""
@@ -181,7 +185,7 @@ class ReplicaManager:
     def _replica_config(self, config: TopicConfig) -> ReplicaConfig:
         return ReplicaConfig(
             min_insync_replicas=config.min_insync_replicas,
-            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            replica_lag_time_max_ms=self._config.keep_in_sync_ms,
             replica_lag_max_messages=self._config.replica_lag_max_messages,
             truncation=self._config.truncation,
         )
@@ -193,59 +197,36 @@ class ReplicaManager:
                 config = self._topics.get(partition.tp.topic)
                 partition.configure(config, self._replica_config(config))
 
-    def _record(
-        self,
-        event: str,
-        tp: TopicPartition,
-        state: LeaderAndIsrPartitionState,
-        request: LeaderAndIsrRequest,
-        error: str | None = None,
-    ) -> None:
+    def _record(self, event: str, role: Assume, origin: Origin, error: str | None = None) -> None:
         self._state_changes.record(
             event,
-            "LeaderAndIsr",
-            tp,
-            controller=request.controller_id,
-            controller_epoch=request.controller_epoch,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
+            origin,
+            role.partition,
+            leader=role.leader,
+            leader_epoch=role.leader_epoch,
             error=error,
         )
 
-    # --- StopReplica ------------------------------------------------------------------------
-
-    async def stop(self, request: StopReplicaRequest) -> Errors:
+    async def stop(self, stops: Iterable[Stop], origin: Origin) -> Errors:
         """Stops following, and deletes where told so; an error code for each partition."""
         async with self._one_at_a_time:
-            errors = {
-                tp: self._stop(tp, state, request)
-                for topic in request.topic_states
-                for state in topic.partition_states
-                for tp in [TopicPartition(topic.topic_name, state.partition_index)]
-            }
+            errors = {stop.partition: self._stop(stop, origin) for stop in stops}
             # Before the answer: a controller that was told so does not ask again.
             doomed, self._doomed = self._doomed, []
             await carry_out(self._logs.delete_steps(doomed))
             return errors
 
-    def _stop(
-        self, tp: TopicPartition, state: StopReplicaPartitionState, request: StopReplicaRequest
-    ) -> ErrorCode:
+    def _stop(self, stop: Stop, origin: Origin) -> ErrorCode:
+        tp = stop.partition
         partition = self._partitions.get(tp)
-        current = partition.replica.leader_epoch if partition else -1
-        stale = LEADER_DURING_DELETE != state.leader_epoch < current and state.leader_epoch != -1
+        current = partition.replica.leader_epoch if partition else NO_EPOCH
+        stale = 0 <= stop.leader_epoch < current
         if not stale:
             self._fetchers.unfollow(tp)
-            if state.delete_partition:
+            if stop.delete:
                 self._delete(tp)
-        self._state_changes.record(
-            "rejected" if stale else "completed",
-            "StopReplica",
-            tp,
-            controller=request.controller_id,
-            controller_epoch=request.controller_epoch,
-            leader_epoch=state.leader_epoch,
-        )
+        event = "rejected" if stale else "completed"
+        self._state_changes.record(event, origin, tp, leader_epoch=stop.leader_epoch)
         return ErrorCode.fenced_leader_epoch if stale else ErrorCode.none
 
     def _delete(self, tp: TopicPartition) -> None:

@@ -7,7 +7,8 @@ was received and when it was completed (the lifecycle of the replication design 
 import json
 import logging
 
-from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from broker.server.roles import Origin
+from broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger("state.change.logger")
 
@@ -21,23 +22,20 @@ class StateChangeLog:
     def record(
         self,
         event: str,
-        change: str,
+        origin: Origin,
         partition: TopicPartition,
         *,
-        controller: BrokerId,
-        controller_epoch: ControllerEpoch,
         leader: BrokerId | None = None,
         leader_epoch: LeaderEpoch | None = None,
         error: str | None = None,
     ) -> None:
-        """One line: ``event`` is received, completed or rejected; ``change`` says of what."""
+        """One line: ``event`` is received, completed or rejected; ``origin`` says of what."""
         line = {
             "event": event,
-            "change": change,
+            "change": origin.change,
             "broker": self._broker,
             "partition": str(partition),
-            "controller": controller,
-            "controller_epoch": controller_epoch,
+            **origin.by,
             "leader": leader,
             "leader_epoch": leader_epoch,
             "error": error,

@@ -1,7 +1,7 @@
 """Topics come, grow and go: what a request may ask for, and how it gets into ZooKeeper.
 
-The controller sees the znode and does the rest; whoever asked waits until the metadata cache
-shows leaders, or the topic's absence. Policies are not handled.
+Whoever coordinates does the rest; whoever asked waits until the metadata cache shows leaders, or
+the topic's absence. Policies are not handled.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,8 @@ from broker.controller.cluster import TopicAssignment
 from broker.server.java_hash import java_hash
 from broker.server.metadata_cache import MetadataCache
 from broker.server.topic_names import is_legal
-from broker.server.zk import KafkaZk, TopicExists, UnknownTopic
+from broker.server.topic_store import TopicStore
+from broker.server.zk import TopicExists, UnknownTopic
 from broker.server.zk_session import SessionExpired
 from broker.types import NO_LEADER, BrokerId
 
@@ -66,13 +67,13 @@ def _check_number(new_partitions: int) -> None:
 class Topics:
     """Creates, extends and deletes topics in the name of clients."""
 
-    def __init__(self, config: BrokerConfig, zk: KafkaZk, metadata: MetadataCache) -> None:
+    def __init__(self, config: BrokerConfig, store: TopicStore, metadata: MetadataCache) -> None:
         self._config = config
-        self._zk = zk
+        self._store = store
         self._metadata = metadata
 
     def validate(self, spec: TopicSpec) -> Assignment:
-        """Replicas by partition for a topic that may be created.
+        """Replicas by partition for a topic that may be created, as far as the cache knows.
 
         Raises:
             Refused: and why.
@@ -92,9 +93,10 @@ class Topics:
         Raises:
             Refused: it may not be created, or nobody knows whether it was.
         """
+        await self._metadata.refresh(())
         assignment = self.validate(spec)
         try:
-            await self._zk.create_topic(spec.name, assignment, spec.config)
+            await self._store.create_topic(spec.name, assignment, spec.config)
         except TopicExists as error:
             raise Refused(ErrorCode.topic_already_exists, str(error)) from error
         except SessionExpired as error:
@@ -112,7 +114,7 @@ class Topics:
             known = self._metadata.topics.get(name, {})
             return len(known) >= partitions and all(p.leader != NO_LEADER for p in known.values())
 
-        if not await self._metadata.wait_until(led, timeout_s):
+        if not await self._metadata.wait_until(led, timeout_s, [name]):
             raise Refused(ErrorCode.request_timed_out, f"{name} has no leaders yet.")
 
     async def create_automatically(self, name: str) -> ErrorCode:
@@ -145,7 +147,7 @@ class Topics:
         if validate_only:
             return
         try:
-            await self._zk.add_partitions(name, added)
+            await self._store.add_partitions(name, added)
         except UnknownTopic as error:
             raise Refused(ErrorCode.unknown_topic_or_partition, str(error)) from error
         except SessionExpired as error:
@@ -153,8 +155,8 @@ class Topics:
 
     async def assignments(self, names: Collection[str] | None) -> dict[str, TopicAssignment]:
         """Where the replicas of these topics are (None: of all), as ZooKeeper says."""
-        wanted = await self._zk.topics() if names is None else names
-        return await self._zk.topic_assignments(filter(is_legal, wanted))
+        wanted = await self._store.topics() if names is None else names
+        return await self._store.topic_assignments(filter(is_legal, wanted))
 
     async def delete(self, name: str) -> None:
         """Orders the deletion of a topic.
@@ -166,7 +168,7 @@ class Topics:
             raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
         _check_may_exist(name)
         try:
-            await self._zk.delete_topic(name)
+            await self._store.delete_topic(name)
         except UnknownTopic as error:
             raise Refused(ErrorCode.unknown_topic_or_partition, str(error)) from error
         except SessionExpired as error:
@@ -180,16 +182,16 @@ class Topics:
             Refused: time ran out; the topic will be deleted all the same.
         """
         if not await self._metadata.wait_until(
-            lambda: name not in self._metadata.topics, timeout_s
+            lambda: name not in self._metadata.names, timeout_s, [name]
         ):
             raise Refused(ErrorCode.request_timed_out, f"{name} is not deleted yet.")
 
     async def _extensible(self, name: str, count: int) -> TopicAssignment:
         _check_may_exist(name)
-        found = (await self._zk.topic_assignments([name])).get(name)
+        found = (await self._store.topic_assignments([name])).get(name)
         if found is None or 0 not in found.partitions:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
-        if await self._zk.is_being_deleted(name):
+        if await self._store.is_being_deleted(name):
             raise Refused(ErrorCode.invalid_topic_exception, f"Topic {name!r} is being deleted.")
         if any(part.adding or part.removing for part in found.partitions.values()):
             raise Refused(ErrorCode.reassignment_in_progress, f"{name} is being reassigned.")
@@ -226,9 +228,9 @@ class Topics:
                 ErrorCode.invalid_topic_exception,
                 f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",
             )
-        if name in self._metadata.topics:
+        if name in self._metadata.names:
             raise Refused(ErrorCode.topic_already_exists, f"Topic {name!r} already exists.")
-        for other in self._metadata.topics:
+        for other in self._metadata.names:
             if other.replace(".", "_") == name.replace(".", "_"):
                 raise Refused(
                     ErrorCode.invalid_topic_exception,

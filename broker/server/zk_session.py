@@ -72,6 +72,10 @@ class SessionExpired(ZkError):
     last moments is unknown."""
 
 
+class OutcomeUnknown(ZkError):
+    """The connection or the session was lost before the answer came: carried out, or not."""
+
+
 class ZkClosed(ZkError):
     """The client was closed."""
 
@@ -231,6 +235,24 @@ class ZkSession:
             except SessionExpiredError as error:
                 if session is not None:
                     raise SessionExpired(f"ZooKeeper session {session} has expired") from error
+
+    async def once(self, submit: Submit, session: SessionNumber | None = None) -> Any:
+        """Carry out a request that must not be repeated blindly. Waits for a connection, then
+        sends it, if at all, once.
+
+        Raises:
+            OutcomeUnknown: no answer came, or ``session`` was over.
+            ZkClosed: closed before or meanwhile.
+            kazoo's NoNodeError, NodeExistsError, BadVersionError, ...: ZooKeeper's answer.
+        """
+        try:
+            return await self._attempt(submit, session)
+        except (ConnectionLoss, SessionExpiredError, SessionExpired) as error:
+            raise OutcomeUnknown("no answer from ZooKeeper") from error
+        except ConnectionClosedError as error:
+            if self._closed:
+                raise ZkClosed("the ZooKeeper client was closed") from error
+            raise OutcomeUnknown("no answer from ZooKeeper") from error
 
     async def _attempt(self, submit: Submit, session: SessionNumber | None) -> Any:
         await self._connected.wait()

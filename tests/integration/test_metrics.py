@@ -1,13 +1,11 @@
 """What an operator sees of a cluster, healthy and not, at ``metrics.listener``."""
 
-import re
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from kafka_clients import create_topic, produce, read_all, refused
-from kafka_cluster import TIMEOUT_S, Broker, Cluster, running_cluster, until
-from prometheus_client.parser import text_string_to_metric_families
+from kafka_cluster import Cluster, running_cluster, until
+from metrics_page import scrape
 
 pytestmark = pytest.mark.integration
 
@@ -19,26 +17,6 @@ def cluster(tmp_path) -> Iterator[Cluster]:
     overrides = {"metrics.listener": "http://127.0.0.1:0", "min.insync.replicas": "2"}
     with running_cluster(tmp_path, overrides=overrides) as cluster:
         yield cluster
-
-
-def address(broker: Broker) -> str:
-    """The newest that its log tells."""
-    return re.findall(r"Metrics at (\S+)", broker.log.read_text())[-1]
-
-
-def scrape(broker: Broker) -> Callable[..., float]:
-    """Reads all metrics once; the returned function gives the sum of a sample over its labels."""
-    with urllib.request.urlopen(address(broker), timeout=TIMEOUT_S) as response:
-        assert response.headers["content-type"].startswith("text/plain")
-        text = response.read().decode()
-    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
-
-    def value(name: str, **labels: str) -> float:
-        found = [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
-        assert found, f"no sample {name} {labels}"
-        return sum(found)
-
-    return value
 
 
 def over_all(cluster: Cluster, name: str, **labels: str) -> float:

@@ -19,8 +19,11 @@ from broker.replication.events import (
     LogEndMoved,
     LogStartMoved,
     Produce,
+    ReplicasChanged,
+    Resigned,
     Respond,
     StartEpoch,
+    StartServing,
     Stopped,
     Tick,
 )
@@ -66,6 +69,9 @@ EVENTS: dict[type[Event], Event] = {
         LogStartMoved(offset=1),
         LogEndMoved(offset=1),
         Stopped(),
+        StartServing(leader_epoch=1, now=1),
+        ReplicasChanged(leader_epoch=1, replicas=(A, B)),
+        Resigned(leader_epoch=1),
         DeleteRecords(offset=1),
         IsrWritten(leader_epoch=1, isr=(A, B), zk_version=2),
         IsrWriteFailed(leader_epoch=1, conflict=False),
@@ -77,10 +83,14 @@ EVENTS: dict[type[Event], Event] = {
 
 IGNORED = {
     Role.LEADER: {Fetched, EpochEndOffset, FetchOutOfRange},
-    Role.FOLLOWER: {FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick},
+    Role.FOLLOWER: {
+        *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick),
+        *(StartServing, Resigned),
+    },
     Role.OFFLINE: {
         *(Fetched, EpochEndOffset, FetchOutOfRange),
         *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick),
+        *(StartServing, Resigned),
     },
 }
 

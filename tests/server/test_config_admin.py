@@ -29,7 +29,7 @@ def admin(config, metadata, updated) -> ConfigAdmin:
     """Its broker was told of topics that nothing can be called."""
     metadata.update(updated({name: {0: 1} for name in ILLEGAL}))
     zk = KafkaZk(config.zookeeper_connect, 1000)
-    return ConfigAdmin(zk, TopicConfigs(config, zk), metadata)
+    return ConfigAdmin(zk, zk, TopicConfigs(config, zk), metadata)
 
 
 def refusal(asking) -> ErrorCode:

@@ -366,7 +366,7 @@ def test_a_fetch_that_waits_hears_at_once_that_the_leader_is_another(tmp_path):
             waiting = asyncio.ensure_future(fetch_answer(host, 0, wait=WAIT))
             await until(lambda: host.replicas._surroundings.purgatory.waiting == 1)
             word = leader_and_isr(TP, 2, 1, (2,), (1, 2))
-            await host.replicas.become_leader_or_follower(word)
+            await host.told(word)
             assert (await waiting).error_code is ErrorCode.not_leader_or_follower
 
     run(story())

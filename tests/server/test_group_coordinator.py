@@ -2,11 +2,12 @@
 
 import asyncio
 
-from hosts import hosts, leader_and_isr, run, stop_replica, until
+from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
 from broker.server.group_coordinator import GroupCoordinator
 from broker.server.offsets_topic import OffsetsTopic
+from broker.server.roles import Stop
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 
@@ -38,7 +39,7 @@ def test_what_was_loaded_in_an_earlier_epoch_is_loaded_again(tmp_path):
             host = brokers[1]
             coordinator = await loading(host)
             word = leader_and_isr(TP, 1, 1, (1,), (1,))
-            await host.replicas.become_leader_or_follower(word)
+            await host.told(word)
             assert coordinator.is_loading
             await loaded(coordinator)
             assert not list(coordinator.shards())
@@ -55,7 +56,7 @@ def test_what_was_deleted_while_it_was_loaded_is_not_served(tmp_path):
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
             coordinator = await loading(host)
-            await host.replicas.stop(stop_replica(TP, -2, delete=True))
+            await host.replicas.stop([Stop(partition=TP, delete=True)], OF_NOBODY)
             await loaded(coordinator)
             assert not coordinator._shards
             assert coordinator.shard("g") is ErrorCode.not_coordinator

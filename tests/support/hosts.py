@@ -28,15 +28,18 @@ from broker.server.metadata_cache import MetadataCache
 from broker.server.partition import Partition, Produced, Surroundings
 from broker.server.purgatory import Purgatory
 from broker.server.replica_manager import ReplicaManager
+from broker.server.requests import leader_and_isr as leader_and_isr_requests
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import SERVED
+from broker.server.roles import Origin
 from broker.server.topic_configs import TopicConfigs
 from broker.server.zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
 from broker.wire import interbroker as wire
 
 DEADLINE_S = 20
+OF_NOBODY = Origin(change="test", by={})
 
 
 class NoSettings(TopicConfigs):
@@ -96,7 +99,7 @@ class Host:
             fetch_sessions=FetchSessionCache(10, Random(1)),
             topics=nobody,
             configs=nobody,
-            controller=nobody,
+            coordinator=nobody,
             producer_ids=nobody,
             groups=nobody,
             new_uuid=nobody,
@@ -136,6 +139,10 @@ class Host:
 
     async def call(self, request: Any) -> Any:
         return await self._connection.call(request, DEADLINE_S)
+
+    async def told(self, word: wire.LeaderAndIsrRequest) -> None:
+        """The controller's word, without a connection."""
+        await self.replicas.assume(leader_and_isr_requests.roles(word), OF_NOBODY)
 
     def partition(self, tp: TopicPartition) -> Partition:
         hosted = self.replicas.hosted(tp)

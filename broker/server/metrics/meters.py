@@ -11,13 +11,13 @@ There is one registry per process, since there is one broker per process. Whoeve
 hot path holds on to a labelled child: to look one up takes longer than to count.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import RequestPayload
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
@@ -198,6 +198,16 @@ UNCLEAN_LEADER_ELECTIONS = _counter(
     "kafka_controller_controllerstats_uncleanleaderelections",
     "Partitions that got a leader from outside their ISR.",
 )
+QUEUES_FULL = _counter(
+    "kafka_server_statechangequeue_full",
+    "State change requests that found no room in another broker's queue.",
+)
+_QUEUE_SIZES = Gauge(
+    "kafka_server_statechangequeue_size",
+    "State change requests that wait in ZooKeeper, by the broker that is to carry them out.",
+    ("broker",),
+    registry=REGISTRY,
+)
 ZOOKEEPER_EXPIRES = _counter(
     "kafka_server_sessionexpirelistener_zookeeperexpires", "ZooKeeper sessions that expired."
 )
@@ -208,6 +218,13 @@ def elected(in_isr: Sequence[bool], seconds: float) -> None:
     if in_isr:
         LEADER_ELECTIONS.observe(seconds * 1000)
         UNCLEAN_LEADER_ELECTIONS.inc(in_isr.count(False))
+
+
+def queues_seen(depths: Mapping[Any, int]) -> None:
+    """How many state change requests wait, by broker; there are no other queues."""
+    _QUEUE_SIZES.clear()
+    for broker, depth in depths.items():
+        _QUEUE_SIZES.labels(str(broker)).set(depth)
 
 
 def isr_changed(before: int, after: int) -> None:

@@ -13,7 +13,7 @@ from kio.schema.alter_partition_reassignments.v0.request import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller import Outcomes
+from broker.server.coordinator import Outcomes
 from broker.server.requests.answer import NO_THROTTLE, Answer, by_topic
 from broker.server.requests.context import Context
 from broker.types import BrokerId, TopicPartition
@@ -25,7 +25,7 @@ async def handle(request: AlterPartitionReassignmentsRequest, context: Context) 
     """Answers when the reassignments have begun, or with REQUEST_TIMED_OUT."""
     try:
         async with asyncio.timeout(request.timeout.total_seconds()):
-            outcomes = await context.controller.alter_reassignments(_targets(request))
+            outcomes = await context.coordinator.alter_reassignments(_targets(request))
     except TimeoutError:
         return _respond(request, ErrorCode.request_timed_out, {})
     if outcomes is None:

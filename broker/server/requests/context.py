@@ -8,7 +8,7 @@ from broker.config import BrokerConfig
 from broker.server.clock import Clock
 from broker.server.config_admin import ConfigAdmin
 from broker.server.control_fence import ControlFence
-from broker.server.controller import ControllerRuntime
+from broker.server.coordinator import Coordinator
 from broker.server.fetch_session_cache import FetchSessionCache
 from broker.server.group_coordinator import GroupCoordinator
 from broker.server.metadata_cache import MetadataCache
@@ -36,7 +36,7 @@ class Context:
     fetch_sessions: FetchSessionCache
     topics: Topics
     configs: ConfigAdmin
-    controller: ControllerRuntime
+    coordinator: Coordinator
     producer_ids: ProducerIds
     groups: GroupCoordinator
     new_uuid: Callable[[], uuid.UUID]

@@ -14,8 +14,8 @@ async def handle(
     request: ControlledShutdownRequest, context: Context
 ) -> ControlledShutdownResponse:
     """Answers when the new leaders are chosen."""
-    if not context.controller.active:
+    if not context.coordinator.active:
         return ControlledShutdownResponse(
             error_code=ErrorCode.not_controller, remaining_partitions=()
         )
-    return await context.controller.controlled_shutdown(request)
+    return await context.coordinator.controlled_shutdown(request)

@@ -48,7 +48,7 @@ async def _extend(
 ) -> Refused:
     name, count = str(topic.name), int(topic.count)
     try:
-        if not context.controller.active:
+        if not context.coordinator.active:
             raise Refused(ErrorCode.not_controller, "This is not the controller.")
         if names.count(name) > 1:
             raise Refused(ErrorCode.invalid_request, f"{name} is named more than once.")

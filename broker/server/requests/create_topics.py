@@ -47,7 +47,7 @@ async def _create(
     topic: CreatableTopic, names: list[Any], request: CreateTopicsRequest, context: Context
 ) -> Refused:
     try:
-        if not context.controller.active:
+        if not context.coordinator.active:
             raise Refused(ErrorCode.not_controller, "This is not the controller.")
         if topic.name == CLUSTER_METADATA_TOPIC:
             raise Refused(ErrorCode.invalid_request, f"{topic.name} is not for clients to create.")
@@ -55,6 +55,7 @@ async def _create(
             raise Refused(ErrorCode.invalid_request, f"{topic.name} is named more than once.")
         spec = _spec(topic)
         if request.validate_only:
+            await context.metadata.refresh(())
             context.topics.validate(spec)
         else:
             partitions = await context.topics.create(spec)

@@ -43,7 +43,7 @@ async def handle(request: DeleteTopicsRequest, context: Context) -> Any:
 
 async def _delete(name: str, timeout_s: float, context: Context) -> Refused:
     try:
-        if not context.controller.active:
+        if not context.coordinator.active:
             raise Refused(ErrorCode.not_controller, "This is not the controller.")
         await context.topics.delete(name)
         await context.topics.wait_until_gone(name, timeout_s)

@@ -1,6 +1,7 @@
 """From a request's frame to its response's frame, by way of the table of APIs."""
 
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -12,7 +13,7 @@ from broker.server.metrics import meters
 from broker.server.requests import api_versions
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
-from broker.server.requests.table import APIS, SERVED
+from broker.server.requests.table import APIS
 from broker.wire.codec import MalformedRequest, read_request, response_pieces, write_response
 from broker.wire.registry import UnsupportedVersion
 
@@ -32,9 +33,9 @@ class Dispatcher:
     def __call__(self, frame: bytes | memoryview) -> Reply:
         began = perf_counter()
         try:
-            header, request = read_request(frame, SERVED)
+            header, request = read_request(frame, self._context.served)
         except UnsupportedVersion as error:
-            return _unsupported(error)
+            return _unsupported(error, self._context.served)
         except MalformedRequest as error:
             meters.MALFORMED_REQUESTS.inc()
             raise CloseConnection(str(error)) from error
@@ -58,8 +59,8 @@ def _encoded(
     return reply
 
 
-def _unsupported(error: UnsupportedVersion) -> bytes:
+def _unsupported(error: UnsupportedVersion, served: Mapping[int, range]) -> bytes:
     if error.api_key != API_VERSIONS or error.correlation_id is None:
         meters.MALFORMED_REQUESTS.inc()
         raise CloseConnection(str(error)) from error
-    return write_response(error.correlation_id, api_versions.unsupported(SERVED.items()))
+    return write_response(error.correlation_id, api_versions.unsupported(served.items()))

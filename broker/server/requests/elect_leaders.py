@@ -14,7 +14,7 @@ from typing import Any
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller import Outcomes
+from broker.server.coordinator import Outcomes
 from broker.server.requests.answer import NO_THROTTLE, Answer, by_topic
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
@@ -29,7 +29,7 @@ async def handle(request: ElectLeadersRequest, context: Context) -> Any:
         return _respond(request, ErrorCode.invalid_request, {})
     try:
         async with asyncio.timeout(request.timeout.total_seconds()):
-            outcomes = await context.controller.elect_leaders(
+            outcomes = await context.coordinator.elect_leaders(
                 _partitions(request), unclean=request.election_type == UNCLEAN
             )
     except TimeoutError:

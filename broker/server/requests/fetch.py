@@ -138,7 +138,7 @@ class _Reader:
         if not isinstance(partition, Partition):
             return _Read(tp, partition)
         replica, log = partition.replica, partition.log
-        error = replica.check_leader(_current_epoch(asked))
+        error = replica.check_leader(_current_epoch(asked), self._follower)
         if error is not ErrorCode.none:
             return _Read(tp, error, meters=partition.meters)
         if self._follower is not None and self._follower not in replica.replicas:

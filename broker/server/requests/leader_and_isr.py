@@ -11,6 +11,7 @@ ZooKeeper.
 from kio.schema.errors import ErrorCode
 
 from broker.server.requests.context import Context
+from broker.server.roles import Assume, Origin
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     LeaderAndIsrPartitionError,
@@ -25,7 +26,7 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
-    errors = await context.replicas.become_leader_or_follower(request)
+    errors = await context.replicas.assume(roles(request), origin(request))
     return LeaderAndIsrResponse(
         error_code=ErrorCode.none,
         topics=tuple(
@@ -42,3 +43,27 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
             for topic in request.topic_states
         ),
     )
+
+
+def origin(request: LeaderAndIsrRequest) -> Origin:
+    """Who sends the request."""
+    by = {"controller": request.controller_id, "controller_epoch": request.controller_epoch}
+    return Origin(change="LeaderAndIsr", by=by)
+
+
+def roles(request: LeaderAndIsrRequest) -> list[Assume]:
+    """What the request says of each partition."""
+    return [
+        Assume(
+            partition=TopicPartition(topic.topic_name, state.partition_index),
+            topic_id=topic.topic_id,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            replicas=state.replicas,
+            zk_version=state.zk_version,
+        )
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]

@@ -73,10 +73,10 @@ def _list(
     if not isinstance(partition, Partition):
         return _entry(answer, tp, partition)
     epoch = LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
-    error = partition.replica.check_leader(epoch)
+    follower = BrokerId(replica_id) if replica_id >= 0 else None
+    error = partition.replica.check_leader(epoch, follower)
     if error is not ErrorCode.none:
         return _entry(answer, tp, error)
-    follower = BrokerId(replica_id) if replica_id >= 0 else None
     bound = partition.replica.read_bound(follower)
     try:
         timestamp, offset = _find(partition, asked.timestamp, bound)

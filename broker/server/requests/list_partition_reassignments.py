@@ -20,7 +20,7 @@ Moving = Mapping[str, Mapping[int, ReplicaAssignment]]
 
 async def handle(request: ListPartitionReassignmentsRequest, context: Context) -> Any:
     """Answers with what ZooKeeper says now."""
-    if not context.controller.active:
+    if not context.coordinator.active:
         return _respond(request, ErrorCode.not_controller, {})
     if request.topics is None:
         found = await context.topics.assignments(None)

@@ -1,7 +1,8 @@
 """Metadata (api 3), versions 1 to 8.
 
-Behaviour: what the controller last told this broker (:mod:`broker.server.metadata_cache`); it may
-be behind the truth, clients then hear NOT_LEADER_OR_FOLLOWER and ask again. With
+Behaviour: what the controller last told this broker, or what ZooKeeper says where there is none
+(:mod:`broker.server.metadata_cache`); it may be behind the truth, clients then hear
+NOT_LEADER_OR_FOLLOWER and ask again. With
 ``auto.create.topics.enable`` an unknown topic is created and LEADER_NOT_AVAILABLE is answered
 until it is there.
 Not modelled: topic ids (v10), authorized operations. Not v9 either, which is v8 in flexible
@@ -11,6 +12,7 @@ belongs, and a byte is left over, which Kafka does not look at and we refuse.
 v2 cluster_id, v4 allow_auto_topic_creation, v5 offline_replicas, v7 leader_epoch.
 """
 
+import inspect
 from collections.abc import Awaitable
 from typing import Any
 
@@ -25,10 +27,24 @@ from broker.types import NO_LEADER
 
 
 def handle(request: MetadataRequest, context: Context) -> Any | Awaitable[Any]:
-    """Answers at once, unless topics are to be created."""
-    if request.topics is None:
+    """Answers at once, unless topics are to be created, or looked up."""
+    names = None if request.topics is None else [str(topic.name) for topic in request.topics]
+    if context.metadata.is_fresh(names):
+        return _answer(request, names, context)
+    return _look_up(request, names, context)
+
+
+async def _look_up(request: MetadataRequest, names: list[str] | None, context: Context) -> Any:
+    await context.metadata.refresh(names)
+    answer = _answer(request, names, context)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _answer(
+    request: MetadataRequest, names: list[str] | None, context: Context
+) -> Any | Awaitable[Any]:
+    if names is None:
         return _respond(request, dict.fromkeys(context.metadata.topics, ErrorCode.none), context)
-    names: list[str] = [topic.name for topic in request.topics]
     unknown = [name for name in names if name not in context.metadata.topics]
     errors = dict.fromkeys(names, ErrorCode.none)
     errors.update(dict.fromkeys(unknown, ErrorCode.unknown_topic_or_partition))

@@ -26,6 +26,7 @@ async def handle(request: OffsetCommitRequest, context: Context) -> Any:
         for topic in request.topics
         for partition in topic.partitions
     }
+    await context.metadata.refresh({tp.topic for tp in asked})
     known = {tp: offset for tp, offset in asked.items() if tp in context.metadata}
     committed = await context.groups.ask(
         Commit,

@@ -23,6 +23,7 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> Any:
         for topic in request.topics
         for partition in topic.partitions
     )
+    await context.metadata.refresh({tp.topic for tp in partitions})
     known = frozenset(tp for tp in partitions if tp in context.metadata)
     deleted = await context.groups.ask(
         DeleteOffsets, OffsetsAnswer, request.group_id, partitions=known

@@ -17,7 +17,10 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+
+NOBODY = -1
+"""In place of a follower's id: a consumer asks, or a follower too old to say who it is."""
 
 
 def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Any:
@@ -32,7 +35,11 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Any:
                 topic=topic.topic,
                 partitions=tuple(
                     _end_offset(
-                        TopicPartition(topic.topic, partition.partition), partition, answer, context
+                        TopicPartition(topic.topic, partition.partition),
+                        partition,
+                        _follower(request),
+                        answer,
+                        context,
                     )
                     for partition in topic.partitions
                 ),
@@ -42,10 +49,19 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Any:
     )
 
 
+def _follower(request: OffsetForLeaderEpochRequest) -> BrokerId | None:
+    replica = getattr(request, "replica_id", NOBODY)
+    return BrokerId(replica) if replica >= 0 else None
+
+
 def _end_offset(
-    tp: TopicPartition, asked: OffsetForLeaderPartition, answer: Answer, context: Context
+    tp: TopicPartition,
+    asked: OffsetForLeaderPartition,
+    follower: BrokerId | None,
+    answer: Answer,
+    context: Context,
 ) -> Any:
-    error, epoch, end = _find(tp, asked, context)
+    error, epoch, end = _find(tp, asked, follower, context)
     return answer(
         "EpochEndOffset",
         error_code=error,
@@ -56,12 +72,15 @@ def _end_offset(
 
 
 def _find(
-    tp: TopicPartition, asked: OffsetForLeaderPartition, context: Context
+    tp: TopicPartition,
+    asked: OffsetForLeaderPartition,
+    follower: BrokerId | None,
+    context: Context,
 ) -> tuple[ErrorCode, LeaderEpoch, Offset]:
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return partition, NO_EPOCH, Offset(-1)
-    error = partition.replica.check_leader(LeaderEpoch(asked.current_leader_epoch))
+    error = partition.replica.check_leader(LeaderEpoch(asked.current_leader_epoch), follower)
     if error is not ErrorCode.none:
         return error, NO_EPOCH, Offset(-1)
     epoch, end = partition.replica.end_offset_for_epoch(LeaderEpoch(asked.leader_epoch))

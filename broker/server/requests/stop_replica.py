@@ -7,6 +7,8 @@ the replicas stop fetching and serving, and their logs go where ``delete_partiti
 from kio.schema.errors import ErrorCode
 
 from broker.server.requests.context import Context
+from broker.server.roles import Origin, Stop
+from broker.types import TopicPartition
 from broker.wire.interbroker import (
     StopReplicaPartitionError,
     StopReplicaRequest,
@@ -19,7 +21,7 @@ async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaRe
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
-    errors = await context.replicas.stop(request)
+    errors = await context.replicas.stop(stops(request), origin(request))
     return StopReplicaResponse(
         error_code=ErrorCode.none,
         partition_errors=tuple(
@@ -29,3 +31,22 @@ async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaRe
             for tp, code in errors.items()
         ),
     )
+
+
+def origin(request: StopReplicaRequest) -> Origin:
+    """Who sends the request."""
+    by = {"controller": request.controller_id, "controller_epoch": request.controller_epoch}
+    return Origin(change="StopReplica", by=by)
+
+
+def stops(request: StopReplicaRequest) -> list[Stop]:
+    """What the request says of each partition."""
+    return [
+        Stop(
+            partition=TopicPartition(topic.topic_name, state.partition_index),
+            leader_epoch=state.leader_epoch,
+            delete=state.delete_partition,
+        )
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]

@@ -1,6 +1,6 @@
 """Which APIs this broker serves: the only place that says so. ApiVersions advertises this table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -98,3 +98,12 @@ APIS: Final = {
     47: _api(0, 0, offset_delete.handle),
 }
 SERVED: Final = {key: api.versions for key, api in APIS.items()}
+
+_ORDERS: Final = frozenset({4, 5, 6, 7})
+"""Between brokers and their controller."""
+
+
+def served(*, orders: bool) -> Mapping[int, range]:
+    """Versions by API; without ``orders`` none of those by which a controller is obeyed: where
+    there is none, whoever sends them is not to be believed."""
+    return {key: versions for key, versions in SERVED.items() if orders or key not in _ORDERS}

@@ -1,0 +1,373 @@
+"""The admin commands: create and delete topics, add and remove partitions (seed 001, "Admin
+commands"), and what Kafka's admin APIs ask for besides.
+
+Each is a generator of :mod:`broker.coordination.admin_steps`. As printed they are a line at a time;
+fenced, what belongs together is one write. In both, a step is done for all partitions of a topic
+before the next step: a thousand partitions then take about as long as one.
+"""
+
+import enum
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+
+from broker.coordination.admin_steps import (
+    AdminWrite,
+    AdminWritten,
+    Answer,
+    AwaitChange,
+    ReadNodes,
+    ReadQueues,
+    ReadReassigned,
+    ReadTopic,
+    Step,
+    TopicNodes,
+)
+from broker.coordination.events import (
+    Check,
+    CreateTopic,
+    Delete,
+    DeletePartition,
+    DeleteTopic,
+    Dequeue,
+    Enqueue,
+    Fault,
+    Lifecycle,
+    Op,
+    PutAssigned,
+    Refused,
+    Result,
+    Stage,
+)
+from broker.coordination.nodes import (
+    ABSENT,
+    ADMIN,
+    ADMIN_EPOCH,
+    ANY_VERSION,
+    Change,
+    Kind,
+    Node,
+    PartitionView,
+    QueuedRequest,
+    StateChangeRequest,
+)
+from broker.coordination.queue import superfluous
+from broker.types import BrokerId, TopicPartition, ZkVersion
+
+Replicas = tuple[BrokerId, ...]
+Names = dict[BrokerId, set[str]]
+
+
+class Outcome(enum.Enum):
+    """How a command ended."""
+
+    DONE = "done"
+    EXISTS = "Topic topic exists with live partitions"
+    UNKNOWN = "there is no such topic or partition"
+    TIMED_OUT = "the state change requests were not consumed in time"
+    QUEUE_FULL = "FollowerStateChangeQueueFull"
+    CONFLICT = "something else was written meanwhile"
+
+
+Command = Generator[Step, Answer, Outcome]
+Sending = Generator[Step, Answer, "Names | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """The commands, under one variant. ``queue_max`` as in :class:`Settings`."""
+
+    fenced: bool = True
+    queue_max: int = 1_000
+
+    # --- topics -------------------------------------------------------------------------------
+
+    def create_topic(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
+        """``createTopic``: replicas by partition; nobody leads before all of them are started."""
+        if not (yield from self._clean_failed_attempts(topic)):
+            return Outcome.EXISTS
+        created: AdminWritten = yield AdminWrite(ops=(CreateTopic(topic=topic),))
+        if created.result is not Result.DONE:
+            nodes: TopicNodes = yield ReadTopic(topic=topic)
+            live = any(view.replicas for view in nodes.partitions.values())
+            if live or created.result is Result.REFUSED:
+                return Outcome.EXISTS
+        return (yield from self.add_partitions(topic, assignment))
+
+    def _clean_failed_attempts(self, topic: str) -> Generator[Step, Answer, bool]:
+        """``cleanFailedTopicCreationAttempts``; False: the topic has live partitions.
+
+        As printed it goes over every topic that is in ``partitions_reassigned``, and takes the
+        reassignments of live partitions of other topics back.
+        """
+        topics: tuple[str, ...] = (topic,)
+        if not self.fenced:
+            topics = yield ReadReassigned()
+        for name in topics:
+            nodes: TopicNodes = yield ReadTopic(topic=name)
+            begun = {p: v for p, v in nodes.partitions.items() if v.reassigned is not None}
+            live = [p for p, view in begun.items() if view.replicas is not None]
+            if live and not self.fenced:
+                for partition in live:
+                    yield AdminWrite(ops=(_delete(Kind.REASSIGNED, name, partition),))
+            if live:
+                return False
+            for partition, view in sorted(begun.items()):
+                yield from self._clean(TopicPartition(name, partition), view)
+            if name == topic and not any(v.replicas for v in nodes.partitions.values()):
+                yield AdminWrite(ops=(DeleteTopic(topic=topic),))
+        return True
+
+    def _clean(self, tp: TopicPartition, view: PartitionView) -> Generator[Step, Answer, None]:
+        assert view.reassigned is not None
+        closes = [
+            (broker, _request(Change.CLOSE_REPLICA, tp)) for broker in view.reassigned.replicas
+        ]
+        version = view.reassigned.version if self.fenced else ANY_VERSION
+        gone = (
+            Delete(node=Node(Kind.REASSIGNED, tp), expected=version),
+            DeletePartition(partition=tp),
+        )
+        yield from self._send(closes, gone)
+
+    def delete_topic(self, topic: str) -> Command:
+        """``deleteTopic``: all its partitions, then its path."""
+        nodes: TopicNodes = yield ReadTopic(topic=topic)
+        if not nodes.exists:
+            return Outcome.UNKNOWN
+        outcome = yield from self.delete_partitions(topic, sorted(nodes.partitions))
+        if outcome is Outcome.DONE:
+            yield AdminWrite(ops=(DeleteTopic(topic=topic),))
+        return outcome
+
+    # --- partitions ---------------------------------------------------------------------------
+
+    def add_partitions(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
+        """``addPartition``, for each of ``assignment``: reassigned path, start-replica to all, wait
+        until these are consumed, ``replicas`` path."""
+        names: Names = {}
+        for partition, replicas in sorted(assignment.items()):
+            tp = TopicPartition(topic, partition)
+            put = PutAssigned(
+                node=Node(Kind.REASSIGNED, tp), replicas=replicas, expected=self._absent
+            )
+            starts = [(broker, _request(Change.START_REPLICA, tp)) for broker in replicas]
+            sent = yield from self._send(starts, (put,))
+            if sent is None:
+                return Outcome.QUEUE_FULL
+            for broker, queued in sent.items():
+                names.setdefault(broker, set()).update(queued)
+        for partition, replicas in sorted(assignment.items()):
+            tp = TopicPartition(topic, partition)
+            if not (yield from self._consumed(tp, replicas, names)):
+                return Outcome.TIMED_OUT
+            done = PutAssigned(
+                node=Node(Kind.REPLICAS, tp), replicas=replicas, expected=self._absent
+            )
+            written = yield from self._write(done, _delete(Kind.REASSIGNED, topic, partition))
+            if written is not Result.DONE:
+                return Outcome.CONFLICT
+        return Outcome.DONE
+
+    def delete_partitions(self, topic: str, partitions: Iterable[int]) -> Command:
+        """``deletePartition``, for each: an empty reassigned path, wait until the leader's
+        close-replicas are consumed, delete the paths."""
+        deleting = sorted(partitions)
+        nodes: TopicNodes = yield ReadTopic(topic=topic)
+        if any(partition not in nodes.partitions for partition in deleting):
+            return Outcome.UNKNOWN
+        for partition in deleting:
+            yield from self._ask_for_deletion(
+                TopicPartition(topic, partition), nodes.partitions[partition]
+            )
+        for partition in deleting:
+            tp = TopicPartition(topic, partition)
+            if not (yield from self._closed(tp, _brokers(nodes.partitions[partition]))):
+                return Outcome.TIMED_OUT
+            gone = _delete(Kind.REASSIGNED, topic, partition)
+            yield from self._write(DeletePartition(partition=tp), gone)
+        return Outcome.DONE
+
+    def _ask_for_deletion(
+        self, tp: TopicPartition, view: PartitionView
+    ) -> Generator[Step, Answer, None]:
+        if view.moving_to == ():
+            return
+        yield from self._replace_reassigned(tp, view, ())
+
+    # --- reassignments and elections ------------------------------------------------------------
+
+    def reassign(self, tp: TopicPartition, target: Replicas) -> Command:
+        """Move a partition to ``target``, in place of where it is moving to. Done when it is asked
+        for: the leader does the rest."""
+        view = yield from _view(tp)
+        if view.replicas is None or view.moving_to == ():
+            return Outcome.UNKNOWN
+        return (yield from self._replace_reassigned(tp, view, target))
+
+    def cancel_reassignment(self, tp: TopicPartition) -> Command:
+        """Take a reassignment back (KIP-455); the document has no such thing. CONFLICT while
+        nobody of AR is in the ISR. As printed its new replicas stay where they are."""
+        view = yield from _view(tp)
+        if view.replicas is None or not view.moving_to:
+            return Outcome.UNKNOWN
+        assert view.reassigned is not None
+        if view.isr is None or not set(view.isr.isr) & set(view.assigned):
+            return Outcome.CONFLICT
+        written: AdminWritten = yield AdminWrite(
+            ops=(
+                Check(node=Node(Kind.ISR, tp), expected=view.isr.version),
+                Delete(node=Node(Kind.REASSIGNED, tp), expected=view.reassigned.version),
+            )
+        )
+        return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
+
+    def elect_preferred(self, tp: TopicPartition) -> Command:
+        """``checkLoadBalancing``, asked for: remove a leader that is not the preferred replica, if
+        that is in the ISR. CONFLICT: it is not, or leads already."""
+        view = yield from _view(tp)
+        if view.replicas is None:
+            return Outcome.UNKNOWN
+        preferred = view.assigned[0]
+        leads = view.leader is not None and view.leader.broker == preferred
+        if view.leader is None or view.isr is None or leads or preferred not in view.isr.isr:
+            return Outcome.CONFLICT
+        written: AdminWritten = yield AdminWrite(
+            ops=(
+                Check(node=Node(Kind.ISR, tp), expected=view.isr.version),
+                Delete(node=Node(Kind.LEADER, tp), expected=ANY_VERSION),
+            )
+        )
+        return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
+
+    def _replace_reassigned(
+        self, tp: TopicPartition, view: PartitionView, target: Replicas
+    ) -> Command:
+        """Anew, in place of what is there: leaders listen to children and not to values, and a
+        version above 0 says that close-replicas are out.
+
+        ``replicas`` is written once more, as it is. A leader completes the move to 2 just when it
+        is replaced by one to 3: the new node has version 0 as the old one had, and it would be
+        removed, and the partition be on 2.
+        """
+        node = Node(Kind.REASSIGNED, tp)
+        old = view.reassigned
+        ops: tuple[Op, ...] = (PutAssigned(node=node, replicas=target, expected=self._absent),)
+        if old is not None and self.fenced:
+            ops = (Delete(node=node, expected=old.version), *ops)
+        if target and view.isr is not None and self.fenced:
+            # One of the ISR must be left that hosts the partition, and so may lead.
+            if not set(view.isr.isr) & {*view.assigned, *target}:
+                return Outcome.CONFLICT
+            ops = (Check(node=Node(Kind.ISR, tp), expected=view.isr.version), *ops)
+        if view.replicas is not None and self.fenced:
+            replicas = Node(Kind.REPLICAS, tp)
+            version = view.replicas.version
+            ops += (PutAssigned(node=replicas, replicas=view.assigned, expected=version),)
+        written: AdminWritten = yield AdminWrite(ops=ops)
+        return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
+
+    # --- sending and waiting --------------------------------------------------------------------
+
+    @property
+    def _absent(self) -> ZkVersion:
+        return ABSENT if self.fenced else ANY_VERSION
+
+    def _write(self, *ops: Op) -> Generator[Step, Answer, Result]:
+        """In one write, or as printed one after the other."""
+        written = AdminWritten(result=Result.DONE)
+        for together in (ops,) if self.fenced else tuple((op,) for op in ops):
+            written = yield AdminWrite(ops=together)
+        return written.result if self.fenced else Result.DONE
+
+    def _send(
+        self, requests: list[tuple[BrokerId, StateChangeRequest]], with_ops: tuple[Op, ...]
+    ) -> Sending:
+        """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
+        None: a queue is full, and (fenced) nothing was written, or it was refused."""
+        for broker, request in requests:
+            if not (yield from self._has_room(broker)):
+                yield Refused(fault=Fault.QUEUE_FULL, request=request, broker=broker)
+                return None
+        puts = tuple(Enqueue(broker=broker, request=request) for broker, request in requests)
+        names: Names = {}
+        if self.fenced:
+            written: AdminWritten = yield AdminWrite(ops=(*with_ops, *puts))
+            if written.result is not Result.DONE:
+                return None
+            queued = written.queued
+        else:
+            yield from self._write(*with_ops)
+            queued = ()
+            for put in puts:
+                one: AdminWritten = yield AdminWrite(ops=(put,))
+                queued += one.queued
+        for (broker, request), name in zip(requests, queued, strict=False):
+            names.setdefault(broker, set()).add(name)
+            yield Lifecycle(stage=Stage.REQUESTED, request=request, broker=broker)
+        return names
+
+    def _has_room(self, broker: BrokerId) -> Generator[Step, Answer, bool]:
+        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=(broker,))
+        entries = queues[broker]
+        if len(entries) < self.queue_max:
+            return True
+        dropped = superfluous(entries)
+        if dropped:
+            names = tuple(Dequeue(broker=broker, name=name) for name in dropped)
+            yield AdminWrite(ops=names)
+        return len(entries) - len(dropped) < self.queue_max
+
+    def _consumed(
+        self, tp: TopicPartition, brokers: Replicas, names: Names
+    ) -> Generator[Step, Answer, bool]:
+        """``waitTillStateChangeRequestConsumed``. Printed, whatever changes in a queue is taken for
+        it: the topic may be there before anybody has started its replicas. (Where the queues are
+        empty before the watch is there, the printed wait would be for nothing: it is left out.)"""
+        while True:
+            queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
+            left = any(
+                entry.name in names.get(broker, set())
+                for broker, entries in queues.items()
+                for entry in entries
+            )
+            if not left if self.fenced else not any(queues.values()):
+                return True
+            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
+            if not changed or not self.fenced:
+                return changed
+
+    def _closed(self, tp: TopicPartition, brokers: Replicas) -> Generator[Step, Answer, bool]:
+        """The same for close-replicas, which the leader sends. Fenced: first it must have sent
+        them (the version of ``partitions_reassigned`` says so), then none may be left."""
+        while True:
+            view: PartitionView = yield ReadNodes(partition=tp)
+            queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
+            left = any(
+                entry.request.partition == tp and entry.request.change is Change.CLOSE_REPLICA
+                for entries in queues.values()
+                for entry in entries
+            )
+            sent = view.reassigned is not None and view.reassigned.version > 0
+            if self.fenced and ((sent and not left) or view == PartitionView()):
+                return True
+            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
+            if not changed or not self.fenced:
+                return changed
+
+
+def _view(tp: TopicPartition) -> Generator[Step, Answer, PartitionView]:
+    view: PartitionView = yield ReadNodes(partition=tp)
+    return view
+
+
+def _brokers(view: PartitionView) -> Replicas:
+    isr = view.isr.isr if view.isr else ()
+    return tuple(dict.fromkeys((*view.assigned, *(view.moving_to or ()), *isr)))
+
+
+def _request(change: Change, tp: TopicPartition) -> StateChangeRequest:
+    return StateChangeRequest(change=change, partition=tp, leader=ADMIN, epoch=ADMIN_EPOCH)
+
+
+def _delete(kind: Kind, topic: str, partition: int) -> Delete:
+    return Delete(node=Node(kind, TopicPartition(topic, partition)), expected=ANY_VERSION)

@@ -1,0 +1,110 @@
+"""What the admin commands ask for (seed 001, "Admin commands").
+
+A command (:mod:`broker.coordination.admin`) is a generator: it yields a step, is sent the answer,
+and returns its outcome. It has no clock and no ZooKeeper of its own; any broker can run any
+command, several at once, and one that is left in the middle can be run again.
+
+==================  ===========================================================================
+step                answer sent back
+==================  ===========================================================================
+``ReadTopic``       :class:`TopicNodes`
+``ReadNodes``       the partition's :class:`PartitionView`
+``ReadReassigned``  the topics in ``/brokers/partitions_reassigned``: ``tuple[str, ...]``
+``ReadQueues``      the entries by broker: ``Mapping[BrokerId, tuple[QueuedRequest, ...]]``
+``AdminWrite``      :class:`AdminWritten`
+``AwaitChange``     True: something changed; False: time is up
+``Lifecycle``,      None: they are to be logged
+``Refused``
+==================  ===========================================================================
+
+Reads are tried again while there is a connection to be had; who runs the command gives up on it
+when its client's time is up.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from broker.coordination.events import Lifecycle, Op, Refused, Result
+from broker.coordination.nodes import PartitionView
+from broker.types import BrokerId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTopic:
+    """Read ``/brokers/topics/T`` and ``/brokers/partitions_reassigned/T`` with all below."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNodes:
+    """Answer to :class:`ReadTopic`. ``partitions``: of every partition that has a node below either
+    path, by number."""
+
+    exists: bool
+    """``/brokers/topics/T`` is there."""
+    partitions: Mapping[int, PartitionView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadNodes:
+    """Read the nodes of one partition: of a thousand, each is waited for by itself."""
+
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReassigned:
+    """List ``/brokers/partitions_reassigned``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadQueues:
+    """Read these brokers' queues. A queue that does not exist is an empty one."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminWrite:
+    """Carry out all of ``ops`` or none, in whichever session there is."""
+
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminWritten:
+    """Answer to :class:`AdminWrite`. ``queued``: when DONE, the names that its Enqueues got, in
+    their order."""
+
+    result: Result
+    queued: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitChange:
+    """Wait until a child of one of these brokers' queues or the partition's
+    ``partitions_reassigned`` changes, or the command's time is up
+    (``waitTillStateChangeRequestConsumed``).
+
+    Changes since the command last read the queues count: answering True too often is harmless, a
+    look every so often will do.
+    """
+
+    brokers: tuple[BrokerId, ...]
+    partition: TopicPartition
+
+
+Step: TypeAlias = (
+    ReadTopic
+    | ReadNodes
+    | ReadReassigned
+    | ReadQueues
+    | AdminWrite
+    | AwaitChange
+    | Lifecycle
+    | Refused
+)
+Answer: TypeAlias = Any
+"""What the table above says for the step."""

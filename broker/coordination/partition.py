@@ -1,0 +1,381 @@
+"""One partition on one broker that hosts it: who leads ("Leader election", "Leader change",
+"Become follower", the beginning of "Become leader").
+
+Everything is decided on a view just read: a watch fires, a write was refused, nobody knows what
+became of it: look again, and go on from what is there. There is at most one read or write of a
+partition under way; what happens meanwhile is looked at after it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker.coordination.context import Context
+from broker.coordination.events import (
+    Assume,
+    Delete,
+    Op,
+    PutIsr,
+    Result,
+    SetLeader,
+    Tell,
+    WatchProgress,
+    Written,
+)
+from broker.coordination.leading import Leading
+from broker.coordination.nodes import (
+    ANY_VERSION,
+    Kind,
+    LeaderNode,
+    Node,
+    PartitionView,
+)
+from broker.coordination.sending import Requests, Sender
+from broker.coordination.unclean import leaving
+from broker.replication.events import LeaderAndIsr, Resigned
+from broker.types import (
+    NO_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Millis,
+    TopicPartition,
+    ZkVersion,
+)
+
+NO_CONTROLLER = ControllerEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """For PreferredReplicaTime, before a claim."""
+
+    until: Millis
+    view: PartitionView
+
+
+class HostedPartition:
+    """A partition of which this broker has a started replica.
+
+    ``suspect``: the log may have lost its end when the broker last stopped.
+    """
+
+    def __init__(
+        self, tp: TopicPartition, context: Context, sender: Sender, *, suspect: bool
+    ) -> None:
+        self.tp = tp
+        self.context = context
+        self.leading: Leading | None = None
+        self.seen = False
+        """A view was acted on since the session began."""
+        self.retry_at = Millis(0)
+        """Until then the reassignment is let be, since something about it was refused."""
+        self.give_back_after = Millis(0)
+        """Until then the leadership is not offered to the preferred replica again."""
+        self._sender = sender
+        self._suspect = suspect and context.variant.leaves_isr_when_unclean
+        self._broken = False
+        self._known_epoch: LeaderEpoch = NO_EPOCH
+        self._following: tuple[BrokerId, LeaderEpoch] | None = None
+        self._waiting: _Wait | None = None
+        self._claimed_isr: tuple[BrokerId, ...] = ()
+        self._gave_up: LeaderEpoch | None = None
+        self._busy = self._again = self._closed = False
+
+    # --- one thing at a time -------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """A read or write of it is under way."""
+        return self._busy
+
+    @property
+    def holds_leader(self) -> bool:
+        """Its ``leader`` is this broker's, or may be."""
+        return self.leading is not None or self._gave_up is not None
+
+    def look(self) -> None:
+        """Read the partition and act on it, as soon as nothing else is under way."""
+        if self._busy:
+            self._again = True
+        else:
+            self._busy = True
+            self.context.outbox.read(self.tp, self._partition_read)
+
+    def write(self, ops: tuple[Op, ...], then: Callable[[Written], None]) -> None:
+        """Have ``ops`` written; nothing else happens to the partition until it is known how it
+        went."""
+        self._busy = True
+        self.context.write(ops, self._freeing(then))
+
+    def send(
+        self,
+        requests: Requests,
+        with_ops: tuple[Op, ...],
+        then: Callable[[Written], None],
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``sendStateChange``, see :meth:`Sender.send`."""
+        self._busy = True
+        self._sender.send(requests, with_ops, self._freeing(then), before)
+
+    def _freeing(self, then: Callable[[Written], None]) -> Callable[[Written], None]:
+        def done(event: Written) -> None:
+            if self._closed:
+                return
+            self._busy = False
+            then(event)
+            self._go_on()
+
+        return done
+
+    def _go_on(self) -> None:
+        if self._busy:
+            return
+        if self._again:
+            self._again = False
+            self.look()
+        elif self.leading is not None:
+            self.leading.act()
+
+    def begin(self, view: PartitionView) -> None:
+        """Act on what was read for it just now."""
+        self._busy = True
+        self._partition_read(view)
+
+    # --- events --------------------------------------------------------------------------------
+
+    def _partition_read(self, view: PartitionView) -> None:
+        """Act on what is there."""
+        if self._closed:
+            return
+        self._busy = False
+        self._reconcile(view)
+        self.seen = self.seen or not self._suspect
+        self._go_on()
+
+    def session_over(self) -> None:
+        """Our ephemeral nodes are gone, and others may lead already.
+
+        The printed leader goes on: there is a session expiration listener, and no word of what it
+        does. It acknowledges what its successor does not have.
+        """
+        self._busy = self._again = self.seen = False
+        self._waiting = self._gave_up = None
+        if self.context.variant.resigns_with_its_session:
+            self._stop_leading()
+
+    def refused(self, epoch: LeaderEpoch) -> None:
+        """The replica could not take its role: it leads nothing any more until a restart."""
+        self._broken = True
+        if self.leading is not None and self.leading.epoch == epoch:
+            self.give_up()
+            self.look()
+
+    def stop(self) -> None:
+        """The broker is about to stop: no claims any more, and what it leads is given up."""
+        self._waiting = None
+        if self.leading is not None:
+            self.give_up()
+            self.look()
+
+    def close(self) -> None:
+        """The replica is about to be deleted; what is under way concerns nobody any more."""
+        self._stop_leading()
+        self._waiting = None
+        self._closed = True
+
+    def tick(self) -> None:
+        """Claims whose wait is over; a new leader's wait."""
+        if self._waiting is not None and self.context.now >= self._waiting.until:
+            self._claim()
+        if self.leading is not None:
+            self.leading.act()
+
+    @property
+    def next_tick(self) -> Millis | None:
+        """When time alone makes a difference."""
+        if self._waiting is not None:
+            return None if self._busy else self._waiting.until
+        return self.leading.next_tick if self.leading is not None else None
+
+    # --- who leads -----------------------------------------------------------------------------
+
+    def _reconcile(self, view: PartitionView) -> None:
+        if self._suspect and self._leave_isr(view):
+            return
+        node = view.leader
+        if node is None:
+            self._leaderless(view)
+        elif node.broker == self.context.me:
+            self._led_by_us(view, node)
+        else:
+            self._led_by_another(view, node)
+
+    def _led_by_us(self, view: PartitionView, node: LeaderNode) -> None:
+        """By this session; or by an earlier one of ours, whose node will vanish with it (the watch
+        will say so). A broker is never its own follower."""
+        if node.owner != self.context.session:
+            if self.context.variant.resigns_with_its_session:
+                self._stop_leading()
+        elif self._gave_up == node.epoch or self._broken or self.context.stopping:
+            self._remove_leader(node)
+        elif self.leading is not None and self.leading.epoch == node.epoch:
+            self.leading.reconcile(view)
+        elif node.epoch == NO_EPOCH:
+            self._take_epoch(view)
+        elif view.isr is None:
+            self._remove_leader(node)
+        else:
+            self._lead(node.epoch, view.isr.isr, view.isr.version, view)
+
+    def _remove_leader(self, node: LeaderNode) -> None:
+        self._gave_up = node.epoch
+        if self.leading is not None:
+            self._stop_leading()
+        self.write((Delete(node=Node(Kind.LEADER, self.tp), expected=ANY_VERSION),), self._looked)
+
+    def _looked(self, _event: Written) -> None:
+        self.look()
+
+    def _led_by_another(self, view: PartitionView, node: LeaderNode) -> None:
+        """``becomeFollower``, "if this broker is not already the follower of the current leader".
+
+        A claim without its epoch is not followed yet: the epoch will come (a value change).
+        """
+        self._waiting = self._gave_up = None
+        if node.epoch == NO_EPOCH or not view.hosts(self.context.me):
+            return
+        if not self.context.variant.is_news(self._known_epoch, node.epoch):
+            return
+        if self._following == (node.broker, node.epoch):
+            return
+        self._stop_leading()
+        self._following = (node.broker, node.epoch)
+        self._known_epoch = node.epoch
+        isr = view.isr
+        self.assume(
+            leader=node.broker,
+            epoch=node.epoch,
+            isr=isr.isr if isr else (),
+            version=isr.version if isr else ZkVersion(0),
+            replicas=replicas_of(view),
+        )
+
+    def _leaderless(self, view: PartitionView) -> None:
+        """``leaderElection``."""
+        context = self.context
+        self._gave_up = None
+        self._following = None
+        if context.variant.resigns_with_its_session:
+            self._stop_leading()
+        able = not self._broken and not context.stopping
+        if not able or not context.variant.may_lead(context.me, view):
+            self._waiting = None
+            return
+        if self._waiting is None:
+            preferred = view.assigned[0] == context.me
+            patience = 0 if preferred else context.settings.preferred_replica_wait_ms
+            self._waiting = _Wait(Millis(context.now + patience), view)
+        elif not context.variant.claims_by_first_reading:
+            self._waiting = _Wait(self._waiting.until, view)
+        if context.now >= self._waiting.until:
+            self._claim()
+
+    def _claim(self) -> None:
+        if self._waiting is None or self._busy:
+            return
+        view, self._waiting = self._waiting.view, None
+        self._claimed_isr = view.isr.isr if view.isr else ()
+        ops = self.context.variant.claim(self.context.me, self.tp, view)
+
+        def written(event: Written) -> None:
+            version = event.versions.get(Node(Kind.ISR, self.tp))
+            put = next((op for op in ops if isinstance(op, PutIsr)), None)
+            if event.result is Result.DONE and put is not None and version is not None:
+                self._lead(put.epoch, put.isr, version, view)
+            else:
+                self.look()
+
+        self.write(ops, written)
+
+    def _take_epoch(self, view: PartitionView) -> None:
+        """``getNewEpoch()``, as printed: read, add one, write to ``leader`` and to ``ISR``, and by
+        the ISR that was read before the claim."""
+        epoch = LeaderEpoch(view.isr.epoch + 1 if view.isr else 0)
+        self.context.write((SetLeader(partition=self.tp, epoch=epoch),))
+        self.context.write(
+            self.context.variant.write_isr(self.tp, self._claimed_isr, epoch, ANY_VERSION)
+        )
+        self._lead(epoch, self._claimed_isr, ZkVersion(0), view)
+
+    def _lead(
+        self, epoch: LeaderEpoch, isr: tuple[BrokerId, ...], version: ZkVersion, view: PartitionView
+    ) -> None:
+        self._stop_leading()
+        self._waiting = self._following = None
+        self._known_epoch = epoch
+        self.leading = Leading(self, epoch=epoch, isr=isr, version=version, view=view)
+        self.leading.begin()
+
+    def give_up(self) -> None:
+        """Stop serving; ``leader`` is still ours and to be deleted."""
+        if self.leading is not None:
+            self._gave_up = self.leading.epoch
+            self._stop_leading()
+
+    def _stop_leading(self) -> None:
+        if self.leading is None:
+            return
+        resigned = Resigned(leader_epoch=self.leading.epoch)
+        self.leading = None
+        self.context.outbox.put(
+            WatchProgress(partition=self.tp, wanted=False),
+            Tell(partition=self.tp, event=resigned),
+        )
+
+    def assume(
+        self,
+        *,
+        leader: BrokerId,
+        epoch: LeaderEpoch,
+        isr: tuple[BrokerId, ...],
+        version: ZkVersion,
+        replicas: tuple[BrokerId, ...],
+        serves: bool = True,
+    ) -> None:
+        """Tell the replica its role."""
+        word = LeaderAndIsr(
+            controller_epoch=NO_CONTROLLER,
+            leader=leader,
+            leader_epoch=epoch,
+            isr=isr,
+            replicas=replicas,
+            zk_version=version,
+            now=self.context.now,
+            serves=serves,
+            as_printed=self.context.variant.as_printed,
+        )
+        self.context.outbox.put(Assume(partition=self.tp, word=word))
+
+    # --- after an unclean start ----------------------------------------------------------------
+
+    def _leave_isr(self, view: PartitionView) -> bool:
+        """Whether there is an ISR to leave first."""
+        ops = leaving(self.context.me, self.tp, view)
+        if ops is None:
+            self._suspect = False
+            return False
+
+        def left(event: Written) -> None:
+            if event.result is Result.DONE:
+                self._suspect = False
+            self.look()
+
+        self.write(ops, left)
+        return True
+
+
+def replicas_of(view: PartitionView) -> tuple[BrokerId, ...]:
+    """AR, and those of RAR that are new: all whose fetches the leader has to note."""
+    coming = view.moving_to or ()
+    return (*view.assigned, *(broker for broker in coming if broker not in view.assigned))

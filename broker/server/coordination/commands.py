@@ -1,0 +1,113 @@
+"""Runs the document's admin commands (:mod:`broker.coordination.admin`) for whoever asks.
+
+Any broker runs any command. One that was begun is carried on when its client has gone away: left in
+the middle, it is for the next one to clean up.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, TypeVar
+
+from broker.coordination import admin_steps as steps
+from broker.coordination.events import Lifecycle, Refused
+from broker.coordination.nodes import Kind, Node
+from broker.server.coordination import nodes
+from broker.server.coordination.hands import record, refuse
+from broker.server.coordination.reading import Reader
+from broker.server.coordination.writing import Settings, Writer
+
+R = TypeVar("R")
+Command = Generator[steps.Step, Any, R]
+
+LOOK_S = 1.0
+"""How often a command that waits looks, should it have missed the change."""
+
+
+class Commands:
+    """Runs commands; several at once are fine."""
+
+    def __init__(self, reader: Reader, writer: Writer) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._waiting: dict[asyncio.Event, None] = {}
+
+    async def run(
+        self, command: Command[R], timeout_s: float, settings: Settings | None = None
+    ) -> R:
+        """Carries it out to its end. When it waits, and has written nothing for ``timeout_s``, it
+        is told that its time is up. ``settings``: of the topics that it creates.
+
+        Raises:
+            what the command raises.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        with self._listening() as changed, contextlib.closing(command):
+            answer: object = None
+            while True:
+                try:
+                    step = command.send(answer)
+                except StopIteration as done:
+                    result: R = done.value
+                    return result
+                answer = await self._answer(step, changed, deadline, settings or {})
+                if isinstance(step, steps.AdminWrite):
+                    deadline = loop.time() + timeout_s
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[asyncio.Event]:
+        changed = asyncio.Event()
+        self._waiting[changed] = None
+        try:
+            yield changed
+        finally:
+            self._waiting.pop(changed)
+
+    def _changed(self) -> None:
+        for waiting in self._waiting:
+            waiting.set()
+
+    async def _answer(
+        self, step: steps.Step, changed: asyncio.Event, deadline: float, settings: Settings
+    ) -> object:
+        match step:
+            case steps.ReadTopic():
+                return await self._reader.topic(step.topic)
+            case steps.ReadQueues():
+                return await self._queues(step, changed)
+            case steps.ReadNodes():
+                return await self._reader.partition(step.partition)
+            case steps.ReadReassigned():
+                return await self._reader.reassigned_topics()
+            case steps.AdminWrite():
+                outcome = await self._writer.write(step.ops, None, settings)
+                return steps.AdminWritten(result=outcome.result, queued=outcome.queued)
+            case steps.AwaitChange():
+                return await self._await_change(step, changed, deadline)
+            case Lifecycle():
+                record(step)
+            case Refused():
+                refuse(step)
+        return None
+
+    async def _queues(self, step: steps.ReadQueues, changed: asyncio.Event) -> Mapping[Any, Any]:
+        """What changes after this counts: the watch is set with the reading."""
+        changed.clear()
+        read = (self._reader.queue(broker, self._changed) for broker in step.brokers)
+        return dict(zip(step.brokers, await asyncio.gather(*read), strict=True))
+
+    async def _await_change(
+        self, step: steps.AwaitChange, changed: asyncio.Event, deadline: float
+    ) -> bool:
+        """The queues are watched since they were read; the partition's node is looked at."""
+        loop = asyncio.get_running_loop()
+        left = deadline - loop.time()
+        if left <= 0:
+            return False
+        where = nodes.path(Node(Kind.REASSIGNED, step.partition))
+        await self._reader.exists(where, self._changed)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(left, LOOK_S)):
+                await changed.wait()
+        return True

@@ -1,0 +1,298 @@
+"""Carries out what :mod:`broker.coordination` says, and feeds back what came of it."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial, singledispatchmethod
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.coordination import events
+from broker.replication.events import IsrWriteFailed, IsrWritten
+from broker.server.coordination import nodes
+from broker.server.coordination.feeding import ANY_SESSION
+from broker.server.coordination.progress import ProgressWatch
+from broker.server.coordination.reading import Reader
+from broker.server.coordination.writing import UNKNOWN, Writer
+from broker.server.coordinator import Spawn
+from broker.server.metrics import meters
+from broker.server.partition import Partition
+from broker.server.replica_manager import ReplicaManager
+from broker.server.roles import Assume, Origin, Stop
+from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
+from broker.types import BrokerId, TopicPartition
+
+logger = logging.getLogger(__name__)
+state_change = logging.getLogger("state.change.logger")
+
+Put = Callable[[events.Event, SessionNumber], None]
+Register = Callable[[], Awaitable[None]]
+
+ROLE = Origin(change="LeaderChange", by={})
+CLOSE = Origin(change="close-replica", by={})
+
+
+class Hands:
+    """Of one broker.
+
+    Args:
+        put: takes events, with the session that they belong to.
+        register: registers the broker, in the session that there is.
+    """
+
+    def __init__(
+        self, me: BrokerId, session: ZkSession, put: Put, register: Register, spawn: Spawn
+    ) -> None:
+        self._me = me
+        self._session = session
+        self._put = put
+        self._register = register
+        self._spawn = spawn
+        self._reader = Reader(session)
+        self._writer = Writer(session, me)
+        self._progress: ProgressWatch | None = None
+        self._replicas: ReplicaManager | None = None
+        self._watches: dict[TopicPartition, Callback] = {}
+        self._queue_made: asyncio.Future[None] | None = None
+        self._reassigned = asyncio.Event()
+
+    def take(self, replicas: ReplicaManager, progress: ProgressWatch) -> None:
+        """Whom to tell their roles, from now on."""
+        self._replicas = replicas
+        self._progress = progress
+
+    async def __call__(self, effect: events.Effect) -> None:
+        """Begins what is ZooKeeper's, does what is this broker's."""
+        await self._carry_out(effect)
+
+    @property
+    def _hosts(self) -> ReplicaManager:
+        assert self._replicas is not None
+        return self._replicas
+
+    @singledispatchmethod
+    async def _carry_out(self, effect: Any) -> None:
+        raise TypeError(f"unknown effect {effect!r}")
+
+    # --- ZooKeeper --------------------------------------------------------------------------
+
+    def _begin(self, work: Coroutine[None, None, events.Event | None]) -> None:
+        """Has it done beside everything else, as long as the session lasts."""
+        self._spawn(self._fed(work, self._session.number))
+
+    async def _fed(
+        self, work: Coroutine[None, None, events.Event | None], session: SessionNumber
+    ) -> None:
+        with contextlib.suppress(ZkClosed, SessionExpired):
+            event = await work
+            if event is not None:
+                self._put(event, session)
+
+    @_carry_out.register
+    async def _(self, effect: events.Write) -> None:
+        self._spawn(self._write(effect))
+
+    async def _write(self, effect: events.Write) -> None:
+        """Answered whatever becomes of the session."""
+        session = None if effect.session is None else self._session.number
+        if effect.session not in (None, self._session.session_id):
+            outcome = UNKNOWN
+        else:
+            try:
+                outcome = await self._writer.write(effect.ops, session)
+            except ZkClosed:
+                return
+        written = events.Written(
+            token=effect.token, result=outcome.result, versions=outcome.versions
+        )
+        self._put(written, ANY_SESSION)
+
+    @_carry_out.register
+    async def _(self, _effect: events.CreateQueue) -> None:
+        if self._queue_made is not None:
+            self._queue_made.cancel()  # nobody hears any more of what a former session waits for
+        self._queue_made = asyncio.get_running_loop().create_future()
+        self._begin(self._create_queue(self._queue_made))
+
+    async def _create_queue(self, made: asyncio.Future[None]) -> None:
+        await self._session.ensure(nodes.REASSIGNED)
+        await self._session.ensure(nodes.queue(self._me))
+        if not made.done():
+            made.set_result(None)
+
+    @_carry_out.register
+    async def _(self, effect: events.ReadQueue) -> None:
+        self._begin(self._read_queue(effect.broker))
+
+    async def _read_queue(self, broker: BrokerId) -> events.Event:
+        watch = None
+        if broker == self._me:
+            assert self._queue_made is not None, "a queue is made before it is read"
+            await self._queue_made
+            watch = self._queue_changed
+        entries = await self._reader.queue(broker, watch)
+        return events.QueueRead(broker=broker, entries=entries)
+
+    def _queue_changed(self) -> None:
+        self._put(events.QueueChanged(), self._session.number)
+
+    @_carry_out.register
+    async def _(self, effect: events.ReadQueueSize) -> None:
+        self._begin(self._read_queue_size(effect.broker))
+
+    async def _read_queue_size(self, broker: BrokerId) -> events.Event:
+        return events.QueueSizeRead(broker=broker, size=await self._reader.queue_size(broker))
+
+    @_carry_out.register
+    async def _(self, _effect: events.ReadAssignments) -> None:
+        self._begin(self._read_assignments())
+
+    async def _read_assignments(self) -> events.Event:
+        return events.AssignmentsRead(mine=await self._reader.naming(self._me))
+
+    @_carry_out.register
+    async def _(self, effect: events.ReadPartition) -> None:
+        self._begin(self._read_partition(effect))
+
+    async def _read_partition(self, effect: events.ReadPartition) -> events.Event:
+        tp = effect.partition
+        watch = self._watches.setdefault(tp, partial(self._changed, tp))
+        return events.PartitionRead(
+            token=effect.token, view=await self._reader.partition(tp, watch)
+        )
+
+    def _changed(self, tp: TopicPartition) -> None:
+        if tp in self._watches:
+            self._put(events.PartitionChanged(partition=tp), self._session.number)
+
+    @_carry_out.register
+    async def _(self, _effect: events.ReadBrokers) -> None:
+        self._begin(self._read_brokers())
+
+    async def _read_brokers(self) -> events.Event:
+        return events.BrokersRead(live=await self._reader.live())
+
+    @_carry_out.register
+    async def _(self, _effect: events.WatchReassignments) -> None:
+        self._begin(self._follow_reassignments(self._session.number))
+
+    async def _follow_reassignments(self, session: SessionNumber) -> None:
+        look = asyncio.Event()
+        self._reassigned = look
+        while session == self._session.number:
+            look.clear()
+            targets = await self._reader.reassignments(look.set)
+            self._put(events.ReassignmentsRead(targets=targets), session)
+            await look.wait()
+
+    @_carry_out.register
+    async def _(self, _effect: events.RegisterBroker) -> None:
+        self._begin(self._registered())
+
+    async def _registered(self) -> None:
+        await self._register()
+
+    def session_over(self) -> None:
+        """Nothing is heard of its watches any more."""
+        self._reassigned.set()
+
+    # --- replicas ---------------------------------------------------------------------------
+
+    @_carry_out.register
+    async def _(self, effect: events.StartReplica) -> None:
+        await self._hosts.ready(effect.partition)
+
+    @_carry_out.register
+    async def _(self, effect: events.Assume) -> None:
+        word = effect.word
+        role = Assume(
+            partition=effect.partition,
+            controller_epoch=word.controller_epoch,
+            leader=word.leader,
+            leader_epoch=word.leader_epoch,
+            isr=word.isr,
+            replicas=word.replicas,
+            zk_version=word.zk_version,
+            serves=word.serves,
+            as_printed=word.as_printed,
+        )
+        try:
+            error = (await self._hosts.assume([role], ROLE))[effect.partition]
+        except Exception:
+            logger.exception("%s cannot take its role", effect.partition)
+            error = ErrorCode.kafka_storage_error
+        if error is not ErrorCode.none:
+            refused = events.RoleRefused(partition=effect.partition, leader_epoch=word.leader_epoch)
+            self._put(refused, ANY_SESSION)
+
+    @_carry_out.register
+    async def _(self, effect: events.Tell) -> None:
+        self._count(effect)
+        self._hosts.tell(effect.partition, effect.event)
+
+    def _count(self, effect: events.Tell) -> None:
+        """Before the replica hears of it: what it knows is still the old ISR."""
+        partition = self._hosts.hosted(effect.partition)
+        if isinstance(effect.event, IsrWriteFailed):
+            meters.FAILED_ISR_UPDATES.inc()
+        if isinstance(effect.event, IsrWritten) and isinstance(partition, Partition):
+            meters.isr_changed(len(partition.replica.isr), len(effect.event.isr))
+
+    @_carry_out.register
+    async def _(self, effect: events.StopReplica) -> None:
+        self._watches.pop(effect.partition, None)
+        await self._hosts.stop([Stop(partition=effect.partition, delete=True)], CLOSE)
+
+    @_carry_out.register
+    async def _(self, effect: events.WatchProgress) -> None:
+        assert self._progress is not None
+        self._progress.watch(effect.partition, wanted=effect.wanted)
+
+    # --- the log ----------------------------------------------------------------------------
+
+    @_carry_out.register
+    async def _(self, effect: events.Lifecycle) -> None:
+        record(effect)
+
+    @_carry_out.register
+    async def _(self, effect: events.Refused) -> None:
+        refuse(effect)
+
+
+def record(line: events.Lifecycle) -> None:
+    """A line of the document's "explicit monitoring", with its words in ``text``."""
+    asked = line.request
+    state_change.info(
+        json.dumps(
+            {
+                "event": line.stage.value,
+                "change": asked.change.value,
+                "broker": line.broker,
+                "partition": str(asked.partition),
+                "leader": asked.leader,
+                "leader_epoch": asked.epoch,
+                "text": str(line),
+            }
+        )
+    )
+
+
+def refuse(refused: events.Refused) -> None:
+    """What was not put into a queue, or taken out and not done."""
+    full = refused.fault is events.Fault.QUEUE_FULL
+    if full:
+        meters.QUEUES_FULL.inc()
+    asked = refused.request
+    logger.log(
+        logging.ERROR if full else logging.WARNING,
+        "%s: %s of %s for broker %d, from leader %d, epoch %d",
+        refused.fault.value,
+        asked.change.value,
+        asked.partition,
+        refused.broker,
+        asked.leader,
+        asked.epoch,
+    )

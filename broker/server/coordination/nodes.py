@@ -1,0 +1,146 @@
+"""The znodes of seed 001, "Paths stored in Zookeeper": where they are and what is in them.
+
+The document's paths, with JSON in them as in Kafka's own. ``/brokers/ids/N`` is Kafka's
+(:mod:`broker.server.zk_nodes`): it says host and port, and more. Decoders raise
+:class:`~broker.server.zk_nodes.MalformedNode` naming the path.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
+from broker.server.topic_names import is_legal
+from broker.server.zk_nodes import TOPICS, MalformedNode, decode, encode
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+
+REASSIGNED: Final = "/brokers/partitions_reassigned"
+STATE: Final = "/brokers/state"
+
+REQUEST: Final = "request-"
+"""What the names of queued requests begin with; ZooKeeper puts ten digits behind it."""
+
+NUMBER_MAX: Final = 2**31 - 1
+
+
+def topic(name: str) -> str:
+    """``/brokers/topics/T``."""
+    return f"{TOPICS}/{name}"
+
+
+def partition(tp: TopicPartition) -> str:
+    """``/brokers/topics/T/P``."""
+    return f"{TOPICS}/{tp.topic}/{tp.partition}"
+
+
+def reassigned(name: str) -> str:
+    """``/brokers/partitions_reassigned/T``."""
+    return f"{REASSIGNED}/{name}"
+
+
+def queue(broker: BrokerId) -> str:
+    """``/brokers/state/N``."""
+    return f"{STATE}/{broker}"
+
+
+def path(node: Node) -> str:
+    """Where one of a partition's nodes is."""
+    if node.kind is Kind.REASSIGNED:
+        return f"{REASSIGNED}/{node.partition.topic}/{node.partition.partition}"
+    return f"{partition(node.partition)}/{node.kind.value}"
+
+
+def parent(node: Node) -> str:
+    """What is to be there before the node."""
+    return path(node).rpartition("/")[0]
+
+
+def partition_number(name: str) -> int | None:
+    """The partition that a child is named after; None: it is none."""
+    number = int(name) if name.isascii() and name.isdigit() else NUMBER_MAX
+    return number if number < NUMBER_MAX and str(number) == name else None
+
+
+def encode_ids(brokers: Sequence[BrokerId]) -> bytes:
+    """``replicas`` and ``partitions_reassigned``."""
+    return encode({"version": 1, "replicas": list(brokers)})
+
+
+def decode_ids(where: str, data: bytes) -> tuple[BrokerId, ...]:
+    """The inverse of :func:`encode_ids`; the document's empty list may be no JSON at all."""
+    return _ids(where, decode(where, data), "replicas") if data else ()
+
+
+def encode_leader(broker: BrokerId, epoch: LeaderEpoch) -> bytes:
+    """``leader``."""
+    return encode({"version": 1, "leader": broker, "leader_epoch": epoch})
+
+
+def decode_leader(where: str, data: bytes) -> tuple[BrokerId, LeaderEpoch]:
+    """The inverse of :func:`encode_leader`."""
+    node = decode(where, data)
+    return BrokerId(_number(where, node, "leader")), _epoch(where, node)
+
+
+def encode_isr(isr: Sequence[BrokerId], epoch: LeaderEpoch) -> bytes:
+    """``ISR``."""
+    return encode({"version": 1, "isr": list(isr), "leader_epoch": epoch})
+
+
+def decode_isr(where: str, data: bytes) -> tuple[tuple[BrokerId, ...], LeaderEpoch]:
+    """The inverse of :func:`encode_isr`."""
+    node = decode(where, data)
+    return _ids(where, node, "isr"), _epoch(where, node)
+
+
+def encode_request(request: StateChangeRequest) -> bytes:
+    """An entry of ``/brokers/state/N``."""
+    return encode(
+        {
+            "version": 1,
+            "request": request.change.value,
+            "topic": request.partition.topic,
+            "partition": request.partition.partition,
+            "leader": request.leader,
+            "leader_epoch": request.epoch,
+        }
+    )
+
+
+def decode_request(where: str, data: bytes) -> StateChangeRequest:
+    """The inverse of :func:`encode_request`."""
+    node = decode(where, data)
+    name = node.get("topic")
+    if not isinstance(name, str) or not is_legal(name):
+        raise MalformedNode(f"{where} names no topic: {name!r:.80}")
+    try:
+        change = Change(node.get("request"))
+    except ValueError as error:
+        raise MalformedNode(f"{where} asks for {node.get('request')!r:.80}") from error
+    number = _number(where, node, "partition")
+    if number < 0:
+        raise MalformedNode(f"{where} is about partition {number}")
+    return StateChangeRequest(
+        change=change,
+        partition=TopicPartition(name, number),
+        leader=BrokerId(_number(where, node, "leader")),
+        epoch=_epoch(where, node),
+    )
+
+
+def _epoch(where: str, node: dict[str, Any]) -> LeaderEpoch:
+    return LeaderEpoch(_number(where, node, "leader_epoch", NO_EPOCH))
+
+
+def _number(where: str, node: dict[str, Any], key: str, default: int | None = None) -> int:
+    value = node.get(key, default)
+    if type(value) is not int or not -1 <= value < NUMBER_MAX:
+        raise MalformedNode(f"{where} holds {value!r:.80} for its {key}")
+    return value
+
+
+def _ids(where: str, node: dict[str, Any], key: str) -> tuple[BrokerId, ...]:
+    ids = node.get(key)
+    right = isinstance(ids, list) and all(type(i) is int and 0 <= i < NUMBER_MAX for i in ids)
+    if not right or len(set(ids)) != len(ids):  # type: ignore[arg-type]
+        raise MalformedNode(f"{where} holds {ids!r:.80} for its {key}")
+    return tuple(BrokerId(i) for i in ids)  # type: ignore[union-attr]

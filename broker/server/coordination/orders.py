@@ -1,0 +1,212 @@
+"""Elections and moves that clients ask for, where any broker may be asked and none is in charge.
+
+An order is a change of the partition's nodes (:mod:`broker.coordination.admin`), made by the broker
+that is asked; the partition's leader, or whoever may become that, sees it and does the rest.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.events import Outcome
+from broker.coordination.admin import Admin, Command
+from broker.coordination.admin import Outcome as CommandOutcome
+from broker.coordination.nodes import (
+    ADMIN,
+    Change,
+    PartitionView,
+    StateChangeRequest,
+)
+from broker.coordination.ops import Enqueue, PutIsr, Result
+from broker.server.coordination.commands import Commands
+from broker.server.coordination.reading import Reader
+from broker.server.coordination.writing import Writer
+from broker.server.coordinator import Outcomes
+from broker.server.topic_names import is_legal
+from broker.types import BrokerId, LeaderEpoch, TopicPartition
+
+LOOK_S = 0.05
+"""How often it is looked whether somebody leads."""
+
+TIMEOUT_S = 30.0
+"""These commands wait for nothing."""
+
+Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+DONE = Outcome(ErrorCode.none)
+
+
+class Orders:
+    """Takes orders; answers when they are written, elections when somebody leads again."""
+
+    def __init__(self, reader: Reader, writer: Writer, commands: Commands, admin: Admin) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._commands = commands
+        self._admin = admin
+
+    # --- elections --------------------------------------------------------------------------
+
+    async def elect(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> Outcomes:
+        """Preferred leaders, or unclean ones where nobody leads. Of all partitions (None), those
+        that need no election are left out."""
+        named = await self._all() if partitions is None else partitions
+        elect = self._elect_unclean if unclean else self._elect_preferred
+        outcomes = await self._each(named, elect)
+        if partitions is not None:
+            return outcomes
+        idle = ErrorCode.election_not_needed
+        return {tp: outcome for tp, outcome in outcomes.items() if outcome.error is not idle}
+
+    async def _elect_preferred(self, tp: TopicPartition) -> Outcome:
+        """``checkLoadBalancing``: "delete .../leader in ZK" if the preferred one is in the ISR."""
+        while True:
+            view = await self._reader.partition(tp)
+            live = await self._reader.live()
+            refused = _no_such(tp, view) or _led_by_preferred(tp, view)
+            if refused is not None:
+                return refused
+            preferred = view.assigned[0]
+            if view.isr is None or preferred not in live or preferred not in view.isr.isr:
+                text = f"{tp}: replica {preferred} is not online and in sync"
+                return Outcome(ErrorCode.preferred_leader_not_available, text)
+            if view.leader is None:
+                return await self._led(tp)
+            if await self._done(self._admin.elect_preferred(tp)):
+                return await self._led(tp)
+
+    async def _elect_unclean(self, tp: TopicPartition) -> Outcome:
+        """Lets a live replica lead where none of the ISR is live: it is put into the ISR, alone,
+        and told to look. What only the others had is lost."""
+        while True:
+            view = await self._reader.partition(tp)
+            live = await self._reader.live()
+            refused = _no_such(tp, view)
+            if refused is not None:
+                return refused
+            if view.leader is not None and view.leader.broker in live:
+                text = f"{tp} is led by {view.leader.broker}"
+                return Outcome(ErrorCode.election_not_needed, text)
+            online = [broker for broker in view.assigned if broker in live]
+            if not online:
+                text = f"{tp}: no replica of it is online"
+                return Outcome(ErrorCode.eligible_leaders_not_available, text)
+            if view.isr is None or any(broker in live for broker in view.isr.isr):
+                return await self._led(tp)
+            chosen, epoch = online[0], view.isr.epoch
+            ops = (
+                PutIsr(partition=tp, isr=(chosen,), epoch=epoch, expected=view.isr.version),
+                _request(Change.ISR_CHANGED, tp, chosen, epoch),
+            )
+            written = await self._writer.write(ops, None)
+            if written.result is Result.DONE:
+                return await self._led(tp)
+
+    async def _led(self, tp: TopicPartition) -> Outcome:
+        while True:
+            view = await self._reader.partition(tp)
+            if view.leader is not None or view.replicas is None:
+                return _no_such(tp, view) or DONE
+            await asyncio.sleep(LOOK_S)
+
+    # --- reassignments ----------------------------------------------------------------------
+
+    async def reassign(self, targets: Targets) -> Outcomes:
+        """Moves partitions to these replicas; None takes a move back."""
+
+        async def begin(tp: TopicPartition) -> Outcome:
+            target = targets[tp]
+            return await (self._take_back(tp) if target is None else self._move(tp, target))
+
+        return await self._each(targets, begin)
+
+    async def _move(self, tp: TopicPartition, target: tuple[BrokerId, ...]) -> Outcome:
+        while True:
+            view = await self._reader.partition(tp)
+            refused = _no_such(tp, view) or _unusable(tp, target, await self._reader.live())
+            if refused is not None:
+                return refused
+            if target == (view.assigned if view.moving_to is None else view.moving_to):
+                return DONE
+            if await self._done(self._admin.reassign(tp, target)):
+                return DONE
+
+    async def _take_back(self, tp: TopicPartition) -> Outcome:
+        """Waits while the partition would be left without a replica that may lead."""
+        while True:
+            view = await self._reader.partition(tp)
+            refused = _no_such(tp, view)
+            if refused is not None:
+                return refused
+            if view.moving_to is None:
+                text = f"{tp} is not being reassigned"
+                return Outcome(ErrorCode.no_reassignment_in_progress, text)
+            if await self._done(self._admin.cancel_reassignment(tp)):
+                return DONE
+
+    # --- what they share --------------------------------------------------------------------
+
+    async def _each(
+        self,
+        partitions: Iterable[TopicPartition],
+        order: Callable[[TopicPartition], Awaitable[Outcome]],
+    ) -> Outcomes:
+        tps = sorted(set(partitions))
+        return dict(zip(tps, await asyncio.gather(*map(_known(order), tps)), strict=True))
+
+    async def _all(self) -> tuple[TopicPartition, ...]:
+        return tuple(await self._reader.assigned(await self._reader.topics()))
+
+    async def _done(self, command: Command) -> bool:
+        """False: something else was written meanwhile; read again, in a moment, and see."""
+        if await self._commands.run(command, TIMEOUT_S) is CommandOutcome.DONE:
+            return True
+        await asyncio.sleep(LOOK_S)
+        return False
+
+
+def _known(
+    order: Callable[[TopicPartition], Awaitable[Outcome]],
+) -> Callable[[TopicPartition], Awaitable[Outcome]]:
+    """Nothing is read for a name that no path can have in it."""
+
+    async def checked(tp: TopicPartition) -> Outcome:
+        if not is_legal(tp.topic) or tp.partition < 0:
+            return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} does not exist")
+        return await order(tp)
+
+    return checked
+
+
+def _no_such(tp: TopicPartition, view: PartitionView) -> Outcome | None:
+    if view.replicas is None:
+        return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} does not exist")
+    if view.moving_to == ():
+        return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} is being deleted")
+    return None
+
+
+def _led_by_preferred(tp: TopicPartition, view: PartitionView) -> Outcome | None:
+    leader = view.leader.broker if view.leader else None
+    if not view.assigned or leader != view.assigned[0]:
+        return None
+    return Outcome(ErrorCode.election_not_needed, f"{tp} is led by {leader}")
+
+
+def _unusable(
+    tp: TopicPartition, target: tuple[BrokerId, ...], live: frozenset[BrokerId]
+) -> Outcome | None:
+    wrong = ErrorCode.invalid_replica_assignment
+    if not target or len(set(target)) != len(target):
+        return Outcome(wrong, f"replicas {list(target)} of {tp} are none, or one broker twice")
+    unknown = [broker for broker in target if broker not in live]
+    if unknown:
+        return Outcome(wrong, f"replicas {unknown} of {tp} are on brokers that are not live")
+    return None
+
+
+def _request(change: Change, tp: TopicPartition, broker: BrokerId, epoch: LeaderEpoch) -> Enqueue:
+    request = StateChangeRequest(change=change, partition=tp, leader=ADMIN, epoch=epoch)
+    return Enqueue(broker=broker, request=request)

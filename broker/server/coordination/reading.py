@@ -1,0 +1,232 @@
+"""What :mod:`broker.coordination` wants to know of ZooKeeper, read and put into its words."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from broker.coordination.admin_steps import TopicNodes
+from broker.coordination.nodes import (
+    Assigned,
+    IsrNode,
+    Kind,
+    LeaderNode,
+    Node,
+    PartitionView,
+    QueuedRequest,
+)
+from broker.server import zk_nodes
+from broker.server.coordination import nodes
+from broker.server.topic_names import is_legal
+from broker.server.zk_reading import understood
+from broker.server.zk_session import Callback, ZkSession
+from broker.types import BrokerId, TopicPartition, ZkVersion
+
+logger = logging.getLogger(__name__)
+
+Stored = tuple[bytes, Any] | None
+"""A node's data and stat."""
+
+
+class Reader:
+    """Reads in whichever session there is, again and again until it is answered."""
+
+    def __init__(self, session: ZkSession) -> None:
+        self._session = session
+        self._queued: dict[BrokerId, dict[str, QueuedRequest]] = {}
+        """What was in the queues when they were last read: an entry never changes."""
+
+    # --- partitions -------------------------------------------------------------------------
+
+    async def partition(self, tp: TopicPartition, watch: Callback | None = None) -> PartitionView:
+        """A partition's nodes. ``watch`` is called when ``leader`` comes, changes or goes; where
+        there are no ``replicas``, when these come, too.
+
+        The requests are sent at once and answered in their order, the watch before the rest: what
+        changes after it was set is heard of.
+        """
+        leader, replicas, reassigned, isr = (
+            nodes.path(Node(kind, tp))
+            for kind in (Kind.LEADER, Kind.REPLICAS, Kind.REASSIGNED, Kind.ISR)
+        )
+        watched = () if watch is None else (self.exists(leader, watch),)
+        *_, led, assigned, moving, in_sync = await asyncio.gather(
+            *watched, *(self._session.get(path) for path in (leader, replicas, reassigned, isr))
+        )
+        if assigned is None and watch is not None and await self.exists(replicas, watch):
+            assigned = await self._session.get(replicas)
+        return PartitionView(
+            replicas=understood(_assigned, replicas, assigned),
+            leader=understood(_leader, leader, led),
+            isr=understood(_isr, isr, in_sync),
+            reassigned=understood(_assigned, reassigned, moving),
+        )
+
+    async def topic(self, name: str) -> TopicNodes:
+        """A topic, with all of its partitions that have a node somewhere."""
+        exists, there, moving = await asyncio.gather(
+            self.exists(nodes.topic(name)), self.partitions(name), self.reassigned(name)
+        )
+        numbers = sorted({*there, *moving})
+        views = await asyncio.gather(
+            *(self.partition(TopicPartition(name, number)) for number in numbers)
+        )
+        found = dict(zip(numbers, views, strict=True))
+        return TopicNodes(exists=exists is not None, partitions=found)
+
+    async def topics(self, watch: Callback | None = None) -> list[str]:
+        """The names of all topics, in order."""
+        return sorted(filter(is_legal, await self._session.children(zk_nodes.TOPICS, watch)))
+
+    async def partitions(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions, in order."""
+        return _numbers(await self._session.children(nodes.topic(topic)))
+
+    async def reassigned(self, topic: str, watch: Callback | None = None) -> list[int]:
+        """The numbers of those that are being created, moved or deleted."""
+        return _numbers(await self._session.children(nodes.reassigned(topic), watch))
+
+    async def reassigned_topics(self, watch: Callback | None = None) -> tuple[str, ...]:
+        """The topics of which there are such, or were."""
+        names = await self._session.children(nodes.REASSIGNED, watch)
+        return tuple(sorted(filter(is_legal, names)))
+
+    async def reassignments(
+        self, watch: Callback | None = None
+    ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+        """All of ``/brokers/partitions_reassigned``; ``watch`` is called when there are others."""
+        found = {}
+        for topic in await self.reassigned_topics(watch):
+            for number in await self.reassigned(topic, watch):
+                tp = TopicPartition(topic, number)
+                where = nodes.path(Node(Kind.REASSIGNED, tp))
+                target = understood(_assigned, where, await self._session.get(where))
+                if target is not None:
+                    found[tp] = target.replicas
+        return found
+
+    async def assigned(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+        """The replicas of all partitions of these topics."""
+        named = list(topics)
+        numbers = await asyncio.gather(*(self.partitions(topic) for topic in named))
+        tps = [
+            TopicPartition(topic, number)
+            for topic, its in zip(named, numbers, strict=True)
+            for number in its
+        ]
+        paths = [nodes.path(Node(Kind.REPLICAS, tp)) for tp in tps]
+        stored = await asyncio.gather(*map(self._session.get, paths))
+        found = {
+            tp: understood(_assigned, path, node)
+            for tp, path, node in zip(tps, paths, stored, strict=True)
+        }
+        return {tp: assigned.replicas for tp, assigned in found.items() if assigned is not None}
+
+    async def naming(self, broker: BrokerId) -> frozenset[TopicPartition]:
+        """The partitions that this broker has, or is about to have, a replica of."""
+        assigned = await self.assigned(await self.topics())
+        moving = await self.reassignments()
+        return frozenset(
+            tp for found in (assigned, moving) for tp, ids in found.items() if broker in ids
+        )
+
+    # --- brokers ----------------------------------------------------------------------------
+
+    async def live(self, watch: Callback | None = None) -> frozenset[BrokerId]:
+        """Who is registered; ``watch`` is called when some come or go."""
+        names = await self._session.children(zk_nodes.BROKER_IDS, watch)
+        ids = (understood(zk_nodes.decode_broker_id, name) for name in names)
+        return frozenset(broker for broker in ids if broker is not None)
+
+    async def queue(
+        self, broker: BrokerId, watch: Callback | None = None
+    ) -> tuple[QueuedRequest, ...]:
+        """A broker's queue; what in it makes no sense is removed. ``watch`` is called when
+        something is put in or taken out."""
+        where = nodes.queue(broker)
+        names = sorted(await self._session.children(where, watch))
+        known = self._queued.get(broker, {})
+        new = [name for name in names if name not in known]
+        read = await asyncio.gather(*(self._queued_request(where, name) for name in new))
+        found = known | {entry.name: entry for entry in read if entry is not None}
+        listed = {name: found[name] for name in names if name in found}
+        self._queued[broker] = listed
+        return tuple(listed.values())
+
+    async def _queued_request(self, where: str, name: str) -> QueuedRequest | None:
+        path = f"{where}/{name}"
+        node = await self._session.get(path)
+        if node is None:
+            return None
+        request = understood(nodes.decode_request, path, node[0])
+        if request is None:
+            await self._remove(path)
+            return None
+        return QueuedRequest(name=name, request=request)
+
+    async def queue_size(self, broker: BrokerId) -> int:
+        """How many requests wait in a broker's queue."""
+        stat = await self.exists(nodes.queue(broker))
+        return 0 if stat is None else int(stat.numChildren)
+
+    async def depths(self) -> Mapping[BrokerId, int]:
+        """How many requests wait, by broker."""
+        names = sorted(await self._session.children(nodes.STATE), key=lambda n: (len(n), n))
+        brokers = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
+        stats = await asyncio.gather(*(self.exists(nodes.queue(broker)) for broker in brokers))
+        return {
+            broker: stat.numChildren
+            for broker, stat in zip(brokers, stats, strict=True)
+            if stat is not None
+        }
+
+    async def exists(self, path: str, watch: Callback | None = None) -> Any:
+        """The node's stat; None when it is not there. ``watch`` is called when it comes, too."""
+        armed = self._session.watch(watch)
+        return await self._session.request(lambda client: client.exists_async(path, armed))
+
+    async def changed(self, paths: Iterable[str], watch: Callback) -> None:
+        """Sets ``watch`` on the children of these nodes, where they are there."""
+        await asyncio.gather(*(self._session.children(path, watch) for path in paths))
+
+    async def _remove(self, path: str) -> None:
+        try:
+            await self._session.request(partial(_delete, path))
+        except NoNodeError:
+            return
+
+
+def _delete(path: str, client: KazooClient) -> Any:
+    return client.delete_async(path)
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
+    numbers = map(nodes.partition_number, names)
+    return sorted(number for number in numbers if number is not None)
+
+
+def _assigned(path: str, node: Stored) -> Assigned | None:
+    if node is None:
+        return None
+    return Assigned(replicas=nodes.decode_ids(path, node[0]), version=ZkVersion(node[1].version))
+
+
+def _leader(path: str, node: Stored) -> LeaderNode | None:
+    if node is None:
+        return None
+    broker, epoch = nodes.decode_leader(path, node[0])
+    stat = node[1]
+    return LeaderNode(
+        broker=broker, epoch=epoch, owner=stat.ephemeralOwner, version=ZkVersion(stat.version)
+    )
+
+
+def _isr(path: str, node: Stored) -> IsrNode | None:
+    if node is None:
+        return None
+    isr, epoch = nodes.decode_isr(path, node[0])
+    return IsrNode(isr=isr, epoch=epoch, version=ZkVersion(node[1].version))

@@ -1,0 +1,259 @@
+"""Writes of several nodes, all or none.
+
+What :mod:`broker.coordination` asks for does not always say how the tree looks: "parents are
+created as needed", "with all that is in it". ZooKeeper's transactions do: each operation creates,
+sets, deletes or checks one node. So what is there is read first, a transaction is made of that
+guess, and if it fails where something was guessed, somebody was faster, and it is made anew.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError, RolledBackError, RuntimeInconsistency
+
+from broker.coordination import events
+from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node
+from broker.server import zk_nodes
+from broker.server.coordination import nodes
+from broker.server.zk_session import OutcomeUnknown, SessionNumber, ZkSession
+from broker.types import BrokerId, ZkVersion
+
+GUESSES_MAX: Final = 100
+"""So often others may be faster; then the write is refused, which its author can deal with."""
+
+Settings = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a write. ``queued``: the names that requests got in their queues."""
+
+    result: events.Result
+    versions: Mapping[Node, ZkVersion]
+    queued: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One operation of a transaction; ``guessed``: that it fits is not its author's claim."""
+
+    apply: Callable[[Any], None]
+    guessed: bool = False
+    put: Node | None = None
+    queued: bool = False
+    makes: str | None = None
+    """What is above others, which several of a write may need."""
+
+
+NOTHING_DONE: Final = Outcome(events.Result.REFUSED, {})
+UNKNOWN: Final = Outcome(events.Result.UNKNOWN, {})
+
+
+class Writer:
+    """Carries out writes in one broker's sessions. ``broker``: whose leaderships they claim."""
+
+    def __init__(self, session: ZkSession, broker: BrokerId) -> None:
+        self._session = session
+        self._broker = broker
+
+    async def write(
+        self,
+        ops: Sequence[events.Op],
+        session: SessionNumber | None,
+        settings: Settings | None = None,
+    ) -> Outcome:
+        """All of it or nothing, in ``session`` (None: whichever there is when it is sent).
+
+        ``settings``: of topics that are created by it. Never raises but ZkClosed.
+        """
+        try:
+            if all(isinstance(op, events.Dequeue) for op in ops):
+                return await self._dequeue(ops, session)
+            for _ in range(GUESSES_MAX):
+                steps = [step for op in ops for step in await self._steps(op, settings or {})]
+                outcome = await self._commit(_once_each(steps), session)
+                if outcome is not None:
+                    await self._tidy(ops)
+                    return outcome
+        except OutcomeUnknown:
+            return UNKNOWN
+        return NOTHING_DONE
+
+    async def _commit(
+        self, steps: Sequence[_Step], session: SessionNumber | None
+    ) -> Outcome | None:
+        """None: a guess was wrong."""
+        if not steps:
+            return Outcome(events.Result.DONE, {})
+
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            for step in steps:
+                step.apply(transaction)
+            return transaction.commit_async()
+
+        results = await self._session.once(submit, session)
+        for step, result in zip(steps, results, strict=True):
+            if isinstance(result, RolledBackError | RuntimeInconsistency):
+                continue
+            if isinstance(result, KazooException):
+                return None if step.guessed else NOTHING_DONE
+        return Outcome(
+            events.Result.DONE,
+            {
+                step.put: ZkVersion(getattr(result, "version", 0))
+                for step, result in zip(steps, results, strict=True)
+                if step.put is not None
+            },
+            tuple(
+                str(result).rpartition("/")[2]
+                for step, result in zip(steps, results, strict=True)
+                if step.queued
+            ),
+        )
+
+    async def _dequeue(self, ops: Iterable[events.Op], session: SessionNumber | None) -> Outcome:
+        """One after the other: one that is gone already must not keep the others."""
+        for op in ops:
+            assert isinstance(op, events.Dequeue)
+            where = f"{nodes.queue(op.broker)}/{op.name}"
+            try:
+                await self._session.once(partial(_delete, where), session)
+            except NoNodeError:
+                continue
+        return Outcome(events.Result.DONE, {})
+
+    async def _tidy(self, ops: Iterable[events.Op]) -> None:
+        """Topics in ``partitions_reassigned`` of which nothing is left there."""
+        topics = {
+            op.node.partition.topic
+            for op in ops
+            if isinstance(op, events.Delete) and op.node.kind is Kind.REASSIGNED
+        }
+        for topic in sorted(topics):
+            try:
+                await self._session.once(partial(_delete, nodes.reassigned(topic)), None)
+            except (KazooException, OutcomeUnknown):
+                continue
+
+    # --- what a write comes to --------------------------------------------------------------
+
+    async def _steps(self, op: events.Op, settings: Settings) -> list[_Step]:
+        match op:
+            case events.PutIsr():
+                data = nodes.encode_isr(op.isr, op.epoch)
+                return await self._put(Node(Kind.ISR, op.partition), data, op.expected)
+            case events.PutAssigned():
+                return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
+            case events.CreateTopic():
+                return [
+                    _Step(_create(nodes.topic(op.topic), b"")),
+                    *await self._configure(op.topic, settings.get(op.topic, {})),
+                ]
+            case events.DeletePartition():
+                return await self._remove_all(nodes.partition(op.partition))
+            case events.DeleteTopic():
+                paths = (nodes.topic, zk_nodes.topic_config, nodes.reassigned)
+                return [step for path in paths for step in await self._remove_empty(path(op.topic))]
+            case _:
+                return [self._step(op)]
+
+    def _step(self, op: events.Op) -> _Step:
+        """Of those that say themselves how the tree looks."""
+        match op:
+            case events.Check():
+                return _Step(_check(nodes.path(op.node), op.expected))
+            case events.CreateLeader():
+                node = Node(Kind.LEADER, op.partition)
+                data = nodes.encode_leader(self._broker, op.epoch)
+                return _Step(_create(nodes.path(node), data, ephemeral=True), put=node)
+            case events.SetLeader():
+                node = Node(Kind.LEADER, op.partition)
+                data = nodes.encode_leader(self._broker, op.epoch)
+                return _Step(_set(nodes.path(node), data, ANY_VERSION), put=node)
+            case events.Delete():
+                return _Step(_remove(nodes.path(op.node), op.expected))
+            case events.Enqueue():
+                where = f"{nodes.queue(op.broker)}/{nodes.REQUEST}"
+                data = nodes.encode_request(op.request)
+                return _Step(_create(where, data, sequence=True), queued=True)
+            case events.Dequeue():
+                return _Step(_remove(f"{nodes.queue(op.broker)}/{op.name}", ANY_VERSION))
+            case _:
+                raise TypeError(f"unknown operation {op!r}")
+
+    async def _put(self, node: Node, data: bytes, expected: ZkVersion) -> list[_Step]:
+        where, above = nodes.path(node), nodes.parent(node)
+        if expected not in (ABSENT, ANY_VERSION):
+            return [_Step(_set(where, data, expected), put=node)]
+        if expected == ANY_VERSION and await self._exists(where):
+            return [_Step(_set(where, data, ANY_VERSION), guessed=True, put=node)]
+        missing = [_Step(_create(above, b""), guessed=True, makes=above)]
+        if await self._exists(above):
+            missing = []
+        taken = expected == ANY_VERSION
+        return [*missing, _Step(_create(where, data), guessed=taken, put=node)]
+
+    async def _configure(self, topic: str, settings: Mapping[str, str]) -> list[_Step]:
+        """Its settings; those that a former topic of the name has left are replaced."""
+        where, data = zk_nodes.topic_config(topic), zk_nodes.encode_config(settings)
+        if await self._exists(where):
+            return [_Step(_set(where, data, ANY_VERSION), guessed=True)]
+        return [_Step(_create(where, data), guessed=True)]
+
+    async def _remove_all(self, where: str) -> list[_Step]:
+        if not await self._exists(where):
+            return []
+        below = sorted(await self._session.children(where))
+        return [
+            _Step(_remove(each, ANY_VERSION), guessed=True)
+            for each in (*(f"{where}/{name}" for name in below), where)
+        ]
+
+    async def _remove_empty(self, where: str) -> list[_Step]:
+        stat = await self._exists(where)
+        if stat is None or stat.numChildren:
+            return []
+        return [_Step(_remove(where, ANY_VERSION), guessed=True)]
+
+    async def _exists(self, where: str) -> Any:
+        return await self._session.request(lambda client: client.exists_async(where))
+
+
+def _once_each(steps: Iterable[_Step]) -> list[_Step]:
+    """What two of them would make, the first one makes."""
+    made: set[str] = set()
+    kept = []
+    for step in steps:
+        if step.makes is None or step.makes not in made:
+            kept.append(step)
+        if step.makes is not None:
+            made.add(step.makes)
+    return kept
+
+
+def _check(where: str, version: int) -> Callable[[Any], None]:
+    return lambda transaction: transaction.check(where, version)
+
+
+def _create(
+    where: str, data: bytes, *, ephemeral: bool = False, sequence: bool = False
+) -> Callable[[Any], None]:
+    return lambda transaction: transaction.create(
+        where, data, ephemeral=ephemeral, sequence=sequence
+    )
+
+
+def _set(where: str, data: bytes, version: int) -> Callable[[Any], None]:
+    return lambda transaction: transaction.set_data(where, data, version=version)
+
+
+def _remove(where: str, version: int) -> Callable[[Any], None]:
+    return lambda transaction: transaction.delete(where, version=version)
+
+
+def _delete(where: str, client: KazooClient) -> Any:
+    return client.delete_async(where)

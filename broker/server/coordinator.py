@@ -1,0 +1,90 @@
+"""Who says what becomes of partitions: what the rest of the broker asks of it.
+
+There are two (``ackproof.coordination``), and :class:`~broker.server.app.App` chooses: a controller
+for all partitions (:mod:`broker.server.by_controller`), or each partition's own leader
+(:mod:`broker.server.coordination`). What they tell replicas is :mod:`broker.server.roles`'.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Protocol
+
+from broker.controller.context import Context
+from broker.controller.events import Outcome
+from broker.replication.events import WriteIsr
+from broker.server.metadata_cache import MetadataCache
+from broker.server.partition import Partition
+from broker.server.replica_manager import ReplicaManager
+from broker.server.topic_store import TopicStore
+from broker.types import BrokerId, TopicPartition
+from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+
+Outcomes = Mapping[TopicPartition, Outcome]
+"""What became of each partition that was asked about."""
+
+Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
+"""Starts a task that the broker owns: if it fails, the broker stops."""
+
+
+class Coordinator(Protocol):
+    """A broker's part in coordinating its cluster. ``run`` is its life."""
+
+    @property
+    def metadata(self) -> MetadataCache:
+        """What this broker knows of the cluster."""
+
+    @property
+    def topics(self) -> TopicStore:
+        """Where topics are written down."""
+
+    @property
+    def takes_orders(self) -> bool:
+        """Whether requests tell this broker what to do with its replicas."""
+
+    @property
+    def active(self) -> bool:
+        """Whether this broker serves what needs a controller: creating topics and the like."""
+
+    @property
+    def context(self) -> Context | None:
+        """What this broker knows as the controller; None if it is none."""
+
+    def write_isr(self, partition: Partition, effect: WriteIsr) -> None:
+        """Starts the write; the partition hears of the outcome."""
+
+    async def join(self, replicas: ReplicaManager) -> None:
+        """Makes this broker one of the cluster's; returns when it is registered.
+
+        Raises:
+            BrokerIdInUse: another broker has our id.
+        """
+
+    async def run(self) -> None:
+        """Coordinates until cancelled, from :meth:`join` on."""
+
+    async def hand_over(self) -> None:
+        """Gives leaderships up, before the broker stops (``controlled.shutdown.enable``)."""
+
+    def configs_changed(self, topics: Collection[str] | None) -> None:
+        """The settings of these topics changed; None: those of all may have."""
+
+    async def elect_leaders(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> Outcomes | None:
+        """Elect preferred leaders, or unclean ones where nobody leads; ``partitions`` None: all.
+
+        Returns what came of it; None when another broker has to be asked.
+        """
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    ) -> Outcomes | None:
+        """Begin to move partitions; a target of None takes a reassignment back.
+
+        Returns what was begun; None when another broker has to be asked.
+        """
+
+    async def controlled_shutdown(
+        self, request: ControlledShutdownRequest
+    ) -> ControlledShutdownResponse:
+        """Move leaderships away from a broker that is about to stop."""

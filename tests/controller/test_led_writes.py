@@ -1,0 +1,205 @@
+"""Writes of several nodes against a real ZooKeeper: all or none, whoever is faster."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from broker.config import BrokerConfig
+from broker.coordination.nodes import (
+    ABSENT,
+    ANY_VERSION,
+    Change,
+    Kind,
+    Node,
+    StateChangeRequest,
+)
+from broker.coordination.ops import (
+    Check,
+    CreateLeader,
+    CreateTopic,
+    Delete,
+    DeletePartition,
+    DeleteTopic,
+    Dequeue,
+    Enqueue,
+    PutAssigned,
+    PutIsr,
+    Result,
+)
+from broker.server.coordination import tree
+from broker.server.coordination.reading import Reader
+from broker.server.coordination.writing import Writer
+from broker.server.zk import KafkaZk
+from broker.server.zk_session import SessionNumber
+from broker.types import BrokerId, LeaderEpoch, TopicPartition
+
+pytestmark = pytest.mark.integration
+
+DEADLINE_S = 120
+TP = TopicPartition("t", 0)
+REPLICAS, LEADER, ISR, REASSIGNED = (Node(kind, TP) for kind in Kind)
+ONE, TWO = BrokerId(1), BrokerId(2)
+EPOCH = LeaderEpoch(4)
+DONE, REFUSED, UNKNOWN = Result
+
+
+def run(story):
+    async def bounded():
+        async with asyncio.timeout(DEADLINE_S):
+            await story
+
+    asyncio.run(bounded())
+
+
+@asynccontextmanager
+async def connected(zookeeper, coordination="leader"):
+    zk = KafkaZk(zookeeper.connect, 60_000, connection_timeout_ms=20_000)
+    await zk.start()
+    try:
+        config = BrokerConfig(
+            broker_id=1,
+            zookeeper_connect=zookeeper.connect,
+            ackproof_coordination=coordination,
+        )
+        await tree.claim(config, zk.session)
+        yield zk.session, Writer(zk.session, ONE), Reader(zk.session)
+    finally:
+        await zk.close()
+
+
+def assigned(node, *replicas, expected=ABSENT):
+    return PutAssigned(node=node, replicas=replicas, expected=expected)
+
+
+def start(broker):
+    request = StateChangeRequest(change=Change.START_REPLICA, partition=TP, leader=ONE, epoch=EPOCH)
+    return Enqueue(broker=broker, request=request)
+
+
+async def wrote(writer, *ops, session=None):
+    return (await writer.write(ops, session)).result
+
+
+def test_a_claim_is_all_or_nothing(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            assert await wrote(writer, CreateTopic(topic="t"), assigned(REPLICAS, ONE, TWO)) is DONE
+            claim = (
+                Check(node=REPLICAS, expected=0),
+                CreateLeader(partition=TP, epoch=EPOCH),
+                PutIsr(partition=TP, isr=(ONE,), epoch=EPOCH, expected=ABSENT),
+            )
+            outcome = await writer.write(claim, session.number)
+            assert (outcome.result, outcome.versions) == (DONE, {LEADER: 0, ISR: 0})
+            view = await reader.partition(TP)
+            assert view.leader.owner == session.session_id
+            assert (view.leader.broker, view.leader.epoch, view.isr.isr) == (ONE, EPOCH, (ONE,))
+            assert await wrote(writer, Delete(node=LEADER, expected=ANY_VERSION)) is DONE
+            assert await wrote(writer, *claim) is REFUSED, "the ISR is there"
+            assert (await reader.partition(TP)).leader is None
+            changed = PutIsr(partition=TP, isr=(ONE, TWO), epoch=EPOCH, expected=0)
+            assert (await writer.write((changed,), None)).versions == {ISR: 1}
+            assert await wrote(writer, changed) is REFUSED, "at another version"
+
+    run(story())
+
+
+def test_a_write_of_a_session_that_is_over_is_not_sent(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            over = SessionNumber(session.number - 1)
+            assert await wrote(writer, CreateTopic(topic="t"), session=over) is UNKNOWN
+            assert await reader.topics() == []
+
+    run(story())
+
+
+def test_what_is_above_is_made_once_and_goes_with_the_last(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (_session, writer, reader):
+            other = Node(Kind.REASSIGNED, TopicPartition("t", 1))
+            assert await wrote(writer, assigned(REASSIGNED, ONE), assigned(other, TWO)) is DONE
+            assert await reader.reassignments() == {TP: (ONE,), other.partition: (TWO,)}
+            assert await wrote(writer, assigned(REASSIGNED, TWO)) is REFUSED
+            anyhow = assigned(REASSIGNED, TWO, expected=ANY_VERSION)
+            assert await wrote(writer, anyhow) is DONE
+            for node in (REASSIGNED, other):
+                assert await reader.reassigned_topics() == ("t",)
+                assert await wrote(writer, Delete(node=node, expected=ANY_VERSION)) is DONE
+            assert await reader.reassigned_topics() == ()
+            assert await wrote(writer, Delete(node=other, expected=ANY_VERSION)) is REFUSED
+
+    run(story())
+
+
+def test_others_that_are_faster_make_it_guess_again(zookeeper):
+    """Each writer reads that the topic is not there yet, and makes it: but one."""
+
+    async def story():
+        async with connected(zookeeper) as (_session, writer, reader):
+            tps = [TopicPartition("t", number) for number in range(20)]
+            puts = [assigned(Node(Kind.REASSIGNED, tp), ONE) for tp in tps]
+            results = await asyncio.gather(*(wrote(writer, put) for put in puts))
+            assert set(results) == {DONE}
+            assert sorted(await reader.reassignments()) == tps
+
+    run(story())
+
+
+def test_queues(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            assert await wrote(writer, start(TWO)) is REFUSED, "there is no such queue"
+            await session.ensure("/brokers/state/2")
+            outcome = await writer.write((start(TWO), start(TWO)), None)
+            first, second = await reader.queue(TWO)
+            assert outcome.queued == (first.name, second.name)
+            assert first.request == start(TWO).request
+            assert (await reader.depths(), await reader.queue_size(TWO)) == ({TWO: 2}, 2)
+            await session.put("/brokers/state/2/request-9999999999", b"nonsense", session.number)
+            assert await reader.queue(TWO) == (first, second)
+            assert await reader.queue_size(TWO) == 2, "what makes no sense is removed"
+            gone = Dequeue(broker=TWO, name=first.name)
+            assert await wrote(writer, gone) is DONE
+            assert await wrote(writer, gone, Dequeue(broker=TWO, name=second.name)) is DONE
+            assert await wrote(writer, gone, CreateTopic(topic="t")) is REFUSED
+            assert await reader.queue(TWO) == ()
+
+    run(story())
+
+
+def test_a_topic_goes_with_its_settings_and_no_sooner_than_its_partitions(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, writer, reader):
+            settings = {"t": {"retention.ms": "1"}}
+            made = (CreateTopic(topic="t"), assigned(REPLICAS, ONE))
+            assert (await writer.write(made, None, settings)).result is DONE
+            assert b"retention.ms" in (await session.get("/config/topics/t"))[0]
+            assert await wrote(writer, DeleteTopic(topic="t")) is DONE
+            assert await reader.partitions("t") == [0], "it has a partition"
+            assert await wrote(writer, DeletePartition(partition=TP)) is DONE
+            assert await wrote(writer, DeletePartition(partition=TP)) is DONE
+            assert await wrote(writer, DeleteTopic(topic="t")) is DONE
+            assert await reader.topics() == []
+            assert await session.get("/config/topics/t") is None
+
+    run(story())
+
+
+def test_a_tree_is_of_one_kind_also_when_both_come_first(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (session, _writer, _reader):
+            with pytest.raises(tree.ForeignTree, match="coordination=leader"):
+                async with connected(zookeeper, "controller"):
+                    pass
+            await session.request(lambda client: client.delete_async("/brokers/state"))
+            await session.put("/controller_epoch", b"1", session.number)
+            with pytest.raises(tree.ForeignTree, match="coordination=controller"):
+                async with connected(zookeeper):
+                    pass
+            results = await session.request(tree._found, session.number)
+            assert isinstance(results[0], Exception), "nothing is made beside a controller's epoch"
+            assert await session.get("/brokers/state") is None
+
+    run(story())

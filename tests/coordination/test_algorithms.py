@@ -1,0 +1,546 @@
+"""The algorithms of seed 001, by the words of the document."""
+
+from typing import get_args
+
+import pytest
+from coordination_world import KEEP_IN_SYNC, PREFERRED_WAIT, T, World
+
+from broker.coordination.admin import Outcome
+from broker.coordination.coordinator import STEPS, Coordinator
+from broker.coordination.events import (
+    AssignmentsRead,
+    CreateLeader,
+    CreateQueue,
+    Dequeue,
+    Effect,
+    Event,
+    Fault,
+    Lifecycle,
+    PartitionChanged,
+    PartitionRead,
+    PutAssigned,
+    QueueRead,
+    ReadAssignments,
+    ReadPartition,
+    ReadQueue,
+    Refused,
+    RegisterBroker,
+    Result,
+    SessionExpired,
+    SessionStarted,
+    Stage,
+    StartReplica,
+    StopReplica,
+    Tick,
+    Write,
+    Written,
+)
+from broker.coordination.nodes import (
+    ABSENT,
+    Assigned,
+    Change,
+    IsrNode,
+    LeaderNode,
+    PartitionView,
+    QueuedRequest,
+    StateChangeRequest,
+)
+from broker.coordination.queue import superfluous
+from broker.coordination.settings import Settings
+from broker.replication.replica import Role
+from broker.types import BrokerId
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+SETTLED = 1_500
+
+
+def request(
+    change: Change, epoch: int = 10, leader: int = 0, partition: int = 0
+) -> StateChangeRequest:
+    tp = T._replace(partition=partition)
+    return StateChangeRequest(change=change, partition=tp, leader=BrokerId(leader), epoch=epoch)
+
+
+def entry(number: int, change: Change, epoch: int = 10, partition: int = 0) -> QueuedRequest:
+    return QueuedRequest(
+        name=f"request-{number:010}", request=request(change, epoch, partition=partition)
+    )
+
+
+def view(
+    *replicas: int,
+    leader: int | None = None,
+    epoch: int = 0,
+    isr: tuple[int, ...] | None = None,
+    moving_to: tuple[int, ...] | None = None,
+) -> PartitionView:
+    return PartitionView(
+        replicas=Assigned(replicas=tuple(map(BrokerId, replicas)), version=0),
+        leader=None
+        if leader is None
+        else LeaderNode(broker=BrokerId(leader), epoch=epoch, owner=900 + leader, version=0),
+        isr=None if isr is None else IsrNode(isr=tuple(map(BrokerId, isr)), epoch=epoch, version=3),
+        reassigned=None
+        if moving_to is None
+        else Assigned(replicas=tuple(map(BrokerId, moving_to)), version=0),
+    )
+
+
+class Alone:
+    """One coordinator, fed by hand."""
+
+    def __init__(self, broker: int = 1, variant: str = "fenced", **settings: object) -> None:
+        self.coordinator = Coordinator(
+            Settings(
+                broker=BrokerId(broker),
+                preferred_replica_wait_ms=PREFERRED_WAIT,
+                keep_in_sync_ms=KEEP_IN_SYNC,
+                **settings,  # type: ignore[arg-type]
+            ),
+            variant,
+        )
+        self.now = 1_000
+        self.effects: tuple[Effect, ...] = ()
+
+    def step(self, event: Event) -> tuple[Effect, ...]:
+        self.effects = self.coordinator.step(event, self.now)
+        return self.effects
+
+    def reads(self, seen: PartitionView) -> tuple[Effect, ...]:
+        """Answers the one read that is under way."""
+        (read,) = [e for e in self.effects if isinstance(e, ReadPartition)]
+        return self.step(PartitionRead(token=read.token, view=seen))
+
+    def writes(self) -> list[Write]:
+        return [effect for effect in self.effects if isinstance(effect, Write)]
+
+    def started(self, seen: PartitionView | None = None) -> "Alone":
+        """Start-up is over; it hosts T if ``seen``."""
+        self.step(SessionStarted(session=101))
+        self.step(QueueRead(broker=self.coordinator._context.me, entries=()))
+        self.step(AssignmentsRead(mine=frozenset({T} if seen else ())))
+        if seen:
+            self.reads(seen)
+        return self
+
+
+# --- Broker startup ---------------------------------------------------------------------------
+
+
+def test_start_up_creates_the_queue_drains_it_starts_replicas_and_registers_last() -> None:
+    """``create /brokers/state/[broker_id]``, ``register the state change handler``, ``drain``,
+    ``startReplica(r)``, ``register its broker_id``: in this order."""
+    alone = Alone()
+    assert alone.step(SessionStarted(session=101)) == (CreateQueue(), ReadQueue(broker=ONE))
+    close = entry(1, Change.CLOSE_REPLICA, partition=7)
+    assert RegisterBroker() not in alone.step(QueueRead(broker=ONE, entries=(close,)))
+    assert ReadAssignments() not in alone.effects
+    drained = alone.reads(PartitionView())
+    assert StopReplica(partition=close.request.partition) in drained
+    assert ReadAssignments() in drained
+    assert RegisterBroker() not in alone.step(AssignmentsRead(mine=frozenset({T})))
+    started = alone.reads(view(2, 1, leader=2, isr=(2, 1)))
+    assert started[0] == StartReplica(partition=T)
+    assert started[-1] == RegisterBroker()
+
+
+def test_a_broker_without_replicas_registers_at_once() -> None:
+    alone = Alone()
+    alone.started()
+    assert alone.effects == (RegisterBroker(),)
+
+
+# --- Leader election ----------------------------------------------------------------------------
+
+
+def claims(alone: Alone) -> bool:
+    return any(isinstance(op, CreateLeader) for write in alone.writes() for op in write.ops)
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+@pytest.mark.parametrize(
+    ("seen", "leads"),
+    [
+        (view(1, 2, isr=(1, 2)), True),
+        (view(1, 2, isr=(2,)), False),
+        (view(2, 3, isr=(1,), moving_to=()), False),
+        (view(1, 2), True),
+    ],
+    ids=["r in ISR", "r not in ISR", "r not in AR", "no ISR yet"],
+)
+def test_leader_election_asks_for_ar_and_isr(
+    variant: str, seen: PartitionView, leads: bool
+) -> None:
+    """``if( (r in AR) && (ISR is empty || r in ISR) )``"""
+    assert claims(Alone(variant=variant).started(seen)) == leads
+
+
+@pytest.mark.parametrize(("variant", "leads"), [("printed", True), ("fenced", False)])
+def test_an_empty_isr_lets_anybody_lead_only_as_printed(variant: str, leads: bool) -> None:
+    assert claims(Alone(variant=variant).started(view(1, 2, isr=()))) == leads
+
+
+def test_who_is_not_the_preferred_replica_waits() -> None:
+    """``wait for PreferredReplicaTime if r is not the preferred replica``"""
+    alone = Alone(broker=2).started(view(1, 2, isr=(1, 2)))
+    assert not claims(alone)
+    assert alone.coordinator.next_tick == alone.now + PREFERRED_WAIT
+    alone.now += PREFERRED_WAIT - 1
+    alone.step(Tick())
+    assert not claims(alone)
+    alone.now += 1
+    alone.step(Tick())
+    assert claims(alone)
+
+
+def test_a_fenced_claim_is_leader_epoch_and_isr_in_one() -> None:
+    alone = Alone().started(view(1, 2, isr=(1, 2), epoch=4))
+    (write,) = alone.writes()
+    assert [getattr(op, "epoch", None) for op in write.ops] == [None, 5, 5]
+    assert [getattr(op, "expected", None) for op in write.ops] == [0, None, 3]
+    assert write.session == 101
+
+
+def test_a_fenced_claim_of_a_new_partition_creates_its_isr() -> None:
+    alone = Alone().started(view(1, 2))
+    (write,) = alone.writes()
+    assert write.ops[-1].expected == ABSENT  # type: ignore[union-attr]
+    assert write.ops[-1].isr == (ONE,)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("result", [Result.REFUSED, Result.UNKNOWN])
+def test_who_fails_to_claim_looks_again(result: Result) -> None:
+    """``else becomeFollower(r)``"""
+    alone = Alone().started(view(1, 2, isr=(1, 2)))
+    (write,) = alone.writes()
+    alone.step(Written(token=write.token, result=result))
+    assert any(isinstance(effect, ReadPartition) for effect in alone.effects)
+
+
+def test_a_broker_does_not_follow_its_own_former_self() -> None:
+    """The node of an earlier session of ours is still there: nobody leads, and nobody claims."""
+    alone = Alone().started(view(1, 2, leader=1, isr=(1, 2)))
+    assert alone.writes() == []
+    assert alone.effects[-1] == RegisterBroker()
+
+
+# --- On State change ----------------------------------------------------------------------------
+
+
+def handled(seen: PartitionView, change: Change, epoch: int, variant: str = "fenced") -> Alone:
+    alone = Alone(broker=3, variant=variant).started()
+    alone.step(QueueRead(broker=THREE, entries=(entry(1, change, epoch),)))
+    alone.reads(seen)
+    return alone
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+@pytest.mark.parametrize(
+    ("seen", "epoch", "starts"),
+    [
+        (view(1, 2, moving_to=(1, 3)), -1, True),
+        (view(1, 2, leader=1, isr=(1, 2), epoch=7, moving_to=(1, 3)), 7, True),
+        (view(1, 2, leader=1, isr=(1, 2), epoch=7, moving_to=(1, 3)), 6, False),
+        (view(1, 2), 7, False),
+    ],
+    ids=["leader doesn't exist", "latest epoch", "previous leader", "not a replica"],
+)
+def test_a_start_replica_counts_in_its_epoch(
+    variant: str, seen: PartitionView, epoch: int, starts: bool
+) -> None:
+    """``if(leader for r.partition doesn't exist) ... else if(requestEpoch ==
+    latestPartitionEpoch)``"""
+    alone = handled(seen, Change.START_REPLICA, epoch, variant)
+    assert (StartReplica(partition=T) in alone.effects) == starts
+    assert any(isinstance(effect, Refused) for effect in alone.effects) != starts
+    assert Dequeue(broker=THREE, name="request-0000000001") in alone.writes()[-1].ops
+
+
+@pytest.mark.parametrize(
+    ("seen", "variant", "closes"),
+    [
+        (view(1, 2), "fenced", True),
+        (view(1, 3, moving_to=()), "fenced", True),
+        (PartitionView(), "fenced", True),
+        (view(1, 3, leader=1, isr=(1, 3), epoch=9), "fenced", False),
+        (view(1, 2, leader=1, isr=(1, 2), epoch=9, moving_to=(1, 3)), "fenced", False),
+        (view(1, 3, leader=1, isr=(1, 3), epoch=9), "printed", True),
+    ],
+    ids=["moved", "deleted", "gone", "assigned", "to be assigned", "assigned, as printed"],
+)
+def test_a_close_replica_counts_in_every_epoch(
+    seen: PartitionView, variant: str, closes: bool
+) -> None:
+    """``we don't need to check epoch here``; fenced, who is assigned is not closed."""
+    alone = handled(seen, Change.CLOSE_REPLICA, 2, variant)
+    assert (StopReplica(partition=T) in alone.effects) == closes
+    stale = Refused(fault=Fault.STALE_CLOSE, request=request(Change.CLOSE_REPLICA, 2), broker=THREE)
+    assert (stale in alone.effects) != closes
+
+
+def test_requests_for_one_partition_are_carried_out_in_order() -> None:
+    alone = Alone(broker=3).started()
+    both = (entry(1, Change.CLOSE_REPLICA), entry(2, Change.START_REPLICA))
+    alone.step(QueueRead(broker=THREE, entries=both))
+    first = alone.reads(view(1, 2))
+    assert StopReplica(partition=T) in first
+    assert StartReplica(partition=T) in alone.reads(view(1, 2, moving_to=(1, 3)))
+
+
+# --- State change communication -----------------------------------------------------------------
+
+
+def test_shrink_retains_one_close_replica_for_a_partition_with_the_latest_epoch() -> None:
+    """``this operation retains only one close-replica request for a partition, the one with the
+    latest epoch ... You don't have to retain any start-replica requests``"""
+    entries = (
+        entry(1, Change.START_REPLICA, 1),
+        entry(2, Change.CLOSE_REPLICA, 2),
+        entry(3, Change.CLOSE_REPLICA, 3),
+        entry(4, Change.CLOSE_REPLICA, 1),
+        entry(5, Change.CLOSE_REPLICA, -1, partition=1),
+        entry(6, Change.CLOSE_REPLICA, -1, partition=1),
+        entry(7, Change.ISR_CHANGED, 9),
+    )
+    kept = {e.name for e in entries} - set(superfluous(entries))
+    assert kept == {"request-0000000003", "request-0000000006"}
+    assert superfluous(reversed(entries)) == superfluous(entries)
+
+
+def test_a_full_queue_is_shrunk_and_one_that_is_still_full_is_refused() -> None:
+    """``throw new FollowerStateChangeQueueFull``"""
+    world = World(3, queue_max=1)
+    world.settle(100)
+    world.create((1, 2))
+    world.crash(THREE)
+    close = StateChangeRequest(
+        change=Change.CLOSE_REPLICA, partition=T._replace(partition=9), leader=ONE, epoch=1
+    )
+    world.zookeeper.put(("entry", THREE, "request-1"), close)
+    world.command(world.admin.reassign(T, (ONE, TWO, THREE)))
+    world.settle(SETTLED)
+    refused = [line for line in world.brokers[ONE].log if isinstance(line, Refused)]
+    assert {line.fault for line in refused} == {Fault.QUEUE_FULL}
+    assert refused[0].broker == THREE
+    start = StateChangeRequest(
+        change=Change.START_REPLICA, partition=T._replace(partition=8), leader=ONE, epoch=1
+    )
+    world.zookeeper.put(("entry", THREE, "request-1"), start)
+    world.settle(2 * SETTLED)
+    (left,) = world.zookeeper.queue(THREE, world.zookeeper.head)
+    assert left.request.partition == T
+    world.start(THREE)
+    world.settle(SETTLED)
+    assert world.view().assigned == (ONE, TWO, THREE)
+
+
+# --- Explicit monitoring ---
+
+
+def test_the_lifecycle_has_the_document_s_words() -> None:
+    asked = request(Change.START_REPLICA)
+    assert [str(Lifecycle(stage=stage, request=asked, broker=ONE)) for stage in Stage] == [
+        "leader, broker id 0, requested start-replica for topic foo partition 0, "
+        "to broker id 1, at epoch 10",
+        "follower, broker id 1, received start-replica for topic foo partition 0, "
+        "from leader 0, at epoch 10",
+        "follower, broker id 1, completed start-replica for topic foo partition 0, "
+        "request from leader 0, at epoch 10",
+    ]
+
+
+# --- Become leader ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> None:
+    """``wait until every live replica in AR catches up ... or a KeepInSyncTime has passed``"""
+    world = World(3, variant, load_balancing=False)
+    world.settle(100)
+    world.create((1, 2, 3))
+    world.settle(SETTLED)
+    world.expire(world.brokers[ONE].session)
+    world.crash(ONE)
+    world.settle(PREFERRED_WAIT + 20, network=False)
+    leader = world.leader()
+    assert leader in (TWO, THREE)
+    replica = world.brokers[leader].replicas[T]
+    assert replica.role is Role.LEADER
+    assert not replica.serves
+    world.settle(KEEP_IN_SYNC - 60, network=False)
+    assert not replica.serves
+    world.settle(60, network=False)
+    assert replica.serves
+    assert world.isr() == (leader,)
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_it_serves_as_soon_as_they_have_caught_up(variant: str) -> None:
+    world = World(3, variant, load_balancing=False)
+    world.settle(100)
+    world.create((1, 2, 3))
+    world.settle(SETTLED)
+    world.expire(world.brokers[ONE].session)
+    world.crash(ONE)
+    world.settle(PREFERRED_WAIT + 60)
+    leader = world.leader()
+    assert leader in (TWO, THREE)
+    assert world.brokers[leader].replicas[T].serves
+    assert set(world.isr()) == {TWO, THREE}
+
+
+# --- checkLoadBalancing ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("balancing", [True, False])
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_the_preferred_replica_gets_the_leadership_back(variant: str, balancing: bool) -> None:
+    """``if(leader replica is not the preferred one & the preferred replica is in ISR) delete
+    /brokers/topics/[topic]/[partition_id]/leader``"""
+    world = World(3, variant, load_balancing=balancing)
+    world.settle(100)
+    world.create((1, 2, 3))
+    world.expire(world.brokers[ONE].session)
+    world.crash(ONE)
+    world.settle(SETTLED)
+    assert world.leader() != ONE
+    world.start(ONE)
+    world.settle(2 * SETTLED)
+    assert (world.leader() == ONE) == balancing
+    if not balancing:
+        world.command(world.admin.elect_preferred(T))
+        world.settle(SETTLED)
+        assert world.leader() == ONE
+
+
+# --- reassignment, creation, deletion ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [(2, 3), (1, 3), (3,), (3, 2, 1)])
+def test_a_partition_is_moved(target: tuple[int, ...]) -> None:
+    """``checkReassignedReplicas``, ``completePartitionsReassignment``"""
+    world = World(3)
+    world.settle(100)
+    world.create((1, 2))
+    value = world.produce(ONE)
+    world.settle(200)
+    world.command(world.admin.reassign(T, tuple(map(BrokerId, target))))
+    world.settle(2 * SETTLED)
+    assert world.view().assigned == target
+    assert world.view().reassigned is None
+    assert set(world.isr()) == set(target)
+    assert world.leader() == target[0]
+    assert {broker for broker, _ in world.logs} == set(target)
+    assert all(world.values(broker) == [value] for broker in target)
+
+
+def test_a_move_is_taken_back() -> None:
+    world = World(3)
+    world.settle(100)
+    world.create((1, 2))
+    world.crash(THREE)
+    world.command(world.admin.reassign(T, (ONE, THREE)))
+    world.settle(SETTLED)
+    run = world.command(world.admin.cancel_reassignment(T))
+    world.start(THREE)
+    world.settle(2 * SETTLED)
+    assert run.outcome is Outcome.DONE
+    assert world.view().assigned == (ONE, TWO)
+    assert {broker for broker, _ in world.logs} == {ONE, TWO}
+
+
+def test_a_topic_is_deleted_when_all_have_closed_it() -> None:
+    """``wait till replica is closed by all replicas``; a broker that is down does it later."""
+    world = World(3)
+    world.settle(100)
+    world.create((1, 2, 3))
+    world.crash(THREE)
+    late = world.command(world.admin.delete_topic(T.topic))
+    world.settle(6_000)
+    assert late.outcome is Outcome.TIMED_OUT
+    assert {broker for broker, _ in world.logs} == {THREE}
+    assert [e.request.change for e in world.zookeeper.queue(THREE, world.zookeeper.head)] == [
+        Change.CLOSE_REPLICA
+    ]
+    world.start(THREE)
+    again = world.command(world.admin.delete_topic(T.topic))
+    world.settle(SETTLED)
+    assert again.outcome is Outcome.DONE
+    assert world.logs == {}
+    assert world.view() == PartitionView()
+    assert ("topic", T.topic) not in world.zookeeper.state
+
+
+def test_a_topic_is_there_when_all_have_started_it_and_a_failed_attempt_is_cleaned() -> None:
+    """``waitTillStateChangeRequestConsumed``, ``cleanFailedTopicCreationAttempts``"""
+    world = World(3)
+    world.settle(100)
+    world.crash(THREE)
+    late = world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO, THREE)}))
+    world.settle(6_000)
+    assert late.outcome is Outcome.TIMED_OUT
+    assert world.leader() is None
+    assert world.view().replicas is None
+    again = world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO)}))
+    world.settle(SETTLED)
+    assert again.outcome is Outcome.DONE
+    assert world.leader() == ONE
+    once_more = world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO)}))
+    world.settle(100)
+    assert once_more.outcome is Outcome.EXISTS
+    world.start(THREE)
+    world.settle(SETTLED)
+    assert {broker for broker, _ in world.logs} == {ONE, TWO}
+
+
+def test_every_event_is_somebody_s_business() -> None:
+    assert set(STEPS) == set(get_args(Event))
+
+
+def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
+    """A session that ends in the middle of start-up does not make its log whole (scheduler, seed
+    5020)."""
+    alone = Alone(unclean_start=True)
+    alone.step(SessionStarted(session=101))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.step(AssignmentsRead(mine=frozenset({T})))
+    alone.step(SessionExpired())
+    alone.step(SessionStarted(session=102))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.step(AssignmentsRead(mine=frozenset({T})))
+    alone.reads(view(1, 2, isr=(1, 2)))
+    assert not claims(alone)
+    (write,) = alone.writes()
+    assert write.ops[-1].isr == (TWO,)  # type: ignore[union-attr]
+
+
+def test_a_move_that_was_replaced_is_not_completed() -> None:
+    """The leader's last write for the move to 3 is under way when a move to 2 takes its place: both
+    nodes are at version 0 (scheduler, seed 4272)."""
+    world = World(3)
+    world.settle(100)
+    world.create((1, 2))
+    world.holds = lambda _broker, sent: (
+        isinstance(sent, Write) and any(isinstance(op, PutAssigned) for op in sent.ops)
+    )
+    world.command(world.admin.reassign(T, (ONE, THREE)))
+    world.settle(SETTLED)
+    assert world.view().assigned == (ONE, TWO)
+    instead = world.command(world.admin.reassign(T, (TWO, ONE)))
+    world.settle(100)
+    assert instead.outcome is Outcome.DONE
+    world.holds = lambda _broker, _request: False
+    world.settle(2 * SETTLED)
+    assert world.view().assigned == (TWO, ONE)
+
+
+def test_a_watch_that_fires_before_the_first_reading_is_not_lost() -> None:
+    """Our own former node vanishes while start-up reads it (scheduler, seed 7574)."""
+    alone = Alone()
+    alone.step(SessionStarted(session=101))
+    alone.step(QueueRead(broker=ONE, entries=()))
+    asked = alone.step(AssignmentsRead(mine=frozenset({T})))
+    assert alone.step(PartitionChanged(partition=T)) == ()
+    alone.effects = asked
+    alone.reads(view(1, 2, leader=1, isr=(1, 2)))
+    assert any(isinstance(effect, ReadPartition) for effect in alone.effects)

@@ -1,0 +1,285 @@
+"""Each hole of the document as a story of its own: printed, acknowledged records are lost (or there
+are two leaders of one epoch, or a replica is deleted that is assigned); fenced, in the same story,
+nothing is. The quoted lines are seed 001's.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from coordination_world import PREFERRED_WAIT, T, Violation, World
+
+from broker.coordination.events import Effect, Enqueue, PutIsr, Write
+from broker.coordination.variants import Fenced, Variant
+from broker.replication.config import Truncation
+from broker.types import BrokerId
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+SETTLED = 1_500
+
+Story = Callable[[World], None]
+
+
+def world_of(
+    size: int, variant: Callable[[], Variant] | str, truncation: Truncation | None = None
+) -> World:
+    """A topic on all brokers, led by 1, the preferred replica."""
+    world = World(size, variant, truncation=truncation, load_balancing=False)
+    world.settle(100)
+    world.create(tuple(range(1, size + 1)))
+    world.settle(SETTLED)
+    assert world.leader() == ONE
+    assert set(world.isr()) == set(world.ids)
+    return world
+
+
+def die(world: World, broker: BrokerId) -> None:
+    """The process, and its session with it."""
+    session = world.brokers[broker].session
+    world.crash(broker)
+    world.expire(session)
+
+
+def fetch_once(world: World, broker: BrokerId) -> None:
+    world.ask(broker)
+    while world.messages:
+        world.deliver(world.messages[0])
+
+
+# --- r.hw = r.leo ---
+
+
+class HighWatermarkIsLogEnd(Fenced):
+    """Fenced, but for this line."""
+
+    as_printed = True
+
+
+def a_leader_dies_while_it_waits(world: World) -> None:
+    """2 leads with a record that nobody else has, and dies while it waits for the others. 3 leads
+    and acknowledges another record there. 2 is back: by its watermark nothing is to be cut."""
+    world.produce(ONE)
+    world.settle(SETTLED)
+    world.produce(ONE)
+    fetch_once(world, TWO)
+    die(world, ONE)
+    world.settle(PREFERRED_WAIT + 50, network=False)
+    assert world.leader() == TWO
+    world.checkpoint(TWO)
+    die(world, TWO)
+    world.settle(SETTLED)
+    assert world.leader() == THREE
+    acked = world.produce(THREE)
+    world.settle(SETTLED)
+    assert world.is_acked(acked)
+    world.start(TWO)
+    world.settle(SETTLED)
+    assert set(world.isr()) == {TWO, THREE}
+    die(world, THREE)
+    world.settle(SETTLED)
+
+
+@pytest.mark.parametrize("variant", ["printed", HighWatermarkIsLogEnd])
+def test_becoming_leader_with_hw_leo_keeps_what_was_never_committed(
+    variant: Callable[[], Variant] | str,
+) -> None:
+    """``r.hw = r.leo // TODO: check if this should actually be r.hw = last checkpointed HW``"""
+    world = world_of(3, variant, Truncation.HIGH_WATERMARK)
+    with pytest.raises(Violation, match="acked record 3 at offset 1 is lost on 2"):
+        a_leader_dies_while_it_waits(world)
+
+
+@pytest.mark.parametrize("truncation", Truncation)
+def test_a_watermark_that_is_not_raised_loses_nothing(truncation: Truncation) -> None:
+    a_leader_dies_while_it_waits(world_of(3, "fenced", truncation))
+
+
+# --- register session expiration listener ---
+
+
+def a_leader_is_cut_off_from_zookeeper(world: World) -> int:
+    """2 leads; 1 does not know, and is sent a record."""
+    world.cut_off = {ONE}
+    world.expire(world.brokers[ONE].session)
+    world.settle(SETTLED)
+    assert world.leader() == TWO
+    value = world.produce(ONE, timeout=100_000)
+    world.settle(SETTLED)
+    return value
+
+
+def test_a_zombie_leader_acknowledges_what_its_successor_lacks() -> None:
+    """``register session expiration listener``, and in the commit thread ``p.ISR.delete(r); write
+    p.ISR to ZK``: it drops those who do not follow it any more, and goes on alone."""
+    world = world_of(3, "printed")
+    assert world.is_acked(a_leader_is_cut_off_from_zookeeper(world))
+    with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 2"):
+        world.check_log(TWO, T)
+
+
+def test_a_fenced_leader_drops_nobody_without_zookeeper() -> None:
+    world = world_of(3, "fenced")
+    value = a_leader_is_cut_off_from_zookeeper(world)
+    assert not world.is_acked(value)
+    world.cut_off = set()
+    world.settle(SETTLED)
+    assert not world.is_acked(value)
+    assert world.values(1) == []
+    world.check_log(TWO, T)
+
+
+def the_zombie_s_isr_arrives(world: World) -> None:
+    """1 is back, in a new session; then 2 dies."""
+    a_leader_is_cut_off_from_zookeeper(world)
+    world.acked.clear()
+    world.cut_off = set()
+    world.settle(network=False)
+    die(world, TWO)
+    world.settle(SETTLED)
+
+
+def test_an_epoch_that_is_read_incremented_and_written_is_given_twice() -> None:
+    """``epoch = getNewEpoch()``: the zombie's ISR, with its epoch, goes over its successor's."""
+    with pytest.raises(Violation, match="two leaders of epoch 1: 2 and"):
+        the_zombie_s_isr_arrives(world_of(3, "printed"))
+
+
+def test_a_fenced_epoch_is_given_once() -> None:
+    world = world_of(3, "fenced")
+    the_zombie_s_isr_arrives(world)
+    leader = world.view().leader
+    assert leader is not None
+    assert leader.epoch == 2
+
+
+# --- ISR is empty ---
+
+
+def writes_of_an_isr_are_lost(times: int) -> Callable[[Write], bool]:
+    left = iter(range(times))
+
+    def loses(write: Write) -> bool:
+        names_somebody = any(isinstance(op, PutIsr) and op.isr for op in write.ops)
+        return names_somebody and next(left, None) is not None
+
+    return loses
+
+
+def a_new_partition_s_isr_is_lost(world: World) -> None:
+    """1 leads a new partition, acknowledges alone, and dies."""
+    world.watch_isr = False
+    world.settle(100)
+    world.loses = writes_of_an_isr_are_lost(3)
+    world.command(world.admin.create_topic(T.topic, {0: (ONE, TWO)}))
+    world.settle(SETTLED, network=False)
+    assert world.leader() == ONE
+    value = world.produce(ONE)
+    world.settle(100, network=False)
+    assert world.is_acked(value)
+    die(world, ONE)
+    world.settle(SETTLED)
+
+
+def test_an_empty_isr_lets_anybody_lead() -> None:
+    """``(r in AR) && (ISR is empty || r in ISR)``: the ISR of a new partition is written as it was
+    read, empty, and what is written later is not looked after."""
+    with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 2"):
+        a_new_partition_s_isr_is_lost(World(2, "printed"))
+
+
+def test_a_fenced_leader_is_in_its_isr_before_it_serves() -> None:
+    world = World(2, "fenced")
+    a_new_partition_s_isr_is_lost(world)
+    assert world.isr() == (ONE,)
+    assert world.leader() is None
+    world.start(ONE)
+    world.settle(SETTLED)
+    assert world.leader() == ONE
+    world.check_log(ONE, T)
+
+
+# --- we don't need to check epoch here ---
+
+
+def closes(broker: BrokerId, request: Effect) -> bool:
+    return (
+        broker == ONE
+        and isinstance(request, Write)
+        and any(isinstance(op, Enqueue) for op in request.ops)
+    )
+
+
+def a_close_is_late(world: World) -> None:
+    """1 leads, is to be the only replica, and closes 2; but that is held up, its session ends, 2
+    leads, and the move is taken back."""
+    world.holds = closes
+    world.command(world.admin.reassign(T, (ONE,)))
+    world.settle(SETTLED)
+    world.expire(world.brokers[ONE].session)
+    world.settle(SETTLED)
+    assert world.leader() == TWO
+    world.command(world.admin.cancel_reassignment(T))
+    world.settle(100)
+    value = world.produce(TWO)
+    world.settle(SETTLED)
+    assert world.is_acked(value)
+    world.holds = lambda _broker, _request: False
+    world.settle(SETTLED)
+    world.check_log(TWO, T)
+
+
+def test_a_close_without_epoch_deletes_what_is_assigned() -> None:
+    """``we don't need to check epoch here to be able to handle delete topic``"""
+    with pytest.raises(Violation, match="2 deletes foo-0, which is assigned to it"):
+        a_close_is_late(world_of(2, "printed"))
+
+
+def test_a_fenced_close_is_its_leader_s_and_is_due() -> None:
+    a_close_is_late(world_of(2, "fenced"))
+
+
+# --- for each r in AR: startReplica(r) ---
+
+
+def the_leader_loses_power(world: World) -> None:
+    """1 leads, loses power, and is back before its session is over."""
+    value = world.produce(ONE)
+    world.settle(SETTLED)
+    assert world.is_acked(value)
+    session = world.brokers[ONE].session
+    world.crash(ONE, lost=1)
+    world.start(ONE)
+    world.settle(100)
+    world.expire(session)
+    world.settle(SETTLED)
+
+
+def test_a_replica_that_lost_its_log_s_end_leads_by_the_isr() -> None:
+    """``for each r in AR { ... startReplica(r) }``: in the ISR is who was in it."""
+    with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 1"):
+        the_leader_loses_power(world_of(3, "printed"))
+
+
+def test_after_an_unclean_start_a_fenced_replica_leaves_the_isr_first() -> None:
+    world = world_of(3, "fenced")
+    the_leader_loses_power(world)
+    assert world.leader() in (TWO, THREE)
+    assert set(world.isr()) == {ONE, TWO, THREE}
+    assert world.values(1) == [1]
+
+
+# --- completePartitionsReassignment ---
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_where_the_leader_stays_the_printed_move_never_ends(variant: str) -> None:
+    """``delete /brokers/partitions_reassigned/...`` stands inside ``if(stopCommitThread ||
+    (broker_id is not preferred replica))``."""
+    world = World(3, variant, load_balancing=False)
+    world.settle(100)
+    world.create((1, 2))
+    world.command(world.admin.reassign(T, (ONE, THREE)))
+    world.settle(SETTLED)
+    world.produce(ONE)  # printed, it is looked at with each commit
+    world.settle(SETTLED)
+    assert world.view().assigned == (ONE, THREE)
+    assert (world.view().reassigned is None) == (variant == "fenced")

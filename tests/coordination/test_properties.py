@@ -1,0 +1,137 @@
+"""Two to five brokers, a seeded scheduler, sessions that expire, watches that are late, answers
+that are lost, brokers that lose power: what must never be, never is. And each hole of the document,
+opened alone in the fenced variant, is found: so these tests can fail.
+"""
+
+import pytest
+from coordination_chaos import Chaos
+from coordination_world import Violation, World
+
+from broker.coordination.events import Op, PutIsr
+from broker.coordination.nodes import ANY_VERSION, PartitionView
+from broker.coordination.variants import Fenced, Isr, Printed, Variant
+from broker.replication.config import Truncation
+from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+
+pytestmark = pytest.mark.simulation
+
+SEEDS = range(40)
+STEPS = 700
+
+
+def run(
+    seed: int,
+    variant: type[Variant],
+    *,
+    steps: int = STEPS,
+    truncation: Truncation | None = None,
+    moves: bool = True,
+) -> Chaos:
+    world = World(2 + seed % 4, variant, seed=seed, truncation=truncation)
+    world.settle(100)
+    world.create(tuple(world.ids[:3]))
+    chaos = Chaos(world, moves=moves)
+    chaos.run(steps)
+    chaos.heal()
+    return chaos
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fenced_never_loses_what_its_isr_acknowledged(seed: int) -> None:
+    run(seed, Fenced)
+
+
+def test_everything_that_may_happen_did() -> None:
+    met: dict[str, int] = {}
+    for seed in range(12):
+        chaos = run(seed, Fenced)
+        for name, times in chaos.met.items():
+            met[name] = met.get(name, 0) + times
+    assert set(met) == set(chaos._names)
+    assert all(times >= 5 for times in met.values()), met
+
+
+def test_the_same_seed_does_the_same() -> None:
+    first, second = run(5, Fenced), run(5, Fenced)
+    assert first.met == second.met
+    assert first.world.zookeeper.history == second.world.zookeeper.history
+
+
+# --- the holes, one at a time ---------------------------------------------------------------------
+
+
+class ZombieLeader(Fenced):
+    """``register session expiration listener``; ``write p.ISR to ZK``: it goes on, and its ISR is
+    what it says, whoever leads."""
+
+    resigns_with_its_session = False
+    believes_its_isr = True
+
+    def write_isr(
+        self,
+        tp: TopicPartition,
+        isr: Isr,
+        epoch: LeaderEpoch,
+        version: ZkVersion,  # noqa: ARG002
+    ) -> tuple[Op, ...]:
+        return (PutIsr(partition=tp, isr=isr, epoch=epoch, expected=ANY_VERSION),)
+
+    def session(self, session: int) -> int | None:  # noqa: ARG002
+        return None
+
+
+class EmptyIsrLetsAnybodyLead(Fenced):
+    """``leaderElection``: ``ISR is empty || r in ISR``, by an ISR read long before the claim
+    (``becomeLeader`` writes ``ISR;epoch`` as it was read)."""
+
+    claims_by_first_reading = True
+
+    def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
+        return Printed().may_lead(me, view)
+
+    def claim(self, me: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:
+        *kept, put = super().claim(me, tp, view)
+        assert isinstance(put, PutIsr)
+        isr = view.isr.isr if view.isr else ()
+        unchecked = PutIsr(partition=tp, isr=isr, epoch=put.epoch, expected=ANY_VERSION)
+        return (*kept, unchecked)
+
+
+class CloseWithoutCheck(Fenced):
+    """``we don't need to check epoch here``, and a leader whose requests are checked by nobody."""
+
+    def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:  # noqa: ARG002
+        return True
+
+    def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:  # noqa: ARG002
+        return ()
+
+
+class StaysInIsrAfterPowerLoss(Fenced):
+    """``brokerStartup``: ``startReplica(r)``, with what the disk still has."""
+
+    leaves_isr_when_unclean = False
+
+
+def first_found(variant: type[Variant], seeds: int, **options: object) -> str:
+    """The violation that the scheduler finds first."""
+    for seed in range(seeds):
+        try:
+            run(seed, variant, **options)  # type: ignore[arg-type]
+        except Violation as violation:
+            return str(violation)
+    pytest.fail(f"nothing found in {seeds} seeds: {variant.__doc__}")
+
+
+@pytest.mark.parametrize(
+    ("variant", "moves"),
+    [
+        (ZombieLeader, False),
+        (EmptyIsrLetsAnybodyLead, False),
+        (StaysInIsrAfterPowerLoss, False),
+        (CloseWithoutCheck, True),
+    ],
+)
+def test_the_scheduler_finds_the_hole(variant: type[Variant], moves: bool) -> None:
+    """(``r.hw = r.leo`` needs two deaths in one short while: test_holes.py tells it.)"""
+    assert first_found(variant, 150, moves=moves)

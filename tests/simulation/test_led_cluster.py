@@ -1,0 +1,86 @@
+"""Whole brokers without a controller on simulated machines: one seed, one history."""
+
+import hashlib
+from collections.abc import Iterator
+
+import pytest
+from simulated_cluster import Cluster
+
+pytestmark = pytest.mark.simulation
+
+LED = {
+    "ackproof.coordination": "leader",
+    "replica.lag.time.max.ms": "10000",
+    "min.insync.replicas": "2",  # the ISR of a new partition is its leader alone, at first
+}
+VARIANTS = ("fenced", "printed")
+
+
+def made(variant: str, seed: int) -> Cluster:
+    cluster = Cluster(seed, properties={**LED, "ackproof.coordination.variant": variant})
+    cluster.start()
+    return cluster
+
+
+@pytest.fixture(params=VARIANTS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    cluster = made(request.param, 1)
+    yield cluster
+    cluster.close()
+    assert not cluster.loop.troubles
+
+
+def values(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]
+
+
+async def fail_over(cluster: Cluster) -> tuple[int, int, list[bytes | None]]:
+    client = cluster.client
+    await client.create("t")
+    await client.produce("t", values(0, 10))
+    leader = await client.leader("t")
+    cluster.nodes[leader].kill()
+    await client.produce("t", values(10, 20))
+    return leader, await client.leader("t"), await client.consume("t")
+
+
+def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
+    before, after, consumed = cluster.run(fail_over(cluster))
+    assert after != before
+    assert set(consumed) == set(values(0, 20)), "some more than once: the client tries again"
+    assert not any(node.endings for node in cluster.nodes.values())
+
+
+def test_brokers_that_are_killed_again_and_again_keep_what_was_acknowledged(
+    cluster: Cluster,
+) -> None:
+    async def story() -> list[bytes | None]:
+        await cluster.client.create("t")
+        for turn in range(6):
+            await cluster.client.produce("t", values(10 * turn, 10 * turn + 10))
+            node = cluster.nodes[1 + turn % 3]
+            node.kill()
+            await cluster.client.produce("t", values(1000 + turn, 1001 + turn))
+            node.start()
+        return await cluster.client.consume("t")
+
+    consumed = cluster.run(story())
+    sent = {*values(0, 60), *values(1000, 1006)}
+    assert sent <= set(consumed)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_seed_is_a_history(variant: str) -> None:
+    """No wall clock, no thread, no order of a set: the same steps at the same times."""
+
+    def history(seed: int) -> str:
+        cluster = made(variant, seed)
+        try:
+            outcome = cluster.run(fail_over(cluster))
+            told = (outcome, cluster.loop.time(), cluster.loop.steps)
+            return hashlib.sha256(repr(told).encode()).hexdigest()
+        finally:
+            cluster.close()
+
+    assert history(7) == history(7)
+    assert history(7) != history(8)
