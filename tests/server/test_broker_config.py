@@ -151,3 +151,20 @@ def test_topic_settings_override_the_brokers(properties) -> None:
 def test_topic_settings_are_checked(overrides: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint.replace(".", r"\.")):
         TopicConfig().overridden(overrides)
+
+
+def test_who_coordinates(properties) -> None:
+    config = load(properties(""))
+    assert not config.led_by_leaders
+    assert config.keep_in_sync_ms == config.replica_lag_time_max_ms
+
+    led = "ackproof.coordination=leader\nackproof.keep.in.sync.ms=7000\n"
+    config = load(properties(led))
+    assert config.led_by_leaders
+    assert config.keep_in_sync_ms == 7_000
+    assert config.truncation is Truncation.LEADER_EPOCH
+    printed = load(properties(led + "ackproof.coordination.variant=printed\n"))
+    assert printed.truncation is Truncation.HIGH_WATERMARK, '"truncate the log to r.hw"'
+    for wrong in ("ackproof.coordination=nobody", "ackproof.state.change.queue.max=0"):
+        with pytest.raises(ConfigError, match=wrong.split("=")[0]):
+            load(properties(wrong + "\n"))
