@@ -81,7 +81,6 @@ async def produce_some(cluster: Cluster) -> None:
 
 def live(seed: int, strikes: int) -> tuple[Cluster, str]:
     """A cluster after so many strikes, and its fingerprint."""
-    logging.disable(logging.CRITICAL)
     random = Random(seed)
     cluster = Cluster(seed, properties=PROPERTIES)
     fingerprint = Fingerprint(cluster.loop)
@@ -95,6 +94,7 @@ def live(seed: int, strikes: int) -> tuple[Cluster, str]:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
     lived, history = live(int(sys.argv[1]), int(sys.argv[2]))
     lived.close()
     print(lived.loop.steps, history)  # noqa: T201  what it is for
