@@ -203,6 +203,8 @@ class Observer:
             synced = hosted.log.recovery_point if hosted is not None else 0
             with self.failing():
                 partition.damaged(broker, 0 if disk_too else synced, now=self._now())
+        if disk_too:
+            self._hosted = {key: h for key, h in self._hosted.items() if key[0] != broker}
 
     # --- replicas -----------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class Striker:
         self._cuts: Counter[tuple[str, str]] = Counter()
         self._pauses: Counter[int] = Counter()
         self._bad_disks: dict[int, str] = {}
+        self._bad_until: dict[int, float] = {}
         self._down_until: dict[int, float] = {}
         self._healed = False
 
@@ -273,21 +274,33 @@ class Striker:
         self._note(node, "has no space left on its disk")
         disk.capacity -= disk.free
         self._bad_disks[node.id] = "full"
-        self._later(for_ms, self._heal_disk, node)
+        self._bad_for(node, for_ms)
 
     def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
         disk: Any = node.disk
         self._note(node, f"has a disk on which {action.operation} fails")
         disk.fail(DISK_KINDS[action.operation])
         self._bad_disks[node.id] = action.operation
-        self._later(action.for_ms, self._heal_disk, node)
+        self._bad_for(node, action.for_ms)
+
+    def _bad_for(self, node: Node, for_ms: int) -> None:
+        until = self._loop.time() + for_ms / 1000
+        self._bad_until[node.id] = max(until, self._bad_until.get(node.id, 0.0))
+        self._later(for_ms, self._heal_disk, node)
 
     def _heal_disk(self, node: Node) -> None:
+        if not self._healed and self._loop.time() < self._bad_until.get(node.id, 0.0) - 1e-9:
+            return  # another fault of it lasts
         disk: Any = node.disk
         self._forget_damaged_pages(node)
         disk.fail(())
         disk.capacity = PLENTY
-        self._loop.call_later(RESTART_S, self._bad_disks.pop, node.id, None, context=NOBODY)
+        self._later(RESTART_S * 1000, self._forgive_disk, node)
+
+    def _forgive_disk(self, node: Node) -> None:
+        """From now on nothing is the disk's fault any more."""
+        if self._healed or self._loop.time() >= self._bad_until.get(node.id, 0.0):
+            self._bad_disks.pop(node.id, None)
 
     def _forget_damaged_pages(self, node: Node) -> None:
         """A sync that failed may have dropped what it was to keep: no different from a loss of

@@ -30,6 +30,10 @@ class Registration:
         self._fence = fence
         self._renewed = asyncio.Event()
         self._registered = asyncio.Event()
+        # Until the first registration, which will be later than all that ZooKeeper has told of,
+        # what names an earlier one is meant for a former life. It may have led, with a log whose
+        # end is lost by now: obeyed, it would lead on in that very epoch.
+        fence.broker_epoch = zk.session.last_zxid + 1
         zk.on_session_expired(self._registered.clear)
         zk.on_session_established(self._renewed.set)
 

@@ -212,6 +212,12 @@ class ZkSession:
         """What to give to kazoo as a watch so that ``callback`` runs in the loop, once."""
         return None if callback is None else _Watch(self._loop, callback)
 
+    @property
+    def last_zxid(self) -> int:
+        """The latest transaction that an answer has told of; not before the one by which the
+        current session began."""
+        return int(self._client.last_zxid)
+
     async def request(self, submit: Submit, session: SessionNumber | None = None) -> Any:
         """Carry out a request, again and again until the connection holds for its answer.
 

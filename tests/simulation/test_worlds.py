@@ -10,14 +10,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from kio.schema.errors import ErrorCode
 
 from simulation.__main__ import main
 from simulation.actions import CreateTopic, LosePower, Produce, Timed, Who
 from simulation.coverage import Coverage
 from simulation.mutations import mutated
+from simulation.observer import watching
 from simulation.schedule import Plan, draw, to_json
 from simulation.shrink import Shrinker
 from simulation.story import story
@@ -131,6 +134,29 @@ def test_a_broker_whose_session_expires_while_it_starts_lives_on() -> None:
         simulation.loop.run_for(10)
         assert not node.endings, after_s
         assert simulation.observer.controller == 1
+        simulation.loop.close()
+
+
+def test_a_broker_that_has_started_again_refuses_what_was_meant_for_its_former_life() -> None:
+    """It listens before it is registered, and waits for as long as its former session lives."""
+    simulation = Simulation(plan_of())
+    with watching(simulation.observer, {node.host: b for b, node in simulation.nodes.items()}):
+        for node in simulation.nodes.values():
+            node.start()
+        simulation.loop.run_for(1)
+        node = simulation.nodes[1]
+        assert node.app is not None
+        former = node.app._fence.broker_epoch
+        node.kill()
+        node.start()
+        simulation.loop.run_for(0.2)
+        meant_for_the_former = SimpleNamespace(
+            controller_id=2, controller_epoch=9, broker_epoch=former
+        )
+        fence = node.app._fence
+        assert fence.admit(meant_for_the_former) is ErrorCode.stale_broker_epoch  # type: ignore[arg-type]
+        simulation.loop.run_for(10)
+        assert fence.broker_epoch > former
         simulation.loop.close()
 
 
