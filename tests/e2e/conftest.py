@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from patience import PATIENCE_S
 
 from infra.waiting import wait_until
 
@@ -54,14 +55,14 @@ class Ackproof:
         """Run these instead of the project's own: ours and those of the nodes."""
         self.environ["PYTHONPATH"] = str(sources)
 
-    def __call__(self, *arguments: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.directory,
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -96,8 +97,8 @@ class Ackproof:
     def output(self) -> Path:
         return self.directory / "output"
 
-    def wait_for_output(self, words: str, timeout: float) -> None:
-        wait_until(lambda: words in self.output.read_text(), timeout, f"{words!r} in the output")
+    def wait_for_output(self, words: str) -> None:
+        wait_until(lambda: words in self.output.read_text(), PATIENCE_S, f"output with {words!r}")
 
 
 @pytest.fixture

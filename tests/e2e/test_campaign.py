@@ -9,8 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from patience import PATIENCE_S, TEST_S
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(TEST_S)]
 
 
 def verdict_of(directory: Path) -> dict[str, object]:
@@ -29,7 +30,7 @@ def family(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=30)
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
     return not alive
 
 
@@ -73,7 +74,7 @@ def test_from_file_to_report(ackproof) -> None:
 def test_killed_in_the_middle(ackproof) -> None:
     """kill -9 of the harness: nothing keeps running, and what was recorded can be checked."""
     harness = ackproof.start("run", "small.yaml", "--out", "results")
-    ackproof.wait_for_output("isolate#1 verified", timeout=90)
+    ackproof.wait_for_output("isolate#1 verified")
     processes = family(harness)
     assert len(processes) > 8, "brokers, ZooKeeper and clients are among them"
     harness.kill()
@@ -97,10 +98,10 @@ def test_killed_in_the_middle(ackproof) -> None:
 def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
     """Healed, flushed, torn down, checked; by SIGINT, too, which was ignored when we started."""
     harness = ackproof.start("run", "small.yaml", "--out", "results")
-    ackproof.wait_for_output("isolate#1 verified", timeout=90)
+    ackproof.wait_for_output("isolate#1 verified")
     processes = family(harness)
     harness.send_signal(ending)
-    assert harness.wait(120) == 3
+    assert harness.wait(PATIENCE_S) == 3
     assert gone(processes[1:])
     output = ackproof.output.read_text()
     assert "isolate#1 healed" in output
@@ -117,9 +118,9 @@ def test_ctrl_c_in_a_night(ackproof) -> None:
     """The campaign under way is healed, checked and cleaned up after; no other one begins."""
     seeds = ("--seed", "1", "--seed", "2")
     night = ackproof.start("small.yaml", *seeds, module="harness.nightly")
-    ackproof.wait_for_output("isolate#1 verified", timeout=90)
+    ackproof.wait_for_output("isolate#1 verified")
     os.killpg(night.pid, signal.SIGINT)
-    assert night.wait(120) == 3
+    assert night.wait(PATIENCE_S) == 3
     output = ackproof.output.read_text()
     assert "isolate#1 healed" in output
     assert "not started" in output
@@ -150,7 +151,7 @@ def test_a_run_that_nobody_watches_any_more_goes_on(ackproof) -> None:
         assert harness.stdout.readline().startswith(b"small: seed ")
         harness.stdout.close()
         assert b"Traceback" not in harness.stderr.read()
-        assert harness.wait(120) == 0
+        assert harness.wait(PATIENCE_S) == 0
     assert verdict_of(ackproof.directory / "results")["verdict"] == "pass"
 
 
@@ -158,11 +159,11 @@ def test_a_broker_that_dies_after_the_last_fault_is_healed(ackproof) -> None:
     """Not the nemesis killed it: that a server stays up is a guarantee of its own."""
     ackproof.vary({"limits": {"recover": "8s"}})
     harness = ackproof.start("run", "small.yaml", "--out", "results")
-    ackproof.wait_for_output("  recover", timeout=120)
+    ackproof.wait_for_output("  recover")
     brokers = [one for one in family(harness) if one.cmdline()[2:4] == ["-m", "broker"]]
     assert len(brokers) == 3
     brokers[0].kill()
-    assert harness.wait(120) == 1
+    assert harness.wait(PATIENCE_S) == 1
     output = ackproof.output.read_text()
     assert "ended by itself, status -9" in output
     broken = {
@@ -198,7 +199,7 @@ def test_several_seeds_go_on_after_a_failure(ackproof) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert night.returncode == 2
     assert "seeds: 1, 2" in night.stdout

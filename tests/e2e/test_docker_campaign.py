@@ -7,10 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 from containers import owned_things
+from patience import PATIENCE_S, TEST_S
 
 from infra.waiting import wait_until
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(TEST_S)]
 
 
 def verdict_of(directory: Path) -> dict[str, object]:
@@ -39,12 +40,14 @@ def test_killed_in_the_middle_on_containers(ackproof) -> None:
     """kill -9 of the harness: what was recorded can be checked, and clean finds the rest."""
     before = owned_things(dead=True)
     harness = ackproof.start("run", "small.yaml", "--backend", "docker", "--out", "results")
-    ackproof.wait_for_output("isolate#1 verified", timeout=180)
+    ackproof.wait_for_output("isolate#1 verified")
     child = psutil.Process(harness.pid).children()[0]
     harness.kill()
-    harness.wait(30)
-    child.wait(30)
-    wait_until(lambda: len(owned_things(dead=True)) == len(before) + 6, 30, "5 nodes, a network")
+    harness.wait(PATIENCE_S)
+    child.wait(PATIENCE_S)
+    wait_until(
+        lambda: len(owned_things(dead=True)) == len(before) + 6, PATIENCE_S, "5 nodes, a network"
+    )
 
     cleaned = ackproof("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
@@ -62,8 +65,8 @@ def test_killed_in_the_middle_on_containers(ackproof) -> None:
 def test_the_inner_process_ended_on_containers(ackproof, ending: signal.Signals) -> None:
     """Whatever ends the harness's inner process, the outer one removes what it left."""
     harness = ackproof.start("run", "small.yaml", "--backend", "docker", "--out", "results")
-    ackproof.wait_for_output("isolate#1 verified", timeout=180)
+    ackproof.wait_for_output("isolate#1 verified")
     psutil.Process(harness.pid).children()[0].send_signal(ending)
-    assert harness.wait(120) == (3 if ending is signal.SIGTERM else 128 + signal.SIGKILL)
+    assert harness.wait(PATIENCE_S) == (3 if ending is signal.SIGTERM else 128 + signal.SIGKILL)
     assert owned_things(dead=True) == []
     assert not (ackproof.directory / "results" / "scratch").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from patience import TEST_S
 from ssh_hosts import ssh_hosts
 
 LEADER = "broker/replication/leader.py"
@@ -35,7 +36,7 @@ def early(ackproof, patched: Callable[[str, str, str], Path]):
 def found_out(early, *options: str) -> None:
     """Run the campaign: it says so everywhere that the cell, the guarantee and the records are
     named."""
-    result = early("run", "small.yaml", "--seed", "1", "--out", "results", *options, timeout=500)
+    result = early("run", "small.yaml", "--seed", "1", "--out", "results", *options)
     assert result.returncode == 1, result.stdout + result.stderr
     directory = early.directory / "results"
     document = json.loads((directory / "verdict.json").read_text())
@@ -54,19 +55,19 @@ def found_out(early, *options: str) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(TEST_S)
 def test_found_out_on_this_machine(early) -> None:
     found_out(early)
 
 
 @pytest.mark.docker
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(TEST_S)
 def test_found_out_on_containers(early) -> None:
     found_out(early, "--backend", "docker")
 
 
 @pytest.mark.ssh
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(TEST_S)
 def test_found_out_on_hosts(early, tmp_path: Path) -> None:
     (tmp_path / "hosts").mkdir()
     with ssh_hosts(tmp_path / "hosts", 5) as hosts:

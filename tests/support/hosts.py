@@ -38,7 +38,7 @@ from broker.server.zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
 from broker.wire import interbroker as wire
 
-DEADLINE_S = 20
+DEADLINE_S = 120
 OF_NOBODY = Origin(change="test", by={})
 
 
