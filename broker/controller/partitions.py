@@ -109,6 +109,8 @@ class Partitions:
             unclean=unclean,
             preferred=tp in context.preferred,
         )
+        if tp in context.begun_anew and choice.leader != NO_LEADER:
+            choice = Choice(choice.leader, (choice.leader,))
         unchanged = choice == Choice(state.leader, state.isr)
         if unchanged and not reassigned and tp not in context.forced:
             context.preferred.discard(tp)
@@ -134,8 +136,9 @@ class Partitions:
         self, tp: TopicPartition, state: PartitionState, *, unclean: bool
     ) -> None:
         """When all of the ISR bounced, as after a power cut of the whole cluster, whatever they
-        lost nobody has more. They are elected from in a new epoch, by which followers cut to what
-        is left; in the old one a leader would append behind the end that it lost.
+        lost nobody has more. One of them leads in a new epoch, by which followers cut to what is
+        left; in the old one it would append behind the end that it lost. It is alone in the ISR:
+        who has less would lead as soon as it dies, and is let in when it has caught up.
 
         One that is away is waited for, as KIP-966 has it: 2 lost power and is back, and 1, which
         dies before 2 has left the ISR, has all that was acknowledged on its disk. An unclean
