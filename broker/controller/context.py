@@ -43,7 +43,7 @@ class Context:
         self.forced: set[TopicPartition] = set()
         """Partitions that need a new leader epoch even if leader and ISR stay."""
         self.begun_anew: set[TopicPartition] = set()
-        """Partitions whose next leader epoch begins with what one has left of an ISR that bounced."""
+        """Partitions whose next leader epoch begins with what one has left, alone in the ISR."""
         self.suspects: dict[TopicPartition, set[BrokerId]] = {}
         """Brokers that went down and count as such until the partition's state says so, even if
         they are back by then: they may have lost what they had not flushed. One that would be
