@@ -16,6 +16,7 @@ where it has one:
   while another member has it. One that stays is taken to hold what it lacks until it has caught
   up; if the leader died before that, it would lead.
 * **CleanElection**: nobody leads who was not in the ISR, unless the topic allows it.
+* **WaitsForIsr**: nor one that was away, before all of the ISR have come back.
 
 What is promised ends as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged*
 from the offset on that it may have lost, until a leader has let it into the ISR again; when all
@@ -44,6 +45,7 @@ from broker.replication.events import (
 )
 from broker.replication.replica import Replica, Role
 from broker.types import NO_LEADER
+from simulation.bounces import awaited, begins_anew
 from simulation.promises import Promises
 from simulation.seat import NODE_IS_FINE, Seat
 from simulation.shadow import Shadow
@@ -58,8 +60,6 @@ class Partition(Promises):
         self.name = name
         self.state: PartitionState | None = None
         self.seats: dict[int, Seat] = {}
-        self.bounced_together = 0
-        """How often all of the ISR had bounced, and a damaged one was elected."""
         self.checks_data = checks_data
         self._note = note
         self._disturbed = -1
@@ -100,37 +100,36 @@ class Partition(Promises):
         if leader not in (NO_LEADER, *before.isr):
             self._require(unclean, "CleanElection", f"{leader} leads, the ISR was {before.isr}")
             self.unpromise(0, epoch=before.leader_epoch, now=now)
+        registered = {broker: seat.registered for broker, seat in self.seats.items()}
+        anew = begins_anew(before, state, registered)
+        away = awaited(before, registered) if anew and not unclean else ()
+        self._require(not away, "WaitsForIsr", f"{leader} leads, and {away} may have what it lost")
         self._weigh_damage(now)
-        self._all_have_bounced(leader, now)
-        for broker, seat in self.seats.items():
-            seat.bounced = seat.bounced and broker in isr
+        if anew and not self.seat(leader).is_whole:
+            self._all_have_bounced(now)
         if leader not in (NO_LEADER, before.leader):
             self._nobody_better_is_there(leader, isr)
         self._check_members(isr, "StrongIsr")
 
-    def _all_have_bounced(self, leader: int, now: float) -> None:
+    def _all_have_bounced(self, now: float) -> None:
         """A controller cannot tell who was killed from who lost power. When the whole ISR came
         back from one or the other, any of them may lead, and with a damaged one goes what only the
-        others have: not kept, and known (KIP-966 is the remedy)."""
-        if leader == NO_LEADER or self.seat(leader).is_whole:
-            return
+        others have: not kept, and known (KIP-966 is the remedy). So it is with those of the ISR
+        that an unclean election waited for."""
+        assert self.state is not None
+        self._note(f"{self.name}: all of the ISR had bounced, and one that is damaged was elected")
         members = [self.seat(broker) for broker in self.isr]
-        if all(seat.bounced or not seat.is_whole for seat in members):
-            assert self.state is not None
-            self.bounced_together += 1
-            self.unpromise(
-                int(min(seat.kept_from_damage for seat in members)),
-                epoch=self.state.leader_epoch - 1,
-                now=now,
-            )
-            for seat in members:
-                seat.kept_from_damage = NODE_IS_FINE
+        self.unpromise(
+            int(min(seat.kept_from_damage for seat in members)),
+            epoch=self.state.leader_epoch - 1,
+            now=now,
+        )
+        for seat in members:
+            seat.kept_from_damage = NODE_IS_FINE
 
-    def registered(self, broker: int) -> None:
-        """``broker`` is in ``/brokers/ids`` anew."""
-        seat = self.seats.get(broker)
-        if seat is not None:
-            seat.bounced = broker in self.isr
+    def registered(self, broker: int, zxid: int) -> None:
+        """``broker`` is in ``/brokers/ids`` anew, by that transaction."""
+        self.seat(broker).registered = zxid
 
     def _nobody_better_is_there(self, leader: int, isr: Iterable[int]) -> None:
         seat = self.seat(leader)
@@ -287,7 +286,6 @@ class Partition(Promises):
         for broker in effect.isr:
             if broker not in self.isr:
                 self.seat(broker).kept_from_damage = NODE_IS_FINE
-                self.seat(broker).bounced = False
 
     def _look(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
         watermark = seat.high_watermark = replica.high_watermark

@@ -81,6 +81,15 @@ def _forgets_suspects(self: Partitions, tp: Any, _state: Any) -> None:
     self._context.suspects.pop(tp, None)
 
 
+_trust = Partitions._trust_if_nobody_else
+
+
+def _waits_for_nobody(self: Partitions, tp: Any, state: Any, *, unclean: bool) -> None:
+    """As if whoever of the ISR is away had nothing."""
+    del unclean
+    _trust(self, tp, state, unclean=True)
+
+
 def _no_fence(_self: Replica, _epoch: Any) -> None:
     """Takes any word, of whatever epoch."""
 
@@ -133,6 +142,9 @@ MUTATIONS: dict[str, Mutation] = {
     "bounces forgotten at an election": Mutation(Context, "suspect_bounced", _suspects_nobody),
     "who joined unseen is trusted": Mutation(
         Partitions, "_suspect_who_may_have_joined", _forgets_suspects
+    ),
+    "who bounced waits for nobody": Mutation(
+        Partitions, "_trust_if_nobody_else", _waits_for_nobody
     ),
     "words of earlier epochs are obeyed": Mutation(Replica, "_fence", _no_fence),
     "requests of other epochs are served": Mutation(

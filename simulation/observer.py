@@ -112,8 +112,8 @@ class Observer:
 
     # --- ZooKeeper ----------------------------------------------------------------------------
 
-    def znode_changed(self, path: str, data: bytes | None, version: int) -> None:
-        """A node was created or written; ``data`` None: it was deleted."""
+    def znode_changed(self, path: str, data: bytes | None, version: int, zxid: int) -> None:
+        """A node was created or written by transaction ``zxid``; ``data`` None: it was deleted."""
         parts = path.split("/")[1:]
         match parts:
             case ["brokers", "topics", topic]:
@@ -122,7 +122,7 @@ class Observer:
                 with self.failing():
                     self._state_changed(TopicPartition(topic, int(number)), data, version)
             case ["brokers", "ids", broker]:
-                self._broker_changed(int(broker), came=data is not None)
+                self._broker_changed(int(broker), zxid, came=data is not None)
             case ["controller"]:
                 self.controller = None if data is None else int(zk_nodes.decode_controller(data))
                 self.note(
@@ -142,11 +142,11 @@ class Observer:
                 if config.get("unclean.leader.election.enable") == "true":
                     self._unclean.add(topic)
 
-    def _broker_changed(self, broker: int, *, came: bool) -> None:
+    def _broker_changed(self, broker: int, zxid: int, *, came: bool) -> None:
         self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
         if came:
             for _, partition in self.partitions():
-                partition.registered(broker)
+                partition.registered(broker, zxid)
 
     def _topic_changed(self, topic: str, data: bytes | None) -> None:
         if data is None:

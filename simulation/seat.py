@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker.controller.cluster import NEVER_READ
 from broker.replication.events import Produce
 from simulation.shadow import Shadow
 
@@ -23,8 +24,8 @@ class Seat:
     lost_committed: bool | None = None
     """Of one that is damaged: whether it lacked what was committed when its leader first heard of
     it again; None: not yet."""
-    bounced: bool = False
-    """It has registered anew while it was in the ISR, and has not left it since."""
+    registered: int = NEVER_READ
+    """The transaction of its last registration: its broker epoch."""
     trusted: bool = True
     """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
     known: bool = True

@@ -220,19 +220,19 @@ class Simulation:
         tree = self.zookeeper.leader.tree
         write, end_session = tree.write, tree.end_session
 
-        def tell(changes: list[tuple[int, str]]) -> None:
+        def tell(changes: list[tuple[int, str]], zxid: int) -> None:
             for _, path in changes:
                 data, version = tree.peek(path)
-                self.observer.znode_changed(path, data, version)
+                self.observer.znode_changed(path, data, version, zxid)
 
         def observed_write(request: Any, txn: Any) -> Any:
             answer, changes = write(request, txn)
-            tell(changes)
+            tell(changes, txn.zxid)
             return answer, changes
 
         def observed_end(txn: Any) -> Any:
             changes = end_session(txn)
-            tell(changes)
+            tell(changes, txn.zxid)
             return changes
 
         setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned

@@ -5,7 +5,7 @@ only ``stopping``, ``preferred``, ``unclean_once``, ``forced``, ``begun_anew``, 
 ``taken_back`` are not stored anywhere.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from broker.controller.cluster import (
     LiveBroker,
@@ -43,7 +43,7 @@ class Context:
         self.forced: set[TopicPartition] = set()
         """Partitions that need a new leader epoch even if leader and ISR stay."""
         self.begun_anew: set[TopicPartition] = set()
-        """Partitions whose next leader epoch begins with what all of the ISR have left."""
+        """Partitions whose next leader epoch begins with what one has left, alone in the ISR."""
         self.suspects: dict[TopicPartition, set[BrokerId]] = {}
         """Brokers that went down and count as such until the partition's state says so, even if
         they are back by then: they may have lost what they had not flushed. One that would be
@@ -90,7 +90,8 @@ class Context:
             return False
         if not assignment.adding and not assignment.removing:
             return False
-        target, in_sync = set(assignment.target), set(state.isr) & self.online
+        target = set(assignment.target)
+        in_sync = (set(state.isr) & self.online) - self.suspects_among(tp)
         return not target.isdisjoint(in_sync) if tp in self.taken_back else target <= in_sync
 
     def adopt(self, tp: TopicPartition, state: PartitionState) -> None:
@@ -114,21 +115,31 @@ class Context:
             came = {b for b in state.isr if b in self.live and self.live[b].epoch < state.mzxid}
             self.suspects[tp] -= came - set(known.isr)
 
-    def suspect_bounced(self) -> None:
+    def suspect_bounced(self, tps: Iterable[TopicPartition]) -> None:
         """At an election: suspect those who have registered anew since the states count on them.
         Nobody may have seen them go.
 
         A broker that is leader and controller loses power, and is registered again before its
         rival, now elected, looks: all seems as it was. Told to lead on in its epoch with a shorter
         log, it would append other records where followers hold acknowledged ones, and these would
-        count as in sync as soon as it has passed their ends. Where nobody leads there will be a
-        new epoch anyhow.
+        count as in sync as soon as it has passed their ends.
         """
-        for tp, state in self.states.items():
-            relied_on = self.live.keys() & state.isr if state.leader != NO_LEADER else set()
-            bounced = {b for b in relied_on if self.live[b].epoch > state.trusted_up_to(b)}
+        for tp in tps:
+            bounced = self._bounced(self.states[tp])
             if bounced:
-                self.suspects[tp] = bounced
+                self.suspects.setdefault(tp, set()).update(bounced)
+
+    def _bounced(self, state: PartitionState) -> set[BrokerId]:
+        relied_on = self.live.keys() & state.isr
+        return {b for b in relied_on if self.live[b].epoch > state.trusted_up_to(b)}
+
+    def suspects_among(self, tp: TopicPartition) -> set[BrokerId]:
+        """The partition's suspects. Where nobody leads, nobody has judged those who came back
+        since: all of them are."""
+        suspects, state = self.suspects.get(tp, set()), self.states.get(tp)
+        if state is None or state.leader != NO_LEADER or tp in self.begun_anew:
+            return suspects
+        return suspects | self._bounced(state)
 
     def settle_phase(self, tp: TopicPartition) -> None:
         """Make the partition Online or Offline according to its leader."""

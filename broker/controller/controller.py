@@ -99,7 +99,7 @@ class _Epoch:
         context.topics = dict(event.topics)
         context.unclean = set(event.unclean)
         self._discover(context.partitions(), event.states)
-        context.suspect_bounced()
+        context.suspect_bounced(context.states)
         self._outbox.batch.metadata(context.live, ())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())

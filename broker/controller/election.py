@@ -7,8 +7,9 @@ Pure rules, Kafka's own (``PartitionLeaderElectionAlgorithms``, ``ReplicaStateMa
 3. Else the first replica in assignment order that is in the ISR leads.
 4. Else, with ``unclean.leader.election.enable``, the first online replica leads, alone in the ISR:
    what only the others had is lost.
-5. Else nobody leads (-1) and the ISR stays as it was. One of its members must come back: it is the
-   last set that is known to hold every acknowledged record.
+5. Else nobody leads (-1) and the ISR stays as it was: it is the last set that is known to hold
+   every acknowledged record. Its members must come back, all of them where each has bounced
+   (:meth:`broker.controller.partitions.Partitions.reconsider`), which is not Kafka's rule.
 """
 
 from collections.abc import Collection, Sequence

@@ -98,17 +98,19 @@ class Partitions:
             return None if first is None else self._write(tp, first, FIRST_EPOCH, None)
         if state.controller_epoch > context.epoch:
             return None  # a successor's: it knows of brokers that came or went since
-        reassigned = context.reassigned(tp)
-        self._trust_if_nobody_else(tp, state)
-        suspects = context.suspects.get(tp, set())
+        unclean = tp.topic in context.unclean or tp in context.unclean_once
+        self._trust_if_nobody_else(tp, state, unclean=unclean)
+        suspects, reassigned = context.suspects_among(tp), context.reassigned(tp)
         choice = choose(
             state,
             assignment.target if reassigned else assignment.replicas,
             online=context.online - suspects,
             stopping=context.stopping - suspects,
-            unclean=tp.topic in context.unclean or tp in context.unclean_once,
+            unclean=unclean,
             preferred=tp in context.preferred,
         )
+        if tp in context.begun_anew and choice.leader != NO_LEADER:
+            choice = Choice(choice.leader, (choice.leader,))
         unchanged = choice == Choice(state.leader, state.isr)
         if unchanged and not reassigned and tp not in context.forced:
             context.preferred.discard(tp)
@@ -130,16 +132,23 @@ class Partitions:
         if left and state.leader != NO_LEADER:
             suspects[tp] = left
 
-    def _trust_if_nobody_else(self, tp: TopicPartition, state: PartitionState) -> None:
-        """When all of the ISR that is online bounced, as after a power cut of the whole cluster,
-        whatever they lost nobody has more. They are elected from in a new epoch, by which
-        followers cut to what is left; in the old one a leader would append behind the end that it
-        lost. An unclean election would give up what only they have.
+    def _trust_if_nobody_else(
+        self, tp: TopicPartition, state: PartitionState, *, unclean: bool
+    ) -> None:
+        """When all of the ISR bounced, as after a power cut of the whole cluster, whatever they
+        lost nobody has more. One of them leads in a new epoch, by which followers cut to what is
+        left; in the old one it would append behind the end that it lost. It is alone in the ISR:
+        who has less would lead as soon as it dies, and is let in when it has caught up.
+
+        One that is away is waited for, as KIP-966 has it: 2 lost power and is back, and 1, which
+        dies before 2 has left the ISR, has all that was acknowledged on its disk. An unclean
+        election waits for nobody, but one of the ISR that is there loses less than others.
         """
-        context = self._context
-        suspects, able = context.suspects.get(tp, set()), context.online & set(state.isr)
-        if able and able <= suspects:
-            del context.suspects[tp]
+        context, isr = self._context, set(state.isr)
+        suspects, able = context.suspects_among(tp), context.online & isr
+        nobody_else = unclean or isr <= suspects & context.live.keys()
+        if able and able <= suspects and nobody_else:
+            context.suspects.pop(tp, None)
             context.forced.add(tp)
             context.begun_anew.add(tp)
 
@@ -238,6 +247,11 @@ class Partitions:
         if fresh is None or not context.assignment(tp) or tp.topic in context.deleting:
             return False
         context.adopt(tp, fresh)
+        if tp in context.begun_anew:
+            # Of 1 and 2, who both bounced, 1 was to lead anew, and the ISR was 1, 2 and 3 already:
+            # 3 is away, and has everything.
+            context.begun_anew.discard(tp)
+            context.suspect_bounced([tp])
         return True
 
     def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:

@@ -134,9 +134,9 @@ def test_the_next_controller_finds_nothing_to_do_for_those_who_began_anew():
     for broker in (1, 2, 3):
         made.register(broker)
     made.elect()
-    assert made.state(TP) == (1, (1, 2, 3), 1)
+    assert made.state(TP) == (1, (1,), 1)
     made.elect()
-    assert made.state(TP) == (1, (1, 2, 3), 1)
+    assert made.state(TP) == (1, (1,), 1)
 
 
 def test_those_who_began_anew_are_vouched_for_once():
@@ -145,7 +145,7 @@ def test_those_who_began_anew_are_vouched_for_once():
         made.register(broker)
     elected_and_held(made)
     made.release()
-    assert made.state(TP)[:2] == (1, (1, 2, 3))
+    assert made.state(TP)[:2] == (1, (1,))
     made.leader_writes(TP, 1, 2)
     made.leader_writes(TP, 1, 2, 3)
     of_which_life = made.states[TP].broker_epochs | {3: 0}  # the leader did not know
@@ -230,8 +230,7 @@ def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
     for broker in (1, 2, 3):
         made.register(broker)
     made.elect()
-    leader, isr, epoch = made.state(TP)
-    assert (leader, set(isr), epoch) == (1, {1, 2}, 1)
+    assert made.state(TP) == (1, (1,), 1)
     assert [made.told[b, TP].leader_epoch for b in (1, 2, 3)] == [1, 1, 1]
     metadata = [effect.request for effect in made.sent(UpdateMetadataRequest)]
     told = [p for r in metadata for topic in r.topic_states for p in topic.partition_states]
@@ -246,7 +245,140 @@ def test_those_who_bounced_lead_in_a_new_epoch_even_if_the_leader_writes_meanwhi
     elected_and_held(made)
     made.leader_writes(TP, 1, 2)
     made.release()
-    assert made.state(TP) == (1, (1, 2), 1)
+    assert made.state(TP) == (1, (1,), 1)
+
+
+def loses_one_while_the_other_is_away(**settings):
+    """3 lost power and is back, and 1, the leader, died before 3 has left the ISR of 1 and 3."""
+    made = World(unclean=settings.pop("unclean", ()))
+    made.brokers(1, 2, 3)
+    made.elect()
+    made.topic("orders", (1, 2, 3))
+    made.leader_writes(TP, 1, 3)
+    made.isr_seen(TP)
+    made.unregister(1)
+    made.register(3)
+    made.effects.clear()
+    return made
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_who_bounced_waits_for_a_member_of_the_isr_that_is_away(failover):
+    """What 3 may have lost 1 has on its disk."""
+    made = loses_one_while_the_other_is_away()
+    made.elect() if failover else made.brokers_seen()
+    leader, isr, epoch = made.state(TP)
+    assert (leader, set(isr), epoch) == (NO_LEADER, {1, 3}, 1)
+    made.register(3)
+    made.brokers_seen()
+    made.elect()
+    assert made.state(TP) == (leader, isr, epoch), "whoever looks, and however often it comes back"
+    made.register(1)
+    made.brokers_seen()
+    assert made.state(TP) == (1, (1,), 2)
+    made.elect()
+    assert made.state(TP) == (1, (1,), 2)
+
+
+def test_a_member_that_never_was_away_is_not_made_to_wait():
+    """2 was in controlled shutdown when the leader died, and the controller that knew of it is
+    dead, too."""
+    made = world(1, 2)
+    made.feed(events.ControlledShutdownAsked(broker=2, broker_epoch=-1, token=1), hold=True)
+    made.held.clear()
+    made.unregister(1)
+    made.elect()
+    assert made.state(TP)[:2] == (2, (2,))
+
+
+def test_an_unclean_election_waits_for_nobody_and_prefers_the_isr():
+    made = loses_one_while_the_other_is_away(unclean=("orders",))
+    made.elect()
+    assert made.state(TP)[:2] == (3, (3,))
+
+
+def test_an_unclean_election_by_request_or_a_changed_setting_ends_the_wait():
+    for word in (
+        events.ElectionAsked(partitions=(TP,), unclean=True, token=1),
+        events.UncleanElectionsChanged(enabled={"orders": True}),
+    ):
+        made = loses_one_while_the_other_is_away()
+        made.elect()
+        assert made.state(TP)[0] == NO_LEADER
+        made.feed(word)
+        assert made.state(TP)[:2] == (3, (3,))
+        made.elect()
+        assert made.state(TP)[:2] == (3, (3,))
+
+
+def test_a_preferred_election_ends_no_wait():
+    made = loses_one_while_the_other_is_away()
+    made.elect()
+    before = made.state(TP)
+    made.feed(events.PreferredElectionAsked(partitions=(TP,)))
+    assert made.state(TP) == before
+
+
+def test_a_move_ends_no_wait_and_goes_on_after_it():
+    """Whoever is to be left has not been judged yet: nothing is written over and over."""
+    made = loses_one_while_the_other_is_away()
+    made.elect()
+    made.feed(events.ReassignmentAsked(targets={TP: (3,)}))
+    assert made.state(TP)[0] == NO_LEADER
+    assert made.topics["orders"].partitions[0].removing
+    made.register(1)
+    made.brokers_seen()
+    assert made.state(TP)[:2] == (3, (3,))
+    assert made.topics["orders"].partitions[0].replicas == (3,)
+
+
+def test_a_partition_that_waits_can_be_deleted():
+    made = loses_one_while_the_other_is_away()
+    made.elect()
+    made.deleting.add("orders")
+    made.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    assert "orders" in made.topics, "a replica is away"
+    made.register(1)
+    made.brokers_seen()
+    assert "orders" not in made.topics
+
+
+def test_who_is_found_in_the_isr_when_the_others_begin_anew_is_waited_for():
+    """1 and 2 bounced, and 1 was to lead anew. The leader that was had let 3 in; 3 is away, and
+    has everything."""
+    made = world()
+    made.leader_writes(TP, 1, 2)
+    made.isr_seen(TP)
+    registered = made.live[3]
+    made.unregister(3)
+    made.brokers_seen()
+    for broker in (1, 2):
+        made.register(broker)
+    elected_and_held(made)
+    assert made.held
+    made.live[3] = registered
+    made.leader_writes(TP, 1, 2, 3)
+    made.unregister(3)
+    made.release()
+    assert made.state(TP)[:2] == (NO_LEADER, (1, 2, 3))
+    made.register(3)
+    made.brokers_seen()
+    assert made.state(TP)[:2] == (1, (1,))
+
+
+def test_who_began_anew_with_less_does_not_lead_before_it_has_caught_up():
+    """1, 2 and 3 bounced, 2 with an empty disk. 1 leads, and dies."""
+    made = world()
+    for broker in (1, 2, 3):
+        made.register(broker)
+    made.elect()
+    made.brokers(2, 3)
+    assert made.state(TP)[:2] == (NO_LEADER, (1,))
+    made.brokers(1, 2, 3)
+    made.leader_writes(TP, 1, 3)
+    made.isr_seen(TP)
+    made.brokers(2, 3)
+    assert made.state(TP)[:2] == (3, (3,))
 
 
 async def bounced(broker):

@@ -131,6 +131,11 @@ class ControllerMachine(RuleBasedStateMachine):
             self.epochs[key] = state.leader_epoch
         self.world.history.clear()
 
+    @invariant()
+    def who_may_have_lost_records_waits_for_who_may_have_them(self):
+        for tp, leader, others in getattr(self, "world", World()).risks:
+            assert tp.topic == "unclean" or not others, f"{leader} leads {tp}, not one of {others}"
+
     def teardown(self):
         """Once all is heard of and written, nothing is left to do, and everybody knows."""
         if not hasattr(self, "world"):
@@ -145,7 +150,7 @@ class ControllerMachine(RuleBasedStateMachine):
             if tp.topic in world.deleting:
                 continue
             if state.leader == NO_LEADER:
-                assert not set(state.isr) & self.able()
+                assert not set(state.isr) & self.able() or self.must_wait(tp, state)
             else:
                 assert state.leader in world.live
             for broker in set(replicas) & set(world.live):
@@ -159,10 +164,16 @@ class ControllerMachine(RuleBasedStateMachine):
         world.release()
         for tp, state in world.states.items():
             if tp in settled and tp.topic not in world.deleting:
-                assert state.leader in world.live or not set(state.isr) & set(world.live)
+                assert state.leader in world.live or self.must_wait(tp, state)
                 if state.leader != NO_LEADER:
                     away = set(state.isr) & set(world.live) - world.whole(tp)
                     assert not away, f"{away} are in the ISR of {tp} and may have lost records"
+
+    def must_wait(self, tp, state):
+        """Nobody of the ISR is there, or some are, all of whom bounced, and not all."""
+        there = set(state.isr) & set(self.world.live)
+        waits = tp.topic != "unclean" and there < set(state.isr)
+        return not there or (waits and not self.world.whole(tp))
 
     def able(self):
         """Live brokers that are not in controlled shutdown."""

@@ -1,6 +1,6 @@
 """Each invariant, broken by hand: a checker that cannot fail checks nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -49,11 +49,20 @@ class Story:
             zk_version=0, now=0,
         )  # fmt: skip
 
-    def state(self, leader: int, epoch: int, isr: Sequence[int], *, unclean: bool = False) -> None:
+    def state(
+        self,
+        leader: int,
+        epoch: int,
+        isr: Sequence[int],
+        *,
+        unclean: bool = False,
+        lives: Mapping[int, int] | None = None,
+    ) -> None:
+        """``lives``: as which incarnation a member is in the ISR, if not as its first."""
         self.version += 1
         state = PartitionState(
             leader=leader, leader_epoch=epoch, isr=tuple(isr), controller_epoch=1,
-            zk_version=self.version,
+            zk_version=self.version, broker_epochs={b: (lives or {}).get(b, b) for b in isr},
         )  # fmt: skip
         self.partition.state_written(state, unclean=unclean, now=self.now)
 
@@ -234,6 +243,30 @@ def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> 
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, Shadow(), 0)
     broken("DamagedLeavesIsr", story.state, 2, 1, (2, 3))
+
+
+def test_one_that_bounced_leads_before_all_of_the_isr_are_back(story: Story) -> None:
+    story.replicated()
+    story.state(-1, 1, (1, 2, 3))
+    for broker in (2, 3):
+        story.partition.registered(broker, 10 + broker)
+    broken("WaitsForIsr", story.state, 2, 2, (2,), lives={2: 12})
+    story.state(-1, 3, (1, 2, 3))
+    story.state(2, 4, (2,), unclean=True, lives={2: 12})
+
+
+def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
+    """Known, and no more: what comes afterwards is promised."""
+    story.replicated()
+    story.partition.damaged(2, 0, now=1.0)
+    story.partition.hosted(2, Shadow(), 0)
+    story.state(-1, 1, (1, 2, 3))
+    for broker in (1, 2, 3):
+        story.partition.registered(broker, 10 + broker)
+    story.now = 2.0
+    story.state(2, 2, (2, 3), lives={2: 12, 3: 13})
+    assert not story.partition.is_promised(0, sent_at=0.5)
+    assert story.partition.is_promised(0, sent_at=2.5)
 
 
 def test_a_damaged_one_that_never_left(story: Story) -> None:

@@ -38,6 +38,7 @@ FIRST_SEEDS = {
     "leader elected outside the ISR": 13,
     "followers never truncate": 1,
     "bounces forgotten at an election": 6,
+    "who bounced waits for nobody": 0,
     "watermark from the largest log end": 0,
     "followers join the ISR at once": 1,
 }

@@ -19,7 +19,7 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.controller.controller import Controller
-from broker.types import TopicPartition
+from broker.types import NO_LEADER, TopicPartition
 from broker.wire.interbroker import LeaderAndIsrRequest, StopReplicaRequest
 
 ME = 100
@@ -43,6 +43,7 @@ class World:
         self.answers = {}
         self.effects = []
         self.history = []
+        self.risks = []
 
     def zxid(self):
         """ZooKeeper's next transaction."""
@@ -126,6 +127,8 @@ class World:
         while waiting:
             for effect in self.controller.step(waiting.pop(0)):
                 self.effects.append(effect)
+                if isinstance(effect, events.WriteStates):
+                    self.weigh(effect)
                 if isinstance(effect, events.WriteStates) and hold:
                     self.held.append(effect)
                 elif isinstance(effect, events.WriteStates):
@@ -144,7 +147,7 @@ class World:
             tp, now = write.partition, self.states.get(write.partition)
             if (now.zk_version if now else None) == write.expected:
                 version = 0 if now is None else now.zk_version + 1
-                self.holds[tp] = self.held_after(tp, write.isr)
+                self.holds[tp] = self.held_after(tp, write)
                 self.states[tp] = replace(write.written_at(version), mzxid=self.zxid())
                 self.history.append((tp, self.states[tp], frozenset(self.live)))
                 written[tp] = version
@@ -152,14 +155,28 @@ class World:
                 conflicts[tp] = now
         return events.StatesWritten(written=written, conflicts=conflicts)
 
-    def held_after(self, tp, isr):
+    def weigh(self, effect):
+        """Note which elections were of one that is known to have been away since it held all, and
+        who of the ISR may have everything, as far as is known."""
+        known = self.controller.context.live
+        for write in effect.writes:
+            tp, now = write.partition, self.states.get(write.partition)
+            if now is None or now.zk_version != write.expected or write.leader not in now.isr:
+                continue
+            held = self.holds[tp]
+            whole = {b for b in now.isr if b not in known or known[b].epoch == held.get(b)}
+            if write.leader not in whole:
+                self.risks.append((tp, write.leader, whole))
+
+    def held_after(self, tp, write):
         """Those who held all still do. If nobody did who is there, as much as there is, is all; of
-        those who serve, which are not there as another incarnation than the controller knows."""
-        before = {b: e for b, e in self.holds.get(tp, {}).items() if b in isr}
-        if self.whole(tp):
+        those who serve, which are not there as another incarnation than the controller knows.
+        While nobody leads it is with those who are away."""
+        before = {b: e for b, e in self.holds.get(tp, {}).items() if b in write.isr}
+        if write.leader == NO_LEADER or self.whole(tp) & before.keys():
             return before
         known = self.controller.context.live
-        return before | {b: known[b].epoch for b in isr if b in known}
+        return before | {b: known[b].epoch for b in write.isr if b in known}
 
     def whole(self, tp):
         """The live members of the ISR that were not away since they joined it."""
