@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from kazoo.protocol.serialization import Close, Ping
+from kazoo.protocol.serialization import Close, Ping, Sync
 
 from simulation.ownership import PROCESS, Killed
 from simulation.streams import Link, Queue
@@ -211,6 +211,8 @@ class ZooKeeper:
             self._end(session)
         elif kind in WRITES:
             self._commit(session.id, request, connection)
+        elif kind is Sync and server is not self.leader:
+            self._sync(connection, server, request)
         else:
             server.read(connection, request)
 
@@ -248,6 +250,12 @@ class ZooKeeper:
         succeeded = leader.apply(commit)
         if request is not None and succeeded:
             self.writes += 1
+
+    def _sync(self, connection: Connection, server: Server, request: Sync) -> None:
+        """Answered behind all that is committed by now; what the client asks next waits for it."""
+        connection.awaits = self._zxid
+        log = self._logs[self._servers.index(server) - 1]
+        log.put(self._rng.random() * self._lag_s, partial(server.caught_up, connection, request))
 
     # --- sessions ---------------------------------------------------------------------------
 

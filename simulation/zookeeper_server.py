@@ -149,6 +149,13 @@ class Server:
             self.watches.add(request, connection)
         connection.send(connection.endpoint.answered, connection, self.zxid, answer)
 
+    def caught_up(self, connection: Connection, request: Any) -> None:
+        """Answer a ``Sync``: what was committed when it came has been applied."""
+        if connection.is_open and connection.server is self:
+            connection.awaits = None
+            self.read(connection, request)
+            self._resume(connection)
+
     def apply(self, commit: Commit) -> bool:
         """Carry out the next transaction; whether it did what was asked.
 

@@ -55,6 +55,12 @@ async def write_isr(
     number, path = session.number, zk_nodes.partition_state(tp)
     try:
         stored = await _stored(session, tp, number)
+        if stored is None or stored.zk_version < zk_version:
+            # This server of ZooKeeper lags behind the one that the controller wrote to. To call
+            # that a conflict would leave the leader's proposal hanging until the controller's
+            # next word, which may never come: nothing has changed.
+            await session.sync(path, number)
+            stored = await _stored(session, tp, number)
         if stored is not None and stored.zk_version == zk_version:
             data = zk_nodes.encode_state(
                 leader=leader,

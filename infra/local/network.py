@@ -7,6 +7,7 @@ way. What the router itself sends, the harness's own traffic, comes from no node
 import ipaddress
 import threading
 from collections.abc import Iterable, Mapping
+from errno import ENODEV
 from pathlib import Path
 from socket import AF_INET
 
@@ -90,7 +91,13 @@ class Router:
         """Remove every link; the namespace may serve another run."""
         with self._lock, IPRoute() as netlink:
             for link in list(netlink.get_links(kind="veth")):
-                netlink.link("del", index=link["index"])
+                try:
+                    netlink.link("del", index=link["index"])
+                except NetlinkError as error:
+                    # A node that has just ended takes its namespace along, and the kernel this
+                    # link with it: some time after the last process is gone.
+                    if error.code != ENODEV:
+                        raise
 
     def _link(self, name: str, namespace: NetworkNamespace, peer: str, address: str) -> None:
         with IPRoute() as netlink:

@@ -52,7 +52,7 @@ class MemoryZookeeper:
 
     def __init__(self):
         self.nodes = {}
-        self._zxid = 0
+        self.zxid = 0
         self._session_ids = itertools.count(1)
         self._watches = {}
 
@@ -94,15 +94,15 @@ class MemoryZookeeper:
         parent = path.rpartition("/")[0]
         if parent:
             self.node(parent)
-        self._zxid += 1
-        self.nodes[path] = Node(data, self._zxid, self._zxid, owner)
+        self.zxid += 1
+        self.nodes[path] = Node(data, self.zxid, self.zxid, owner)
         self._changed(path, parent)
         return path
 
     def set(self, path, data, version=-1):
         old = self.node(path, version)
-        self._zxid += 1
-        self.nodes[path] = replace(old, data=data, mzxid=self._zxid, version=old.version + 1)
+        self.zxid += 1
+        self.nodes[path] = replace(old, data=data, mzxid=self.zxid, version=old.version + 1)
         self._changed(path)
         return self.nodes[path]
 
@@ -110,7 +110,7 @@ class MemoryZookeeper:
         self.node(path, version)
         if self.children(path):
             raise NotEmptyError
-        self._zxid += 1
+        self.zxid += 1
         del self.nodes[path]
         self._changed(path, path.rpartition("/")[0])
 
@@ -136,6 +136,10 @@ class MemoryClient:
         self._zookeeper = zookeeper
         self.client_id = None
         self._listener = None
+
+    @property
+    def last_zxid(self):
+        return self._zookeeper.zxid
 
     def add_listener(self, listener):
         self._listener = listener
@@ -164,6 +168,9 @@ class MemoryClient:
             return node.data, node
 
         return _answered(get)
+
+    def sync_async(self, path):
+        return Answer(path)
 
     def exists_async(self, path, watch=None):
         self._zookeeper.watch("node", path, watch)
