@@ -471,6 +471,23 @@ def test_what_is_asked_in_one_go_is_answered_in_its_order_by_a_lagging_server():
         simulated(case, seed, servers=3, lag_s=0.1)
 
 
+def test_a_lagging_server_is_no_conflict_for_a_leader_that_was_told_more():
+    """The controller wrote the state and told the leader; the leader's server has not heard."""
+
+    async def case(world):
+        async with world.kafka() as controller, world.kafka() as leader:
+            orders = ControllerZk(controller)
+            tenure = await orders.elect(BrokerId(9))
+            await controller.create_topic("orders", {0: [1, 2]}, {})
+            await orders.write_states(tenure, [write()])
+            await leader.session.sync("/", leader.session.number)
+            await orders.write_states(tenure, [write(epoch=1, expected=0)])
+            assert (await isr(leader, 1)).outcome is IsrWriteOutcome.WRITTEN
+
+    for seed in range(6):
+        simulated(case, seed, servers=3, lag_s=0.5)
+
+
 def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():
     async def case(world):
         async with world.peer(10 * SHORT_MS) as zk:
