@@ -1,10 +1,11 @@
 """Whole brokers without a controller on simulated machines: one seed, one history."""
 
+import asyncio
 import hashlib
 from collections.abc import Iterator
 
 import pytest
-from simulated_cluster import Cluster
+from simulated_cluster import PAUSE_S, Cluster
 
 pytestmark = pytest.mark.simulation
 
@@ -49,6 +50,24 @@ def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
     assert after != before
     assert set(consumed) == set(values(0, 20)), "some more than once: the client tries again"
     assert not any(node.endings for node in cluster.nodes.values())
+
+
+def test_a_new_leader_waits_no_longer_than_its_live_followers_need(cluster: Cluster) -> None:
+    """Neither for the dead one to catch up nor, in what it commits, for the dead one to lag."""
+
+    async def story() -> float:
+        client = cluster.client
+        await client.create("t")
+        await client.produce("t", values(0, 10))
+        before = await client.leader("t")
+        cluster.nodes[before].kill()
+        while await client.leader("t") == before:
+            await asyncio.sleep(PAUSE_S)
+        named = cluster.loop.time()
+        await client.produce("t", values(10, 20))
+        return cluster.loop.time() - named
+
+    assert cluster.run(story()) < 1.0, "and not replica.lag.time.max.ms, 10 s"
 
 
 def test_brokers_that_are_killed_again_and_again_keep_what_was_acknowledged(
