@@ -19,6 +19,7 @@ from broker.coordination.events import (
 )
 from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
 from broker.coordination.reassignment import reassignment
+from broker.replication.epochs import UNKNOWN_OFFSET
 from broker.replication.events import (
     IsrWriteFailed,
     IsrWritten,
@@ -176,7 +177,8 @@ class Leading:
         waits = waited_for is None or not waited_for <= caught_up
         if waits and self._context.now < self._wait_until:
             return
-        isr = self._context.variant.in_sync(me, self.isr, caught_up)
+        log_end = UNKNOWN_OFFSET if self.progress is None else self.progress.log_end
+        isr = self._context.variant.in_sync(me, self.isr, caught_up, log_end)
         ops = self._context.variant.write_isr(self.partition.tp, isr, self.epoch, self.version)
         if self._context.variant.believes_its_isr:
             self._context.write(ops)

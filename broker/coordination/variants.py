@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from broker.coordination.events import Check, CreateLeader, Op, PutIsr
 from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node, PartitionView
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
 
 Isr = tuple[BrokerId, ...]
 
@@ -53,8 +53,11 @@ class Variant(ABC):
         """``write p.ISR to ZK``, by the leader of ``epoch``."""
 
     @abstractmethod
-    def in_sync(self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
-        """``r.partition.ISR = the current set of replicas in sync with r``, after the wait."""
+    def in_sync(
+        self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId], log_end: Offset
+    ) -> Isr:
+        """``r.partition.ISR = the current set of replicas in sync with r``, after the wait.
+        ``log_end`` is the leader's."""
 
     @abstractmethod
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:
@@ -103,10 +106,15 @@ class Printed(Variant):
         """Over whatever is there."""
         return (PutIsr(partition=tp, isr=isr, epoch=epoch, expected=ANY_VERSION),)
 
-    def in_sync(self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
+    def in_sync(
+        self,
+        me: BrokerId,
+        isr: Isr,
+        caught_up: Collection[BrokerId],
+        log_end: Offset,  # noqa: ARG002
+    ) -> Isr:
         """All that have caught up, in the ISR or not."""
-        others = [b for b in isr if b in caught_up and b != me]
-        return (me, *others, *sorted(set(caught_up) - set(others) - {me}))
+        return all_in_sync(me, isr, caught_up)
 
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:  # noqa: ARG002
         """Always: "to be able to handle delete topic/delete partition for dead brokers"."""
@@ -182,9 +190,16 @@ class Fenced(Variant):
             PutIsr(partition=tp, isr=isr, epoch=epoch, expected=version),
         )
 
-    def in_sync(self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
+    def in_sync(
+        self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId], log_end: Offset
+    ) -> Isr:
         """Those of the ISR that have caught up. The others may join by their next fetch, which
-        says what they have by then: one that had caught up may have lost its log's end since."""
+        says what they have by then: one that had caught up may have lost its log's end since.
+
+        Of a log that is empty nothing can be lost: the ISR of a new partition begins whole.
+        """
+        if log_end == 0:
+            return all_in_sync(me, isr, caught_up)
         return tuple(broker for broker in isr if broker == me or broker in caught_up)
 
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:
@@ -202,6 +217,12 @@ class Fenced(Variant):
     def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:
         """``leader`` is there. Together with the version of the ISR: and it is this one's."""
         return (Check(node=Node(Kind.LEADER, tp), expected=ANY_VERSION),)
+
+
+def all_in_sync(me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
+    """The leader, those of the ISR that have caught up, then the others that have."""
+    others = [b for b in isr if b in caught_up and b != me]
+    return (me, *others, *sorted(set(caught_up) - set(others) - {me}))
 
 
 def hosting(broker: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:

@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from coordination_world import KEEP_IN_SYNC, PREFERRED_WAIT, T, World
+from coordination_world import KEEP_IN_SYNC, PREFERRED_WAIT, Broker, T, World
 
 from broker.coordination.admin import Outcome
 from broker.coordination.coordinator import STEPS, Coordinator
@@ -31,6 +31,7 @@ from broker.coordination.events import (
     Stage,
     StartReplica,
     StopReplica,
+    Tell,
     Tick,
     Write,
     Written,
@@ -47,6 +48,7 @@ from broker.coordination.nodes import (
 )
 from broker.coordination.queue import superfluous
 from broker.coordination.settings import Settings
+from broker.replication.events import StartServing
 from broker.replication.replica import Role
 from broker.types import BrokerId
 
@@ -387,6 +389,24 @@ def test_it_serves_as_soon_as_they_have_caught_up(variant: str) -> None:
     assert leader in (TWO, THREE)
     assert world.brokers[leader].replicas[T].serves
     assert set(world.isr()) == {TWO, THREE}
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: str) -> None:
+    """``r.partition.ISR = the current set of replicas in sync with r``: of an empty log, all that
+    are live."""
+    world = World(3, variant)
+    world.settle(100)
+    served: list[tuple[BrokerId, ...]] = []
+
+    def tell(process: Broker, effect: Effect) -> None:
+        if isinstance(effect, Tell) and isinstance(effect.event, StartServing):
+            served.append(process.replicas[T].isr)
+
+    world.on_effect = tell
+    world.create((1, 2, 3))
+    (isr,) = served
+    assert set(isr) == {ONE, TWO, THREE}
 
 
 # --- checkLoadBalancing ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.simulation
 LED = {
     "ackproof.coordination": "leader",
     "replica.lag.time.max.ms": "10000",
-    "min.insync.replicas": "2",  # the ISR of a new partition is its leader alone, at first
+    "min.insync.replicas": "2",  # who is killed is not the last one that has what was acknowledged
 }
 VARIANTS = ("fenced", "printed")
 

@@ -214,6 +214,7 @@ class Broker:
     def step(self, event: Event) -> tuple[Effect, ...]:
         effects = self.coordinator.step(event, self.world.now)
         for effect in effects:
+            self.world.on_effect(self, effect)
             self._carry_out(effect)
         return effects
 
@@ -340,6 +341,8 @@ class World:
         """Whether ``settle`` leaves a broker without ZooKeeper from this request on."""
         self.loses: Callable[[Write], bool] = lambda _write: False
         """Whether a write is lost on its way."""
+        self.on_effect: Callable[[Broker, Effect], None] = lambda _broker, _effect: None
+        """Hears of each effect before it is carried out."""
         self.lingering: list[int] = []
         """Sessions of processes that are gone; they end sometime."""
         for broker in self.ids:
