@@ -33,6 +33,9 @@ class Variant(ABC):
     believes_its_isr: bool
     """``p.ISR.delete(r); write p.ISR to ZK``: the leader's own ISR counts, whatever becomes of the
     write."""
+    drops_who_is_gone: bool
+    """A leader takes who is not registered any more out of its ISR, before a record waits for
+    it."""
 
     @abstractmethod
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
@@ -82,6 +85,7 @@ class Printed(Variant):
     sends_together = False
     claims_by_first_reading = True
     believes_its_isr = True
+    drops_who_is_gone = False
 
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
         """An ISR that is empty, or not seen yet, lets anybody lead."""
@@ -139,6 +143,7 @@ class Fenced(Variant):
     sends_together = True
     claims_by_first_reading = False
     believes_its_isr = False
+    drops_who_is_gone = True
 
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
         """An ISR that is empty lets nobody lead; one that is not there yet, of a new partition,

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from simulated_cluster import PAUSE_S, Cluster
 
+from broker.server.partition import Partition
+from broker.types import TopicPartition
+
 pytestmark = pytest.mark.simulation
 
 LED = {
@@ -68,6 +71,36 @@ def test_a_new_leader_waits_no_longer_than_its_live_followers_need(cluster: Clus
         return cluster.loop.time() - named
 
     assert cluster.run(story()) < 1.0, "and not replica.lag.time.max.ms, 10 s"
+
+
+def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
+    """Level with the leader, it never lags."""
+    cluster = made("fenced", 1)
+
+    def isr(leader: int) -> set[int]:
+        app = cluster.nodes[leader].app
+        assert app is not None
+        assert app.replicas is not None
+        partition = app.replicas.hosted(TopicPartition("t", 0))
+        assert isinstance(partition, Partition)
+        return set(partition.replica.isr)
+
+    async def idle() -> int:
+        await cluster.client.create("t")
+        await cluster.client.produce("t", values(0, 10))
+        await asyncio.sleep(2.0)
+        return await cluster.client.leader("t")
+
+    try:
+        leader = cluster.run(idle())
+        assert isr(leader) == {1, 2, 3}
+        killed = 1 + leader % 3
+        cluster.nodes[killed].kill()
+        cluster.until(lambda: isr(leader) == {1, 2, 3} - {killed})
+        cluster.nodes[killed].start()
+        cluster.until(lambda: isr(leader) == {1, 2, 3})
+    finally:
+        cluster.close()
 
 
 def test_brokers_that_are_killed_again_and_again_keep_what_was_acknowledged(

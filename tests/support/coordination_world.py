@@ -137,6 +137,9 @@ class Broker:
             changed = zookeeper.changed[self.at]
             if self.listening and REASSIGNED in changed:
                 self.requests.append(WatchReassignments())
+            news = any(key[0] == "id" for key in changed)
+            if news and ReadBrokers() not in self.requests:
+                self.requests.append(ReadBrokers())
             for watch in sorted((w for w in self.watches if w[0] in changed), key=str):
                 self.watches.discard(watch)
                 self.inbox.append(watch[1])
