@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from simulated_cluster import PAUSE_S, Cluster
 
+from broker.server.coordination.tree import ForeignTree
 from broker.server.partition import Partition
 from broker.types import TopicPartition
 
@@ -101,6 +102,20 @@ def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
         cluster.until(lambda: isr(leader) == {1, 2, 3})
     finally:
         cluster.close()
+
+
+def test_a_broker_of_another_variant_is_refused(cluster: Cluster) -> None:
+    node, other = cluster.nodes[1], cluster.nodes[2]
+    told = other.config.ackproof_coordination_variant
+    cluster.until(lambda: all(node.app and node.app.replicas for node in cluster.nodes.values()))
+    node.kill()
+    (wrong,) = set(VARIANTS) - {told}
+    node.config = node.config.model_copy(update={"ackproof_coordination_variant": wrong})
+    node.start()
+    cluster.until(lambda: node.endings)
+    assert isinstance(node.endings[0].error, ForeignTree)
+    assert f"a cluster's of ackproof.coordination.variant={told} " in str(node.endings[0].error)
+    assert not other.endings
 
 
 def test_brokers_that_are_killed_again_and_again_keep_what_was_acknowledged(
