@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 from simulated_cluster import PAUSE_S, Cluster
 
+from broker.server.coordination.topics import TIMEOUT_S
 from broker.server.coordination.tree import ForeignTree
 from broker.server.partition import Partition
 from broker.types import TopicPartition
+from simulation.zookeeper import HOST
 
 pytestmark = pytest.mark.simulation
 
@@ -19,6 +21,7 @@ LED = {
     "min.insync.replicas": "2",  # who is killed is not the last one that has what was acknowledged
 }
 VARIANTS = ("fenced", "printed")
+PARTITIONS = 24
 
 
 def made(variant: str, seed: int) -> Cluster:
@@ -33,6 +36,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     yield cluster
     cluster.close()
     assert not cluster.loop.troubles
+
+
+def all_started(cluster: Cluster) -> None:
+    nodes = cluster.nodes.values()
+    cluster.until(lambda: all(node.app and node.app.replicas for node in nodes))
 
 
 def values(first: int, last: int) -> list[bytes]:
@@ -104,10 +112,30 @@ def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
         cluster.close()
 
 
+def test_a_command_takes_as_long_as_it_gets_on() -> None:
+    """Far from ZooKeeper the requests of many partitions, as printed one write after the other,
+    take longer to send than is waited for a broker that does nothing."""
+    cluster = made("printed", 1)
+
+    async def create() -> float:
+        began = cluster.loop.time()
+        await cluster.client.create("t", PARTITIONS)
+        return cluster.loop.time() - began
+
+    try:
+        all_started(cluster)
+        for node in cluster.nodes.values():
+            for way in ((node.host, HOST), (HOST, node.host)):
+                cluster.network.set_latency(*way, base_s=0.1, jitter_s=0.01)
+        assert cluster.run(asyncio.wait_for(create(), 10 * TIMEOUT_S)) > TIMEOUT_S
+    finally:
+        cluster.close()
+
+
 def test_a_broker_of_another_variant_is_refused(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[2]
     told = other.config.ackproof_coordination_variant
-    cluster.until(lambda: all(node.app and node.app.replicas for node in cluster.nodes.values()))
+    all_started(cluster)
     node.kill()
     (wrong,) = set(VARIANTS) - {told}
     node.config = node.config.model_copy(update={"ackproof_coordination_variant": wrong})
