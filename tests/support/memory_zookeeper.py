@@ -56,6 +56,11 @@ class MemoryZookeeper:
         self._session_ids = itertools.count(1)
         self._watches = {}
 
+    @property
+    def last_zxid(self):
+        """The latest transaction."""
+        return self._zxid
+
     def client(self, broker):
         """The ZooKeeper client of one broker: a KafkaZk."""
         return MemoryZk(self, broker)
@@ -136,6 +141,11 @@ class MemoryClient:
         self._zookeeper = zookeeper
         self.client_id = None
         self._listener = None
+
+    @property
+    def last_zxid(self):
+        """It is never behind."""
+        return self._zookeeper.last_zxid
 
     def add_listener(self, listener):
         self._listener = listener
