@@ -284,8 +284,10 @@ class Admin:
     ) -> Sending:
         """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
         None: a queue is full, and (fenced) nothing was written, or it was refused."""
+        brokers = tuple(dict.fromkeys(broker for broker, _ in requests))
+        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
         for broker, request in requests:
-            if not (yield from self._has_room(broker)):
+            if not (yield from self._has_room(broker, queues[broker])):
                 yield Refused(fault=Fault.QUEUE_FULL, request=request, broker=broker)
                 return None
         puts = tuple(Enqueue(broker=broker, request=request) for broker, request in requests)
@@ -306,9 +308,9 @@ class Admin:
             yield Lifecycle(stage=Stage.REQUESTED, request=request, broker=broker)
         return names
 
-    def _has_room(self, broker: BrokerId) -> Generator[Step, Answer, bool]:
-        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=(broker,))
-        entries = queues[broker]
+    def _has_room(
+        self, broker: BrokerId, entries: tuple[QueuedRequest, ...]
+    ) -> Generator[Step, Answer, bool]:
         if len(entries) < self.queue_max:
             return True
         dropped = superfluous(entries)

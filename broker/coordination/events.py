@@ -142,7 +142,8 @@ class ReassignmentsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokersRead:
-    """Answer to :class:`ReadBrokers`: the children of ``/brokers/ids``."""
+    """The children of ``/brokers/ids``: answer to :class:`ReadBrokers`, and to be fed whenever some
+    come or go (by the one watch on them that a broker has, to know where the others are)."""
 
     live: frozenset[BrokerId]
 

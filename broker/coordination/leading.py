@@ -19,6 +19,7 @@ from broker.coordination.events import (
 )
 from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
 from broker.coordination.reassignment import reassignment
+from broker.replication.epochs import UNKNOWN_OFFSET
 from broker.replication.events import (
     IsrWriteFailed,
     IsrWritten,
@@ -59,6 +60,7 @@ class Leading:
         self._context = partition.context
         self._wait_until = Millis(self._context.now + self._context.settings.keep_in_sync_ms)
         self._live: frozenset[BrokerId] | None = None
+        self._gone: frozenset[BrokerId] = frozenset()
         self._asked: WriteIsr | None = None
         self._reassignment = reassignment(self)
 
@@ -107,10 +109,12 @@ class Leading:
     # --- what happens ---------------------------------------------------------------------------
 
     def brokers_read(self, live: frozenset[BrokerId]) -> None:
-        """Whom to wait for."""
-        if self._live is None:
-            self._live = live
-            self.act()
+        """Whom to wait for: those who are live when the wait begins, and stay so. And who of the
+        ISR is gone."""
+        self._live = live if self._live is None else self._live & live
+        if self._context.variant.drops_who_is_gone:
+            self._gone = frozenset(self.isr) - live - {self._context.me}
+        self.act()
 
     def progressed(self, progress: Progress) -> None:
         """Followers have fetched."""
@@ -152,6 +156,8 @@ class Leading:
             self._maybe_serve()
         elif self._asked is not None:
             self._write_isr(self._asked)
+        elif self._gone.intersection(self.isr):
+            self._drop_who_is_gone()
         elif not self._reassignment.act():
             self._balance()
 
@@ -176,7 +182,8 @@ class Leading:
         waits = waited_for is None or not waited_for <= caught_up
         if waits and self._context.now < self._wait_until:
             return
-        isr = self._context.variant.in_sync(me, self.isr, caught_up)
+        log_end = UNKNOWN_OFFSET if self.progress is None else self.progress.log_end
+        isr = self._context.variant.in_sync(me, self.isr, caught_up, log_end)
         ops = self._context.variant.write_isr(self.partition.tp, isr, self.epoch, self.version)
         if self._context.variant.believes_its_isr:
             self._context.write(ops)
@@ -248,6 +255,26 @@ class Leading:
                 self._asked = None
                 self._tell_failed(asked, conflict=True)
             self.partition.look()
+
+        self.partition.write(ops, written)
+
+    def _drop_who_is_gone(self) -> None:
+        """Nobody else does it while the partition is idle: who died level with the leader's log is
+        level for ever. A record would wait for it, and ``min.insync.replicas`` count it.
+
+        Who fetches all the same, without its registration, is back with its next fetch.
+        """
+        isr = tuple(broker for broker in self.isr if broker not in self._gone)
+        ops = self._context.variant.write_isr(self.partition.tp, isr, self.epoch, self.version)
+
+        def written(event: Written) -> None:
+            version = event.versions.get(Node(Kind.ISR, self.partition.tp))
+            if event.result is Result.DONE and version is not None:
+                self._gone = frozenset()
+                self.isr, self.version = isr, version
+                self._assume()
+            else:
+                self.partition.look()
 
         self.partition.write(ops, written)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from broker.coordination.events import Check, CreateLeader, Op, PutIsr
 from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node, PartitionView
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
 
 Isr = tuple[BrokerId, ...]
 
@@ -33,6 +33,9 @@ class Variant(ABC):
     believes_its_isr: bool
     """``p.ISR.delete(r); write p.ISR to ZK``: the leader's own ISR counts, whatever becomes of the
     write."""
+    drops_who_is_gone: bool
+    """A leader takes who is not registered any more out of its ISR, before a record waits for
+    it."""
 
     @abstractmethod
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
@@ -53,8 +56,11 @@ class Variant(ABC):
         """``write p.ISR to ZK``, by the leader of ``epoch``."""
 
     @abstractmethod
-    def in_sync(self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
-        """``r.partition.ISR = the current set of replicas in sync with r``, after the wait."""
+    def in_sync(
+        self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId], log_end: Offset
+    ) -> Isr:
+        """``r.partition.ISR = the current set of replicas in sync with r``, after the wait.
+        ``log_end`` is the leader's."""
 
     @abstractmethod
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:
@@ -79,6 +85,7 @@ class Printed(Variant):
     sends_together = False
     claims_by_first_reading = True
     believes_its_isr = True
+    drops_who_is_gone = False
 
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
         """An ISR that is empty, or not seen yet, lets anybody lead."""
@@ -103,10 +110,15 @@ class Printed(Variant):
         """Over whatever is there."""
         return (PutIsr(partition=tp, isr=isr, epoch=epoch, expected=ANY_VERSION),)
 
-    def in_sync(self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
+    def in_sync(
+        self,
+        me: BrokerId,
+        isr: Isr,
+        caught_up: Collection[BrokerId],
+        log_end: Offset,  # noqa: ARG002
+    ) -> Isr:
         """All that have caught up, in the ISR or not."""
-        others = [b for b in isr if b in caught_up and b != me]
-        return (me, *others, *sorted(set(caught_up) - set(others) - {me}))
+        return all_in_sync(me, isr, caught_up)
 
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:  # noqa: ARG002
         """Always: "to be able to handle delete topic/delete partition for dead brokers"."""
@@ -131,6 +143,7 @@ class Fenced(Variant):
     sends_together = True
     claims_by_first_reading = False
     believes_its_isr = False
+    drops_who_is_gone = True
 
     def may_lead(self, me: BrokerId, view: PartitionView) -> bool:
         """An ISR that is empty lets nobody lead; one that is not there yet, of a new partition,
@@ -182,9 +195,16 @@ class Fenced(Variant):
             PutIsr(partition=tp, isr=isr, epoch=epoch, expected=version),
         )
 
-    def in_sync(self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
+    def in_sync(
+        self, me: BrokerId, isr: Isr, caught_up: Collection[BrokerId], log_end: Offset
+    ) -> Isr:
         """Those of the ISR that have caught up. The others may join by their next fetch, which
-        says what they have by then: one that had caught up may have lost its log's end since."""
+        says what they have by then: one that had caught up may have lost its log's end since.
+
+        Of a log that is empty nothing can be lost: the ISR of a new partition begins whole.
+        """
+        if log_end == 0:
+            return all_in_sync(me, isr, caught_up)
         return tuple(broker for broker in isr if broker == me or broker in caught_up)
 
     def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:
@@ -202,6 +222,12 @@ class Fenced(Variant):
     def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:
         """``leader`` is there. Together with the version of the ISR: and it is this one's."""
         return (Check(node=Node(Kind.LEADER, tp), expected=ANY_VERSION),)
+
+
+def all_in_sync(me: BrokerId, isr: Isr, caught_up: Collection[BrokerId]) -> Isr:
+    """The leader, those of the ISR that have caught up, then the others that have."""
+    others = [b for b in isr if b in caught_up and b != me]
+    return (me, *others, *sorted(set(caught_up) - set(others) - {me}))
 
 
 def hosting(broker: BrokerId, tp: TopicPartition, view: PartitionView) -> tuple[Op, ...]:

@@ -92,8 +92,15 @@ class Leader:
         return ()
 
     def told(self, word: LeaderAndIsr) -> Effects:
-        """The controller changed the ISR or the assignment within the epoch."""
+        """The coordinator changed the ISR or the assignment within the epoch.
+
+        Whom it took out of the ISR is forgotten. 1 leads with ISR {1, 2, 3} where 3 is dead, and
+        has never fetched in this epoch; it is taken out at once. Taken for caught up still, as all
+        of the ISR are at first, it would hold the watermark for another replica.lag.time.max.ms.
+        """
         self._pass_time(word.now)
+        for replica in self.remotes.keys() & set(self.isr.committed) - set(word.isr):
+            self.remotes[replica] = RemoteReplica()
         self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
         self._assign(word.replicas)
         return self._advance()

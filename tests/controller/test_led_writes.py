@@ -1,7 +1,9 @@
 """Writes of several nodes against a real ZooKeeper: all or none, whoever is faster."""
 
 import asyncio
+import re
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -53,7 +55,7 @@ def run(story):
 
 
 @asynccontextmanager
-async def connected(zookeeper, coordination="leader"):
+async def connected(zookeeper, coordination="leader", variant="fenced"):
     zk = KafkaZk(zookeeper.connect, 60_000, connection_timeout_ms=20_000)
     await zk.start()
     try:
@@ -61,6 +63,7 @@ async def connected(zookeeper, coordination="leader"):
             broker_id=1,
             zookeeper_connect=zookeeper.connect,
             ackproof_coordination=coordination,
+            ackproof_coordination_variant=variant,
         )
         await tree.claim(config, zk.session)
         yield zk.session, Writer(zk.session, ONE), Reader(zk.session)
@@ -198,8 +201,26 @@ def test_a_tree_is_of_one_kind_also_when_both_come_first(zookeeper):
             with pytest.raises(tree.ForeignTree, match="coordination=controller"):
                 async with connected(zookeeper):
                     pass
-            results = await session.request(tree._found, session.number)
+            results = await session.request(partial(tree._found, "fenced"), session.number)
             assert isinstance(results[0], Exception), "nothing is made beside a controller's epoch"
             assert await session.get("/brokers/state") is None
+
+    run(story())
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("printed", "fenced"), ("fenced", "printed")])
+def test_a_tree_is_of_one_variant(zookeeper, theirs, ours):
+    async def story():
+        async with connected(zookeeper, variant=theirs) as (session, _writer, _reader):
+            async with connected(zookeeper, variant=theirs):
+                pass
+            said = f"a cluster's of ackproof.coordination.variant={theirs} (by /brokers/state)"
+            with pytest.raises(tree.ForeignTree, match=re.escape(said)):
+                async with connected(zookeeper, variant=ours):
+                    pass
+            await session.put("/brokers/state", b"[]", session.number)
+            with pytest.raises(tree.ForeignTree, match="nobody knows whose it is"):
+                async with connected(zookeeper, variant=ours):
+                    pass
 
     run(story())

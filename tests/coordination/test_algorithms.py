@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from coordination_world import KEEP_IN_SYNC, PREFERRED_WAIT, T, World
+from coordination_world import KEEP_IN_SYNC, LAG, PREFERRED_WAIT, Broker, T, World
 
 from broker.coordination.admin import Outcome
 from broker.coordination.coordinator import STEPS, Coordinator
@@ -31,6 +31,7 @@ from broker.coordination.events import (
     Stage,
     StartReplica,
     StopReplica,
+    Tell,
     Tick,
     Write,
     Written,
@@ -47,6 +48,7 @@ from broker.coordination.nodes import (
 )
 from broker.coordination.queue import superfluous
 from broker.coordination.settings import Settings
+from broker.replication.events import StartServing
 from broker.replication.replica import Role
 from broker.types import BrokerId
 
@@ -387,6 +389,67 @@ def test_it_serves_as_soon_as_they_have_caught_up(variant: str) -> None:
     assert leader in (TWO, THREE)
     assert world.brokers[leader].replicas[T].serves
     assert set(world.isr()) == {TWO, THREE}
+
+
+@pytest.mark.parametrize("variant", ["printed", "fenced"])
+def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: str) -> None:
+    """``r.partition.ISR = the current set of replicas in sync with r``: of an empty log, all that
+    are live."""
+    world = World(3, variant)
+    world.settle(100)
+    served: list[tuple[BrokerId, ...]] = []
+
+    def tell(process: Broker, effect: Effect) -> None:
+        if isinstance(effect, Tell) and isinstance(effect.event, StartServing):
+            served.append(process.replicas[T].isr)
+
+    world.on_effect = tell
+    world.create((1, 2, 3))
+    (isr,) = served
+    assert set(isr) == {ONE, TWO, THREE}
+
+
+@pytest.mark.parametrize(("variant", "leaves"), [("fenced", True), ("printed", False)])
+def test_who_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves: bool) -> None:
+    """Printed, the commit thread looks at followers when a record is to be committed."""
+    world = World(3, variant, load_balancing=False)
+    world.settle(100)
+    world.create((1, 2, 3))
+    value = world.produce(ONE)
+    world.settle(100)
+    assert world.is_acked(value)
+    session = world.brokers[THREE].session
+    world.crash(THREE)
+    world.settle(10 * LAG)
+    assert set(world.isr()) == {ONE, TWO, THREE}, "its session is not over"
+    world.expire(session)
+    world.settle(20)
+    assert (set(world.isr()) == {ONE, TWO}) == leaves
+    if leaves:
+        value = world.produce(ONE)
+        world.settle(40)
+        assert world.is_acked(value), "without a wait for the dead one"
+    world.start(THREE)
+    world.settle(SETTLED)
+    assert set(world.isr()) == {ONE, TWO, THREE}
+
+
+def test_who_dies_while_a_new_leader_waits_for_it_is_waited_for_no_more() -> None:
+    world = World(3, load_balancing=False)
+    world.settle(100)
+    world.create((1, 2, 3))
+    world.expire(world.brokers[ONE].session)
+    world.crash(ONE)
+    world.settle(PREFERRED_WAIT + 20, network=False)
+    leader = world.leader()
+    (other,) = {TWO, THREE} - {leader}
+    assert leader is not None
+    assert not world.brokers[leader].replicas[T].serves
+    world.expire(world.brokers[other].session)
+    world.crash(other)
+    world.settle(20, network=False)
+    assert world.brokers[leader].replicas[T].serves
+    assert world.isr() == (leader,)
 
 
 # --- checkLoadBalancing ---------------------------------------------------------------------------

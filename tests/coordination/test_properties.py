@@ -97,16 +97,6 @@ class EmptyIsrLetsAnybodyLead(Fenced):
         return (*kept, unchecked)
 
 
-class CloseWithoutCheck(Fenced):
-    """``we don't need to check epoch here``, and a leader whose requests are checked by nobody."""
-
-    def close_is_due(self, me: BrokerId, view: PartitionView) -> bool:  # noqa: ARG002
-        return True
-
-    def as_leader(self, tp: TopicPartition) -> tuple[Op, ...]:  # noqa: ARG002
-        return ()
-
-
 class StaysInIsrAfterPowerLoss(Fenced):
     """``brokerStartup``: ``startReplica(r)``, with what the disk still has."""
 
@@ -124,14 +114,9 @@ def first_found(variant: type[Variant], seeds: int, **options: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("variant", "moves"),
-    [
-        (ZombieLeader, False),
-        (EmptyIsrLetsAnybodyLead, False),
-        (StaysInIsrAfterPowerLoss, False),
-        (CloseWithoutCheck, True),
-    ],
+    "variant", [ZombieLeader, EmptyIsrLetsAnybodyLead, StaysInIsrAfterPowerLoss]
 )
-def test_the_scheduler_finds_the_hole(variant: type[Variant], moves: bool) -> None:
-    """(``r.hw = r.leo`` needs two deaths in one short while: test_holes.py tells it.)"""
-    assert first_found(variant, 150, moves=moves)
+def test_the_scheduler_finds_the_hole(variant: type[Variant]) -> None:
+    """(``r.hw = r.leo`` needs two deaths in one short while, and a close-replica that does harm has
+    to be under way for the time of two moves: test_holes.py tells them.)"""
+    assert first_found(variant, 150, moves=False)

@@ -95,6 +95,22 @@ def test_the_watermark_rises_with_the_isr_while_it_waits() -> None:
     assert HighWatermark(offset=3) in leader.step(fetch(B, 3))
 
 
+@pytest.mark.parametrize("serves", [True, False])
+def test_who_is_taken_out_of_the_isr_holds_the_watermark_no_more(serves: bool) -> None:
+    """B of the former ISR is dead, and has not fetched; A and C are the ISR. What they both have is
+    committed at once, and not when B would lag."""
+    leader = replica()
+    leader.step(replace(WAITS, isr=(A, B, C), serves=serves))
+    leader.step(fetch(C, 3))
+    assert leader.high_watermark == 1
+    told = leader.step(replace(WAITS, isr=(A, C), zk_version=8, now=2, serves=serves))
+    assert HighWatermark(offset=3) in told
+    leader.step(StartServing(leader_epoch=5, now=2))
+    leader.step(produce())
+    answer = Respond(request=9, error=ErrorCode.none, base_offset=3)
+    assert answer in leader.step(fetch(C, 4, now=3))
+
+
 def test_as_printed_the_watermark_is_the_log_s_end() -> None:
     """``r.hw = r.leo``, whoever else has it."""
     leader = replica()

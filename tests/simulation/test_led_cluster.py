@@ -1,19 +1,27 @@
 """Whole brokers without a controller on simulated machines: one seed, one history."""
 
+import asyncio
 import hashlib
 from collections.abc import Iterator
 
 import pytest
-from simulated_cluster import Cluster
+from simulated_cluster import PAUSE_S, Cluster
+
+from broker.server.coordination.topics import TIMEOUT_S
+from broker.server.coordination.tree import ForeignTree
+from broker.server.partition import Partition
+from broker.types import TopicPartition
+from simulation.zookeeper import HOST
 
 pytestmark = pytest.mark.simulation
 
 LED = {
     "ackproof.coordination": "leader",
     "replica.lag.time.max.ms": "10000",
-    "min.insync.replicas": "2",  # the ISR of a new partition is its leader alone, at first
+    "min.insync.replicas": "2",  # who is killed is not the last one that has what was acknowledged
 }
 VARIANTS = ("fenced", "printed")
+PARTITIONS = 24
 
 
 def made(variant: str, seed: int) -> Cluster:
@@ -28,6 +36,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     yield cluster
     cluster.close()
     assert not cluster.loop.troubles
+
+
+def all_started(cluster: Cluster) -> None:
+    nodes = cluster.nodes.values()
+    cluster.until(lambda: all(node.app and node.app.replicas for node in nodes))
 
 
 def values(first: int, last: int) -> list[bytes]:
@@ -49,6 +62,88 @@ def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
     assert after != before
     assert set(consumed) == set(values(0, 20)), "some more than once: the client tries again"
     assert not any(node.endings for node in cluster.nodes.values())
+
+
+def test_a_new_leader_waits_no_longer_than_its_live_followers_need(cluster: Cluster) -> None:
+    """Neither for the dead one to catch up nor, in what it commits, for the dead one to lag."""
+
+    async def story() -> float:
+        client = cluster.client
+        await client.create("t")
+        await client.produce("t", values(0, 10))
+        before = await client.leader("t")
+        cluster.nodes[before].kill()
+        while await client.leader("t") == before:
+            await asyncio.sleep(PAUSE_S)
+        named = cluster.loop.time()
+        await client.produce("t", values(10, 20))
+        return cluster.loop.time() - named
+
+    assert cluster.run(story()) < 1.0, "and not replica.lag.time.max.ms, 10 s"
+
+
+def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
+    """Level with the leader, it never lags."""
+    cluster = made("fenced", 1)
+
+    def isr(leader: int) -> set[int]:
+        app = cluster.nodes[leader].app
+        assert app is not None
+        assert app.replicas is not None
+        partition = app.replicas.hosted(TopicPartition("t", 0))
+        assert isinstance(partition, Partition)
+        return set(partition.replica.isr)
+
+    async def idle() -> int:
+        await cluster.client.create("t")
+        await cluster.client.produce("t", values(0, 10))
+        await asyncio.sleep(2.0)
+        return await cluster.client.leader("t")
+
+    try:
+        leader = cluster.run(idle())
+        assert isr(leader) == {1, 2, 3}
+        killed = 1 + leader % 3
+        cluster.nodes[killed].kill()
+        cluster.until(lambda: isr(leader) == {1, 2, 3} - {killed})
+        cluster.nodes[killed].start()
+        cluster.until(lambda: isr(leader) == {1, 2, 3})
+    finally:
+        cluster.close()
+
+
+def test_a_command_takes_as_long_as_it_gets_on() -> None:
+    """Far from ZooKeeper the requests of many partitions, as printed one write after the other,
+    take longer to send than is waited for a broker that does nothing."""
+    cluster = made("printed", 1)
+
+    async def create() -> float:
+        began = cluster.loop.time()
+        await cluster.client.create("t", PARTITIONS)
+        return cluster.loop.time() - began
+
+    try:
+        all_started(cluster)
+        for node in cluster.nodes.values():
+            for way in ((node.host, HOST), (HOST, node.host)):
+                cluster.network.set_latency(*way, base_s=0.1, jitter_s=0.01)
+        assert cluster.run(asyncio.wait_for(create(), 10 * TIMEOUT_S)) > TIMEOUT_S
+    finally:
+        cluster.close()
+
+
+def test_a_broker_of_another_variant_is_refused(cluster: Cluster) -> None:
+    node, other = cluster.nodes[1], cluster.nodes[2]
+    told = other.config.ackproof_coordination_variant
+    all_started(cluster)
+    node.kill()
+    (wrong,) = set(VARIANTS) - {told}
+    node.config = node.config.model_copy(update={"ackproof_coordination_variant": wrong})
+    node.start()
+    cluster.until(lambda: node.endings)
+    assert isinstance(node.endings[0].error, ForeignTree)
+    assert f"a cluster's of ackproof.coordination.variant={told} " in str(node.endings[0].error)
+    assert not other.endings
 
 
 def test_brokers_that_are_killed_again_and_again_keep_what_was_acknowledged(

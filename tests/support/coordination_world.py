@@ -137,6 +137,9 @@ class Broker:
             changed = zookeeper.changed[self.at]
             if self.listening and REASSIGNED in changed:
                 self.requests.append(WatchReassignments())
+            news = any(key[0] == "id" for key in changed)
+            if news and ReadBrokers() not in self.requests:
+                self.requests.append(ReadBrokers())
             for watch in sorted((w for w in self.watches if w[0] in changed), key=str):
                 self.watches.discard(watch)
                 self.inbox.append(watch[1])
@@ -214,6 +217,7 @@ class Broker:
     def step(self, event: Event) -> tuple[Effect, ...]:
         effects = self.coordinator.step(event, self.world.now)
         for effect in effects:
+            self.world.on_effect(self, effect)
             self._carry_out(effect)
         return effects
 
@@ -340,6 +344,8 @@ class World:
         """Whether ``settle`` leaves a broker without ZooKeeper from this request on."""
         self.loses: Callable[[Write], bool] = lambda _write: False
         """Whether a write is lost on its way."""
+        self.on_effect: Callable[[Broker, Effect], None] = lambda _broker, _effect: None
+        """Hears of each effect before it is carried out."""
         self.lingering: list[int] = []
         """Sessions of processes that are gone; they end sometime."""
         for broker in self.ids:

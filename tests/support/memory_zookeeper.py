@@ -52,9 +52,14 @@ class MemoryZookeeper:
 
     def __init__(self):
         self.nodes = {}
-        self.zxid = 0
+        self._zxid = 0
         self._session_ids = itertools.count(1)
         self._watches = {}
+
+    @property
+    def last_zxid(self):
+        """The latest transaction."""
+        return self._zxid
 
     def client(self, broker):
         """The ZooKeeper client of one broker: a KafkaZk."""
@@ -94,15 +99,15 @@ class MemoryZookeeper:
         parent = path.rpartition("/")[0]
         if parent:
             self.node(parent)
-        self.zxid += 1
-        self.nodes[path] = Node(data, self.zxid, self.zxid, owner)
+        self._zxid += 1
+        self.nodes[path] = Node(data, self._zxid, self._zxid, owner)
         self._changed(path, parent)
         return path
 
     def set(self, path, data, version=-1):
         old = self.node(path, version)
-        self.zxid += 1
-        self.nodes[path] = replace(old, data=data, mzxid=self.zxid, version=old.version + 1)
+        self._zxid += 1
+        self.nodes[path] = replace(old, data=data, mzxid=self._zxid, version=old.version + 1)
         self._changed(path)
         return self.nodes[path]
 
@@ -110,7 +115,7 @@ class MemoryZookeeper:
         self.node(path, version)
         if self.children(path):
             raise NotEmptyError
-        self.zxid += 1
+        self._zxid += 1
         del self.nodes[path]
         self._changed(path, path.rpartition("/")[0])
 
@@ -139,7 +144,8 @@ class MemoryClient:
 
     @property
     def last_zxid(self):
-        return self._zookeeper.zxid
+        """It is never behind."""
+        return self._zookeeper.last_zxid
 
     def add_listener(self, listener):
         self._listener = listener

@@ -15,7 +15,7 @@ from broker.coordination.nodes import PartitionView
 from broker.server.coordination.reading import Reader
 from broker.server.metadata_cache import LiveBroker, MetadataCache, PartitionMetadata
 from broker.server.zk import KafkaZk
-from broker.types import NO_EPOCH, NO_LEADER, TopicPartition
+from broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 
 FRESH_S = 0.1
 """How old an answer may be at least."""
@@ -44,6 +44,8 @@ class ZkMetadata(MetadataCache):
         self._until: dict[str, float] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._look = asyncio.Event()
+        self.on_registered: Callable[[frozenset[BrokerId]], None] | None = None
+        """Told who is registered, whenever some come or go."""
 
     @property
     def names(self) -> Collection[str]:
@@ -68,6 +70,8 @@ class ZkMetadata(MetadataCache):
         self._see(_live(broker) for _, broker in sorted(registered.items()))
         self._controller = min(registered, default=NO_LEADER)
         self._tell()
+        if self.on_registered is not None:
+            self.on_registered(frozenset(registered))
 
     def is_fresh(self, topics: Collection[str] | None) -> bool:
         """Whether all that is asked for was read a moment ago."""

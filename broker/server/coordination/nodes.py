@@ -92,6 +92,19 @@ def decode_isr(where: str, data: bytes) -> tuple[tuple[BrokerId, ...], LeaderEpo
     return _ids(where, node, "isr"), _epoch(where, node)
 
 
+def encode_variant(variant: str) -> bytes:
+    """``/brokers/state`` itself: by which variant all brokers of the cluster coordinate."""
+    return encode({"version": 1, "variant": variant})
+
+
+def decode_variant(where: str, data: bytes) -> str:
+    """The inverse of :func:`encode_variant`."""
+    variant = decode(where, data).get("variant")
+    if not isinstance(variant, str):
+        raise MalformedNode(f"{where} names no variant")
+    return variant
+
+
 def encode_request(request: StateChangeRequest) -> bytes:
     """An entry of ``/brokers/state/N``."""
     return encode(

@@ -12,7 +12,7 @@ from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.context import Context
 from broker.coordination.admin import Admin
 from broker.coordination.coordinator import Coordinator
-from broker.coordination.events import IsrAsked, ShutdownAsked
+from broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
 from broker.coordination.settings import Settings
 from broker.replication.events import WriteIsr
 from broker.server.clock import Clock
@@ -88,6 +88,7 @@ class ByLeaders:
         progress = ProgressWatch(replicas, self._feed.put)
         self._hands.take(replicas, progress)
         await self.metadata.read_brokers()
+        self.metadata.on_registered = self._brokers_changed
         for work in (
             self._feed.run(self._hands),
             progress.look_forever(),
@@ -137,6 +138,9 @@ class ByLeaders:
         """Nobody asks: a broker that stops gives up by itself what it leads."""
         error = ErrorCode.not_controller
         return ControlledShutdownResponse(error_code=error, remaining_partitions=())
+
+    def _brokers_changed(self, registered: frozenset[BrokerId]) -> None:
+        self._feed.put(BrokersRead(live=registered))
 
     async def _register(self) -> None:
         host, port = self._config.advertised
