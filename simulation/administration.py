@@ -53,6 +53,8 @@ class Administrator(Client):
             if error is not None and error not in AGAIN:
                 break
             await asyncio.sleep(PAUSE_S)
+        if error is ErrorCode.none:
+            self.history.done.append(order)
         return error is ErrorCode.none
 
     async def _try(self, order: Order) -> ErrorCode | None:
@@ -119,7 +121,7 @@ def _create(order: CreateTopic) -> Any:
     topic = v4.CreatableTopic(
         name=order.topic,
         num_partitions=i32(-1),
-        replication_factor=i16(-1),
+        replication_factor=i16(-1 if order.replicas else 1),
         assignments=tuple(
             v4.CreatableReplicaAssignment(
                 partition_index=i32(number), broker_ids=tuple(map(i32, ids))

@@ -76,6 +76,8 @@ class Observer:
         self.notes: list[tuple[float, str]] = []
         """What happened, for the story."""
         self.topics: dict[str, Topic] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        """Settings by topic, as last written."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
         self._now = now
@@ -138,7 +140,7 @@ class Observer:
                     self.topics[topic].is_doomed = True
                     self.note(f"topic {topic} is to be deleted")
             case ["config", "topics", topic] if data is not None:
-                config = zk_nodes.decode_config(path, data)
+                config = self.configs[topic] = dict(zk_nodes.decode_config(path, data))
                 if config.get("unclean.leader.election.enable") == "true":
                     self._unclean.add(topic)
 
@@ -351,7 +353,7 @@ def _watch_partitions(
         broker = brokers[process.host]
         with observer.failing():
             observer.before_step(broker, self)
-        outer = seen[:]
+        outer, epoch = seen[:], self.replica.leader_epoch
         seen.clear()
         try:
             carry_out(self, event)
@@ -360,6 +362,12 @@ def _watch_partitions(
             raise
         else:
             with observer.failing():
+                if self.replica.leader_epoch < epoch and not getattr(event, "as_printed", False):
+                    raise Violation(
+                        "EpochNeverBack",
+                        f"{self.tp}: broker {broker} was in leader epoch {epoch}, and obeys a word "
+                        f"of {self.replica.leader_epoch}",
+                    )
                 observer.after_step(broker, self, event, seen[:])
         finally:
             seen[:] = outer

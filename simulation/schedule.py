@@ -6,16 +6,13 @@ kind and none of another is never met. Faults come in knots, since two within on
 find what one a minute never does.
 
 Not planned: when messages arrive, what a crash tears, which session ends first. These come from
-streams of their own (:func:`stream`), so that leaving an action out disturbs the rest as little as
-can be.
+streams of their own (:func:`~simulation.plan.stream`), so that leaving an action out disturbs the
+rest as little as can be.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final, Literal
-
-from pydantic import TypeAdapter
 
 from simulation.actions import (
     Action,
@@ -44,62 +41,13 @@ from simulation.actions import (
     Timed,
     Who,
 )
-
-Settings = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One run, whole. ``topics`` are made before the clock of the actions starts."""
-
-    seed: int
-    brokers: int
-    """Ids 1 to this."""
-    settings: Settings
-    """Properties of every broker."""
-    producers: tuple[bool, ...]
-    """Whether each is idempotent."""
-    topics: tuple[CreateTopic, ...]
-    zookeeper_servers: int = 1
-    zookeeper_lag_ms: int = 0
-    """How far ZooKeeper's followers are behind its leader at most."""
-    actions: tuple[Timed, ...]
-    """In the order of their times."""
-    run_ms: int
-    """When everything is healed, in virtual ms after the start."""
-
-    @property
-    def promises(self) -> bool:
-        """Whether records are promised anything: not with truncation by high watermark, which
-        loses them by design (KIP-101)."""
-        return all(name != "ackproof.generation" for name, _ in self.settings)
-
-    def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
-        """The same with other actions."""
-        return replace(self, actions=actions)
+from simulation.knots import tie
+from simulation.plan import Plan, Settings, stream
 
 
-_PLANS = TypeAdapter(Plan)
-
-
-def to_json(plan: Plan) -> str:
-    """For ``--replay``."""
-    return _PLANS.dump_json(plan, indent=1).decode()
-
-
-def from_json(text: str) -> Plan:
-    """The inverse of :func:`to_json`; raises pydantic's ValidationError."""
-    return _PLANS.validate_json(text)
-
-
-def stream(seed: int, purpose: str) -> Random:
-    """Randomness for one purpose: drawing more for another one changes nothing here."""
-    return Random(f"{seed}/{purpose}")
-
-
-def draw(seed: int) -> Plan:
-    """The plan of ``seed``."""
-    return _Draw(stream(seed, "plan")).plan(seed)
+def draw(seed: int, knot: str | None = None) -> Plan:
+    """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says."""
+    return tie(_Draw(stream(seed, "plan")).plan(seed), stream(seed, "knots"), knot)
 
 
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")

@@ -17,6 +17,7 @@ from simulation.zookeeper import ZooKeeper
 RESTART_S: Final = 0.5
 """Whatever ended is started again after this, as by a supervisor."""
 
+FOREIGN: Final = "foreign"
 DISK_KINDS: Final = {
     "read": ("read",),
     "write": ("write", "truncate"),
@@ -44,6 +45,9 @@ class Struck(Cluster, Protocol):
     def depose_controller(self) -> None:
         """Delete ``/controller``."""
 
+    def write_nonsense(self, action: act.WriteNonsense) -> None:
+        """For as long as it says."""
+
 
 class Striker:
     """The hand that strikes; knows what it has done to whom, and how to take it back."""
@@ -60,6 +64,7 @@ class Striker:
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
         self._down_until: dict[int, float] = {}
+        self._mixed: list[tuple[Node, Node]] = []
         self._healed = False
 
     # --- striking -----------------------------------------------------------------------------
@@ -96,7 +101,7 @@ class Striker:
             case act.Isolate():
                 return self._to(action.who, self._isolate, action)
             case act.IsolateFromZooKeeper():
-                return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
+                return self._to(action.who, self._isolate_from_zookeeper, action)
             case act.ExpireSession():
                 return self._to(action.who, self._expire)
             case act.DropZooKeeperConnection():
@@ -108,6 +113,11 @@ class Striker:
                 return self._to(action.who, self._fill_disk, action.for_ms)
             case act.BreakDisk():
                 return self._to(action.who, self._break_disk, action)
+            case act.MixUpDisks():
+                return self._to(action.who, self._mix_up, action)
+            case act.WriteNonsense():
+                self._observer.note(f"somebody writes nonsense to {action.path}")
+                self._cluster.write_nonsense(action)
         return True
 
     def _to(self, who: act.Who, deed: Callable[..., None], *args: Any) -> bool:
@@ -125,19 +135,22 @@ class Striker:
                 broker = who.broker
             case "controller":
                 broker = self._observer.controller
-            case role:
-                broker = self._replica(who, leads=role == "leader")
+            case _:
+                broker = self._replica(who)
         return None if broker is None else self._nodes.get(broker)
 
-    def _replica(self, who: act.Who, *, leads: bool) -> int | None:
+    def _replica(self, who: act.Who) -> int | None:
         topic = self._observer.topics.get(who.topic)
         partition = topic.partitions.get(who.partition) if topic is not None else None
         state = partition.state if partition is not None else None
         if state is None:
             return None
-        if leads:
+        if who.role == "leader":
             return state.leader
-        return next((broker for broker in state.isr if broker != state.leader), None)
+        others = [broker for broker in state.isr if broker != state.leader]
+        if not others:
+            return None
+        return others[0] if who.role == "follower" else others[-1]
 
     def _later(self, after_ms: float, what: Callable[..., None], *args: Any) -> None:
         self._loop.call_later(after_ms / 1000, what, *args, context=NOBODY)
@@ -147,20 +160,22 @@ class Striker:
 
     # --- processes and machines ---------------------------------------------------------------
 
-    def _kill(self, node: Node, down_ms: int) -> None:
+    def _kill(self, node: Node, down_ms: float) -> None:
         if node.is_alive:
             self._note(node, "is killed")
             self._forget_damaged_pages(node)
             node.kill()
         self._down(node, down_ms)
 
-    def _lose_power(self, node: Node, down_ms: int) -> None:
+    def _lose_power(self, node: Node, down_ms: float) -> None:
         self._note(node, "loses power")
         self._observer.lost_power(node.id)
         node.lose_power()
         self._down(node, down_ms)
 
     def _lose_disk(self, node: Node, down_ms: int) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
         self._note(node, "loses its disk")
         self._observer.lost_power(node.id, disk_too=True)
         node.lose_power()
@@ -236,9 +251,11 @@ class Striker:
         self._note(node, f"{way[action.direction]} {named}")
         self._cut(links, action.for_ms)
 
-    def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
-        self._note(node, "is cut from ZooKeeper")
-        self._cut([(node.host, ZOOKEEPER), (ZOOKEEPER, node.host)], for_ms)
+    def _isolate_from_zookeeper(self, node: Node, action: act.IsolateFromZooKeeper) -> None:
+        into, out = (ZOOKEEPER, node.host), (node.host, ZOOKEEPER)
+        both = action.direction == "both"
+        self._note(node, "is cut from ZooKeeper" if both else "does not hear ZooKeeper any more")
+        self._cut([into, out] if both else [into], action.for_ms)
 
     def _cut(self, links: Iterable[tuple[str, str]], for_ms: int) -> None:
         links = list(links)
@@ -270,6 +287,8 @@ class Striker:
     # --- disks --------------------------------------------------------------------------------
 
     def _fill_disk(self, node: Node, for_ms: int) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
         disk: Any = node.disk
         self._note(node, "has no space left on its disk")
         disk.capacity -= disk.free
@@ -277,11 +296,36 @@ class Striker:
         self._bad_for(node, for_ms)
 
     def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
         disk: Any = node.disk
         self._note(node, f"has a disk on which {action.operation} fails")
         disk.fail(DISK_KINDS[action.operation])
         self._bad_disks[node.id] = action.operation
         self._bad_for(node, action.for_ms)
+
+    def _mix_up(self, node: Node, action: act.MixUpDisks) -> None:
+        other = self.resolve(action.other)
+        if other is None or other is node or {node.id, other.id} & self._bad_disks.keys():
+            return
+        self._observer.note(f"brokers {node.id} and {other.id} get each other's disk")
+        for each in (node, other):
+            self._lose_power(each, RESTART_S * 1000)
+            self._bad_disks[each.id] = FOREIGN
+        node.disk, other.disk = other.disk, node.disk
+        self._mixed.append((node, other))
+        self._later(action.for_ms, self._sort_out, (node, other))
+
+    def _sort_out(self, pair: tuple[Node, Node]) -> None:
+        if pair not in self._mixed:
+            return
+        self._mixed.remove(pair)
+        node, other = pair
+        self._observer.note(f"brokers {node.id} and {other.id} have their own disks again")
+        for each in pair:
+            self._kill(each, RESTART_S * 1000)
+            self._later(RESTART_S * 1000, self._forgive_disk, each)
+        node.disk, other.disk = other.disk, node.disk
 
     def _bad_for(self, node: Node, for_ms: int) -> None:
         until = self._loop.time() + for_ms / 1000
@@ -316,6 +360,8 @@ class Striker:
         self._healed = True
         self._cuts.clear()
         self._network.heal_all()
+        for pair in tuple(self._mixed):
+            self._sort_out(pair)
         self._down_until.clear()
         for node in self._nodes.values():
             self._heal_disk(node)

@@ -21,7 +21,8 @@ from simulation.actions import CreateTopic, LosePower, Produce, Timed, Who
 from simulation.coverage import Coverage
 from simulation.mutations import mutated
 from simulation.observer import watching
-from simulation.schedule import Plan, draw, to_json
+from simulation.plan import Plan, to_json
+from simulation.schedule import draw
 from simulation.shrink import Shrinker
 from simulation.story import story
 from simulation.violation import Violation
