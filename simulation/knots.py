@@ -233,15 +233,17 @@ def _twins(plan: Plan, rng: Random) -> Plan:
 
 
 def _moved_and_extended(plan: Plan, rng: Random) -> Plan:
-    """Partitions are added to a topic of which others are just being moved."""
+    """Partitions are added to a topic of which others are just being moved, and the controller
+    hears of them late."""
     topic, t = _topic(plan, rng, 4), _begin(plan, rng)
     orders: list[tuple[float, Action]] = []
-    for number in range(6):
+    for number in range(10):
         target = tuple(rng.sample(range(1, max(plan.brokers, 4) + 1), 3))
         at = t + 1_200 * number
         orders.append((at, Reassign(topic=TOPIC, partition=0, replicas=target)))
-        orders.append((at + rng.randint(-20, 300), AddPartitions(topic=TOPIC, replicas=(target,))))
-    return _with(plan, orders, topics=[topic], brokers=4, run_ms=t + 10_000)
+        orders.append((at + rng.randint(-10, 30), AddPartitions(topic=TOPIC, replicas=(target,))))
+    late = replace(plan, zookeeper_servers=3, zookeeper_lag_ms=50)
+    return _with(late, orders, topics=[topic], brokers=4, run_ms=t + 14_000)
 
 
 def _nonsense(plan: Plan, rng: Random) -> Plan:

@@ -38,6 +38,11 @@ class Plan:
         loses them by design (KIP-101)."""
         return all(name != "ackproof.generation" for name, _ in self.settings)
 
+    @property
+    def led_by_leaders(self) -> bool:
+        """Whether there is no controller (``ackproof.coordination=leader``)."""
+        return ("ackproof.coordination", "leader") in self.settings
+
     def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
         """The same with other actions."""
         return replace(self, actions=actions)

@@ -11,6 +11,8 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker.controller.assignment import assign_replicas
+from broker.controller.outbox import Outbox
+from broker.controller.partitions import Partitions
 from broker.log import manager
 from broker.replication.events import Stopped
 from broker.replication.replica import STEPS, Role
@@ -28,6 +30,10 @@ from broker.types import TopicPartition
 from simulation.swap import Mutation, Swap
 
 RECORDS_AT_ONCE: Final = 500
+STUMBLES_IN: Final = 1
+"""The leader epoch in which a controller's decision is made to fail."""
+
+_decide = Partitions._decide
 
 
 def _stays_leader(_replica: Any, _event: Any) -> Any:
@@ -96,6 +102,18 @@ async def _ends_with_its_job(self: ControllerRuntime, _what: str, job: Any, grou
             self._contest_soon()
 
 
+def _stumbles(self: Partitions, tp: TopicPartition) -> Any:
+    state = self._context.states.get(tp)
+    if state is not None and state.leader_epoch == STUMBLES_IN:
+        raise KeyError(tp)
+    return _decide(self, tp)
+
+
+def _each_or_none(_self: Outbox, tps: Any, action: Any) -> None:
+    for tp in tuple(tps):
+        action(tp)
+
+
 def _from_the_first(alive: Any, partitions: int, factor: int, start: int = 0) -> Any:
     del start
     return assign_replicas(alive, partitions, factor)
@@ -123,8 +141,10 @@ RELAPSES: Final[dict[str, Mutation]] = {
     "7b: an assignment overwrites partitions it does not know": Mutation(
         Swap(ControllerZk, "write_assignment", _as_it_is_known)
     ),
-    "9: a job that fails ends the broker": Mutation(
-        Swap(ControllerRuntime, "_do", _ends_with_its_job)
+    "9: a decision that fails ends the broker": Mutation(
+        Swap(ControllerRuntime, "_do", _ends_with_its_job),
+        Swap(Outbox, "each", _each_or_none),
+        Swap(Partitions, "_decide", _stumbles),
     ),
     "10: every topic begins at the first broker": Mutation(
         Swap(topics, "assign_replicas", _from_the_first)

@@ -48,7 +48,8 @@ def search(
     failures_max: int,
     told: Callable[[Found], None],
 ) -> Found:
-    """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as there is time; ``told`` is called after each."""
+    """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as
+    there is time; ``told`` is called after each."""
     found = Found()
     end = None if seconds is None else time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked

@@ -31,16 +31,18 @@ from simulation.clients import Client, History, Producer
 from simulation.committing import Committer
 from simulation.coverage import ENDING, Coverage
 from simulation.disk import MemoryDisk
+from simulation.led_tree import LedTree
 from simulation.loop import NOBODY, Process, SimulatedLoop
 from simulation.members import Member
 from simulation.network import Network
-from simulation.observer import Observer, watching
+from simulation.observer import Observer
 from simulation.plan import Plan, stream
 from simulation.process import Node, World
 from simulation.shadow import Extent
 from simulation.strike import Striker
 from simulation.verdict import Judge, settle
 from simulation.violation import Violation
+from simulation.watching import watching
 from simulation.zk_shell import ZkShell
 from simulation.zookeeper import HOST as ZOOKEEPER
 from simulation.zookeeper import ZooKeeper
@@ -242,9 +244,14 @@ class Simulation:
         tree = self.zookeeper.leader.tree
         write, end_session = tree.write, tree.end_session
 
+        led = LedTree(self.observer) if self.plan.led_by_leaders else None
+
         def tell(changes: list[tuple[int, str]]) -> None:
-            for _, path in changes:
-                data, version = tree.peek(path)
+            seen = [(path, *tree.peek(path)) for _, path in changes]
+            if led is not None:
+                led.changed(seen)
+                return
+            for path, data, version in seen:
                 self.observer.znode_changed(path, data, version)
 
         def observed_write(request: Any, txn: Any) -> Any:
@@ -268,6 +275,11 @@ class Simulation:
             yield number, 0 if hosted is None else hosted.log.size
 
     # --- what there is to look at -------------------------------------------------------------
+
+    @property
+    def has_controllers(self) -> bool:
+        """Whether brokers contest that office."""
+        return not self.plan.led_by_leaders
 
     def controller_context(self) -> Context | None:
         """What the controller knows; None: nobody is controller, as far as brokers know."""

@@ -20,12 +20,12 @@ from simulation.__main__ import main
 from simulation.actions import CreateTopic, LosePower, Produce, Timed, Who
 from simulation.coverage import Coverage
 from simulation.mutations import mutated
-from simulation.observer import watching
 from simulation.plan import Plan, to_json
 from simulation.schedule import draw
 from simulation.shrink import Shrinker
 from simulation.story import story
 from simulation.violation import Violation
+from simulation.watching import watching
 from simulation.world import Outcome, Simulation, run
 
 pytestmark = pytest.mark.simulation
