@@ -23,7 +23,7 @@ from simulation.coverage import table
 from simulation.knots import KNOTS
 from simulation.mutations import MUTATIONS, mutated
 from simulation.plan import Plan, from_json, to_json
-from simulation.schedule import draw
+from simulation.schedule import COORDINATION, draw
 from simulation.search import Found, run_seed, search
 from simulation.shrink import Shrinker
 from simulation.story import story
@@ -43,6 +43,13 @@ console = Console(highlight=False)
 @click.option("--first", default=0, show_default=True, help="First seed of a search.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--knot", type=click.Choice(list(KNOTS)), help="Tie this into every plan.")
+@click.option(
+    "--coordination",
+    type=click.Choice(COORDINATION),
+    default="controller",
+    show_default=True,
+    help="Who says who leads.",
+)
 @click.option("--mutation", type=click.Choice(list(MUTATIONS)), help="Break the broker so.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for the smallest failing plan.")
 @click.option(
@@ -61,6 +68,7 @@ def main(
     first: int,
     jobs: int,
     knot: str | None,
+    coordination: str,
     mutation: str | None,
     shrink: bool,
     save: Path,
@@ -72,10 +80,11 @@ def main(
         found = _run(from_json(replay.read_text()), mutation)
         shrink = False
     elif seed is not None:
-        found = _run(draw(seed, knot), mutation)
+        found = _run(draw(seed, knot, coordination), mutation)
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
-        found = _search(iter(span), jobs, seconds, partial(run_seed, mutation=mutation, knot=knot))
+        each = partial(run_seed, mutation=mutation, knot=knot, coordination=coordination)
+        found = _search(iter(span), jobs, seconds, each)
     for failure in found.failures:
         _tell(failure, mutation, shrink, save)
     if coverage:

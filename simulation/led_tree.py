@@ -6,7 +6,7 @@ and the ISR that is written with it nothing holds.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.controller.cluster import (
     PartitionState,
@@ -14,7 +14,14 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.server.coordination import nodes
-from broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPartition, ZkVersion
+from broker.types import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
 from simulation.observer import Observer, Topic
 
 NO_CONTROLLER = ControllerEpoch(0)
@@ -24,12 +31,17 @@ Change = tuple[str, bytes | None, int]
 
 
 class LedTree:
-    """Tells the observer what becomes of partitions."""
+    """Tells the observer what becomes of partitions.
 
-    def __init__(self, observer: Observer) -> None:
+    ``life_of``: in which life a broker is. A ``leader`` that was written in a former one names
+    nobody who leads: its session has not ended yet, and the broker itself waits for that.
+    """
+
+    def __init__(self, observer: Observer, life_of: Callable[[int], int]) -> None:
         self._observer = observer
+        self._life_of = life_of
         self._lives = itertools.count(1)
-        self._leaders: dict[TopicPartition, bytes] = {}
+        self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
         self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
 
     def changed(self, changes: Iterable[Change]) -> None:
@@ -69,7 +81,8 @@ class LedTree:
         if data is None:
             self._leaders.pop(tp, None)
         else:
-            self._leaders[tp] = data
+            leader, epoch = nodes.decode_leader(f"leader of {tp}", data)
+            self._leaders[tp] = leader, epoch, self._life_of(leader)
         return tp
 
     # --- where replicas are -------------------------------------------------------------------
@@ -126,7 +139,9 @@ class LedTree:
         isr, epoch = nodes.decode_isr(f"ISR of {tp}", stored[0])
         leader = NO_LEADER
         if tp in self._leaders:
-            leader, claimed = nodes.decode_leader(f"leader of {tp}", self._leaders[tp])
+            claimant, claimed, life = self._leaders[tp]
+            if life == self._life_of(claimant):
+                leader = claimant
             epoch = max(epoch, claimed)
         self._observer.state_is(
             tp,

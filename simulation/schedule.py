@@ -11,10 +11,12 @@ rest as little as can be.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any, Final, Literal
 
 from simulation.actions import (
+    ORDERS,
     Action,
     AddPartitions,
     AlterTopic,
@@ -45,12 +47,31 @@ from simulation.knots import tie
 from simulation.plan import Plan, Settings, stream
 
 
-def draw(seed: int, knot: str | None = None) -> Plan:
-    """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says."""
-    return tie(_Draw(stream(seed, "plan")).plan(seed), stream(seed, "knots"), knot)
+def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
+    """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
+
+    ``coordination``: one of :data:`COORDINATION`; ``any`` lets the seed choose, and leaves the
+    printed variant out, which loses by design.
+    """
+    plan = _Draw(stream(seed, "plan")).plan(seed)
+    if coordination == "any":
+        coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
+    if coordination == "controller":
+        return tie(plan, stream(seed, "knots"), knot)
+    return without_controller(plan, coordination.removeprefix("leader-"))
+
+
+def without_controller(plan: Plan, variant: str) -> Plan:
+    """The same with ``ackproof.coordination=leader``. There are no orders in it: who is told that
+    one failed, and what is left of it, is another matter there (docs/coordination.md)."""
+    kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
+    led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
+    actions = (t for t in plan.actions if not isinstance(t.action, (*ORDERS, DeposeController)))
+    return replace(plan, settings=(*kept, *led), actions=tuple(actions))
 
 
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
+COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 

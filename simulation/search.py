@@ -31,10 +31,15 @@ class Found:
             self.failures.append(outcome)
 
 
-def run_seed(seed: int, mutation: str | None = None, knot: str | None = None) -> Outcome:
+def run_seed(
+    seed: int,
+    mutation: str | None = None,
+    knot: str | None = None,
+    coordination: str = "controller",
+) -> Outcome:
     """What a worker does. The notes stay where they are: who wants them runs the seed again."""
     with mutated(mutation):
-        outcome = run(draw(seed, knot))
+        outcome = run(draw(seed, knot, coordination))
     outcome.notes = []
     return outcome
 

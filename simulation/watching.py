@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from broker.controller.controller import Controller
+from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
 from broker.replication.events import Effect, Event
 from broker.replication.replica import Replica
@@ -14,6 +15,8 @@ from broker.types import TopicPartition
 from simulation.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
+    COORDINATION_EFFECT,
+    COORDINATION_EVENT,
     GROUP_EFFECT,
     GROUP_EVENT,
     REPLICA_EFFECT,
@@ -33,6 +36,7 @@ def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
         _watch_deletions(undo, observer)
         coverage = observer.coverage
         _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
+        _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
         _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
         yield
 
@@ -47,9 +51,9 @@ def _count(
 ) -> None:
     original = owner.step
 
-    def step(self: Any, event: Any) -> Any:
+    def step(self: Any, event: Any, *args: Any) -> Any:
         coverage[event_room, type(event).__name__] += 1
-        effects = original(self, event)
+        effects = original(self, event, *args)
         for effect in effects:
             coverage[effect_room, type(effect).__name__] += 1
         return effects

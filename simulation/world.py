@@ -200,11 +200,11 @@ class Simulation:
 
     async def _end(self) -> None:
         await self._clients_stop()
+        orders_kept.offsets_log_is_bounded(self._offsets_sizes())
         for path in sorted(self._nonsense):
             await self._shell.delete(path)
         await settle(self)
         orders_kept.check(self.plan, self.observer, self.history.done)
-        orders_kept.offsets_log_is_bounded(self._offsets_sizes())
         judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
         await judge.judge(self)
 
@@ -244,7 +244,7 @@ class Simulation:
         tree = self.zookeeper.leader.tree
         write, end_session = tree.write, tree.end_session
 
-        led = LedTree(self.observer) if self.plan.led_by_leaders else None
+        led = LedTree(self.observer, self._life_of) if self.plan.led_by_leaders else None
 
         def tell(changes: list[tuple[int, str]]) -> None:
             seen = [(path, *tree.peek(path)) for _, path in changes]
@@ -267,12 +267,16 @@ class Simulation:
         setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned
         setattr(tree, "end_session", observed_end)  # noqa: B010
 
+    def _life_of(self, broker: int) -> int:
+        process = self.nodes[broker].process
+        return 0 if process is None else process.incarnation
+
     def _offsets_sizes(self) -> Iterator[tuple[int, int]]:
         topic = self.observer.topics.get(OFFSETS_TOPIC)
         for number, partition in topic.partitions.items() if topic is not None else ():
-            assert partition.state is not None  # all is settled
-            hosted = self.hosted(partition.state.leader, TopicPartition(OFFSETS_TOPIC, number))
-            yield number, 0 if hosted is None else hosted.log.size
+            for broker in partition.isr:
+                hosted = self.hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
+                yield number, 0 if hosted is None else hosted.log.size
 
     # --- what there is to look at -------------------------------------------------------------
 
