@@ -113,8 +113,16 @@ class IsolateFromZooKeeper:
 
     kind: Literal["isolate-from-zookeeper"] = "isolate-from-zookeeper"
     who: Who
-    direction: Literal["in", "both"] = "both"
-    """``in``: what it writes arrives there, and it does not hear of that."""
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowZooKeeper:
+    """Every word between ``who`` and ZooKeeper takes ``delay_ms`` for a while."""
+
+    kind: Literal["slow-zookeeper"] = "slow-zookeeper"
+    who: Who
+    delay_ms: int
     for_ms: int
 
 
@@ -189,6 +197,7 @@ Fault = (
     | Pause
     | Isolate
     | IsolateFromZooKeeper
+    | SlowZooKeeper
     | ExpireSession
     | DropZooKeeperConnection
     | DeposeController

@@ -40,6 +40,7 @@ class Administrator(Client):
 
     def bind(self, partitions: Callable[[str], int]) -> "Administrator":
         self._partitions = partitions
+        self._asked = 0
         return self
 
     async def obey(self, order: Order, patience_s: float = PATIENCE_S) -> bool:
@@ -55,6 +56,9 @@ class Administrator(Client):
             await asyncio.sleep(PAUSE_S)
         if error is ErrorCode.none:
             self.history.done.append(order)
+            if isinstance(order, AddPartitions):
+                asked = max(self.history.extended[order.topic], self._asked)
+                self.history.extended[order.topic] = asked
         return error is ErrorCode.none
 
     async def _try(self, order: Order) -> ErrorCode | None:
@@ -89,9 +93,10 @@ class Administrator(Client):
 
     def _add(self, order: AddPartitions) -> Any:
         v1 = entities(37, 1)
+        self._asked = self._partitions(order.topic) + len(order.replicas)
         topic = v1.CreatePartitionsTopic(
             name=order.topic,
-            count=i32(self._partitions(order.topic) + len(order.replicas)),
+            count=i32(self._asked),
             assignments=tuple(
                 v1.CreatePartitionsAssignment(broker_ids=tuple(map(i32, ids)))
                 for ids in order.replicas

@@ -7,6 +7,7 @@ told (:class:`History`), and :mod:`simulation.verdict` judges that against what 
 import asyncio
 import datetime
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -92,6 +93,8 @@ class History:
     commits: list[Commit] = field(default_factory=list)
     done: list[Order] = field(default_factory=list)
     """Orders of which an administrator was told that they are carried out."""
+    extended: Counter[str] = field(default_factory=Counter)
+    """How many partitions topics were to have, as an administrator was told they do."""
     coverage: Coverage = field(default_factory=Coverage)
 
     def count(self, what: str) -> None:

@@ -111,7 +111,8 @@ class Observer:
         parts = path.split("/")[1:]
         match parts:
             case ["brokers", "topics", topic]:
-                self._topic_changed(topic, data)
+                with self.failing():
+                    self._topic_changed(topic, data)
             case ["brokers", "topics", topic, "partitions", number, "state"] if data is not None:
                 with self.failing():
                     self._state_changed(TopicPartition(topic, int(number)), data, version)
@@ -151,6 +152,9 @@ class Observer:
         known = self.topics.get(topic)
         if known is None or known.topic_id != told.topic_id:
             known = self.topics[topic] = Topic(told.topic_id, told)
+        lost = sorted(known.partitions.keys() - told.partitions.keys())
+        if lost:
+            raise Violation("PartitionsStay", f"{topic} has no partitions {lost} any more")
         known.assignment = told
         for number in told.partitions:
             if number not in known.partitions:

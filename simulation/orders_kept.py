@@ -1,11 +1,11 @@
 """What an administrator was told is done must be so in the end."""
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 from broker.server.topic_names import OFFSETS_TOPIC
-from simulation.actions import AddPartitions, AlterTopic, CreateTopic, DeleteTopic, Order
+from simulation.actions import AlterTopic, CreateTopic, DeleteTopic
+from simulation.clients import History
 from simulation.observer import Observer
 from simulation.plan import Plan
 from simulation.violation import Violation
@@ -14,22 +14,18 @@ OFFSETS_BYTES_MAX: Final = 32 * 2**20
 """More than ten times what any plan has groups commit, and the slack that rewriting leaves."""
 
 
-def check(plan: Plan, observer: Observer, done: Iterable[Order]) -> None:
-    """Raises Violation. ``done``: the orders of which somebody was told that they are carried
-    out. Of topics that are deleted at some time, or altered, nothing is said here."""
+def check(plan: Plan, observer: Observer, history: History) -> None:
+    """Raises Violation. Of topics that are deleted at some time, or altered, nothing is said."""
     orders = [timed.action for timed in plan.actions]
     deleted = {order.topic for order in orders if isinstance(order, DeleteTopic)}
     altered = {order.topic for order in orders if isinstance(order, AlterTopic)}
-    done = list(done)
-    for order in done:
+    for order in history.done:
         if isinstance(order, CreateTopic) and order.topic not in deleted | altered:
             _settings_are_the_makers(order, observer)
-    extended = Counter(order.topic for order in done if isinstance(order, AddPartitions))
-    for name in extended.keys() - deleted:
-        made = [order for order in plan.topics if order.topic == name]
-        told = sum(len(order.replicas) for order in made) + extended[name]
+    for name in sorted(history.extended.keys() - deleted):
         there = len(observer.topics[name].partitions) if name in observer.topics else 0
-        if made and there < told:
+        if there < history.extended[name]:
+            told = history.extended[name]
             raise Violation("OrdersKept", f"{name} was to have {told} partitions, it has {there}")
 
 

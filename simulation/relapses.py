@@ -11,6 +11,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker.controller.assignment import assign_replicas
+from broker.controller.controller import _Epoch
 from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.log import manager
@@ -26,12 +27,10 @@ from broker.server.partition import Partition, Produced, refused
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import KafkaZk, TopicExists
 from broker.server.zk_controller import ControllerMoved, ControllerZk
-from broker.types import TopicPartition
+from broker.types import NO_LEADER, TopicPartition
 from simulation.swap import Mutation, Swap
 
 RECORDS_AT_ONCE: Final = 500
-STUMBLES_IN: Final = 1
-"""The leader epoch in which a controller's decision is made to fail."""
 
 _decide = Partitions._decide
 
@@ -103,8 +102,9 @@ async def _ends_with_its_job(self: ControllerRuntime, _what: str, job: Any, grou
 
 
 def _stumbles(self: Partitions, tp: TopicPartition) -> Any:
+    """Something has to fail for a job to fail: here the election when a leader is gone."""
     state = self._context.states.get(tp)
-    if state is not None and state.leader_epoch == STUMBLES_IN:
+    if state is not None and state.leader not in (NO_LEADER, *self._context.live):
         raise KeyError(tp)
     return _decide(self, tp)
 
@@ -112,6 +112,10 @@ def _stumbles(self: Partitions, tp: TopicPartition) -> Any:
 def _each_or_none(_self: Outbox, tps: Any, action: Any) -> None:
     for tp in tuple(tps):
         action(tp)
+
+
+def _takes_or_fails(self: _Epoch, event: Any) -> None:
+    self._handlers[type(event)](event)
 
 
 def _from_the_first(alive: Any, partitions: int, factor: int, start: int = 0) -> Any:
@@ -143,6 +147,7 @@ RELAPSES: Final[dict[str, Mutation]] = {
     ),
     "9: a decision that fails ends the broker": Mutation(
         Swap(ControllerRuntime, "_do", _ends_with_its_job),
+        Swap(_Epoch, "take", _takes_or_fails),
         Swap(Outbox, "each", _each_or_none),
         Swap(Partitions, "_decide", _stumbles),
     ),

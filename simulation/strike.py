@@ -8,7 +8,7 @@ from simulation import actions as act
 from simulation.coverage import FAULT, ORDER
 from simulation.disk import PLENTY
 from simulation.loop import NOBODY, SimulatedLoop
-from simulation.network import Network
+from simulation.network import BASE_S, JITTER_S, Network
 from simulation.process import Ending, Node
 from simulation.verdict import Cluster
 from simulation.zookeeper import HOST as ZOOKEEPER
@@ -101,7 +101,9 @@ class Striker:
             case act.Isolate():
                 return self._to(action.who, self._isolate, action)
             case act.IsolateFromZooKeeper():
-                return self._to(action.who, self._isolate_from_zookeeper, action)
+                return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
+            case act.SlowZooKeeper():
+                return self._to(action.who, self._slow_down, action)
             case act.ExpireSession():
                 return self._to(action.who, self._expire)
             case act.DropZooKeeperConnection():
@@ -251,11 +253,18 @@ class Striker:
         self._note(node, f"{way[action.direction]} {named}")
         self._cut(links, action.for_ms)
 
-    def _isolate_from_zookeeper(self, node: Node, action: act.IsolateFromZooKeeper) -> None:
-        into, out = (ZOOKEEPER, node.host), (node.host, ZOOKEEPER)
-        both = action.direction == "both"
-        self._note(node, "is cut from ZooKeeper" if both else "does not hear ZooKeeper any more")
-        self._cut([into, out] if both else [into], action.for_ms)
+    def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
+        self._note(node, "is cut from ZooKeeper")
+        self._cut([(node.host, ZOOKEEPER), (ZOOKEEPER, node.host)], for_ms)
+
+    def _slow_down(self, node: Node, action: act.SlowZooKeeper) -> None:
+        self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
+        self._set_latency(node, action.delay_ms / 1000)
+        self._later(action.for_ms, self._set_latency, node)
+
+    def _set_latency(self, node: Node, base_s: float = BASE_S) -> None:
+        for source, target in ((node.host, ZOOKEEPER), (ZOOKEEPER, node.host)):
+            self._network.set_latency(source, target, base_s, JITTER_S)
 
     def _cut(self, links: Iterable[tuple[str, str]], for_ms: int) -> None:
         links = list(links)
@@ -360,6 +369,8 @@ class Striker:
         self._healed = True
         self._cuts.clear()
         self._network.heal_all()
+        for node in self._nodes.values():
+            self._set_latency(node)
         for pair in tuple(self._mixed):
             self._sort_out(pair)
         self._down_until.clear()

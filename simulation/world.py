@@ -204,7 +204,7 @@ class Simulation:
         for path in sorted(self._nonsense):
             await self._shell.delete(path)
         await settle(self)
-        orders_kept.check(self.plan, self.observer, self.history.done)
+        orders_kept.check(self.plan, self.observer, self.history)
         judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
         await judge.judge(self)
 
