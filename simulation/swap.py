@@ -14,26 +14,34 @@ class Swap:
     name: Any
     wrong: Any
 
+    @property
+    def current(self) -> Any:
+        """What stands there now."""
+        there = self.owner if isinstance(self.owner, MutableMapping) else vars(self.owner)
+        return there[self.name]
+
     def put(self, undo: ExitStack) -> None:
         """Until ``undo`` is closed."""
+        undo.callback(self._set, self.current)
+        self._set(self.wrong)
+
+    def _set(self, value: Any) -> None:
         if isinstance(self.owner, MutableMapping):
-            undo.callback(self.owner.__setitem__, self.name, self.owner[self.name])
-            self.owner[self.name] = self.wrong
+            self.owner[self.name] = value
         else:
-            undo.callback(setattr, self.owner, self.name, vars(self.owner)[self.name])
-            setattr(self.owner, self.name, self.wrong)
+            setattr(self.owner, self.name, value)
 
 
 class Mutation:
     """Swaps that make one fault; some faults hide behind a fence in another place."""
 
     def __init__(self, *swaps: Swap) -> None:
-        self._swaps = swaps
+        self.swaps = swaps
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """Within, the broker is broken."""
         with ExitStack() as undo:
-            for swap in self._swaps:
+            for swap in self.swaps:
                 swap.put(undo)
             yield

@@ -53,6 +53,7 @@ ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
 QUIET_S: Final = 3.0
 """Longer than what clients have sent can be under way once all links are whole."""
+LOOK_AT_SIZES_S: Final = 1.0
 LOOK_S: Final = 0.05
 """How often it is looked whether a broker has ended by itself."""
 
@@ -175,6 +176,7 @@ class Simulation:
         for node in self.nodes.values():
             node.start()
         self._look_for_endings()
+        self._look_at_sizes()
         self._do(ADMINISTRATOR, self._begin())
         self.observer.note("the cluster is whole; the plan begins")
         self._began_s = self.loop.time()
@@ -200,7 +202,6 @@ class Simulation:
 
     async def _end(self) -> None:
         await self._clients_stop()
-        orders_kept.offsets_log_is_bounded(self._offsets_sizes())
         for path in sorted(self._nonsense):
             await self._shell.delete(path)
         await settle(self)
@@ -270,6 +271,11 @@ class Simulation:
     def _life_of(self, broker: int) -> int:
         process = self.nodes[broker].process
         return 0 if process is None else process.incarnation
+
+    def _look_at_sizes(self) -> None:
+        with self.observer.failing():
+            orders_kept.offsets_log_is_bounded(self._offsets_sizes())
+        self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
 
     def _offsets_sizes(self) -> Iterator[tuple[int, int]]:
         topic = self.observer.topics.get(OFFSETS_TOPIC)
