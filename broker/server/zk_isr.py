@@ -29,7 +29,7 @@ class IsrWriteOutcome(enum.Enum):
     CONFLICT = enum.auto()
     """Certainly not written: the node has another version, or is gone."""
     UNKNOWN = enum.auto()
-    """The session ended before ZooKeeper answered."""
+    """The session ended before ZooKeeper answered, or its server has not got so far yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,11 @@ async def write_isr(
     number, path = session.number, zk_nodes.partition_state(tp)
     try:
         stored = await _stored(session, tp, number)
+        if stored is not None and stored.zk_version < zk_version:
+            # The controller has told us of what our server has not heard of yet. Taken for a
+            # conflict, the leader would wait for word of a newer state, and there is none: the
+            # partition would keep its ISR, and its reassignment never end.
+            return IsrWriteResult(IsrWriteOutcome.UNKNOWN)
         if stored is not None and stored.zk_version == zk_version:
             data = zk_nodes.encode_state(
                 leader=leader,

@@ -52,6 +52,15 @@ def test_without_a_fault_everything_holds(knot: str) -> None:
 
 
 @pytest.mark.timeout(0)
+def test_a_leader_whose_zookeeper_server_is_behind_writes_its_isr_in_the_end() -> None:
+    """The controller had told it of a state that its own server had not got yet; it took that for
+    a conflict, and waited for the controller for ever."""
+    outcome = run(draw(4, "moved and extended"))
+    assert outcome.plan.zookeeper_lag_ms > 0
+    assert outcome.violation is None
+
+
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_mended_is_found_when_it_is_put_back(
     name: str, record_property: Callable[[str, object], None]
