@@ -131,6 +131,30 @@ def _joined_unseen(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def _joining_in_flight(plan: Plan, rng: Random) -> Plan:
+    """A follower is in the ISR as ZooKeeper has it, its leader has not heard of that, and does not
+    hear of the follower any more."""
+    topic, t = _topic(plan, rng, 4, min_insync_replicas="1"), _begin(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    back = t + rng.randint(2_500, 3_000)
+    silent = Isolate(
+        who=last, peer=leader, direction="both", clients=False, zookeeper=False, for_ms=3_000
+    )
+    return _with(
+        plan,
+        [
+            *((t + 2_000 + 50 * n, _produce(rng.choice((-1, -1, 1)), 1)) for n in range(80)),
+            (t, Kill(who=last, down_ms=back - t)),
+            (back - 100, SlowZooKeeper(who=leader, delay_ms=300, for_ms=4_000)),
+            (back + rng.randint(150, 1_300), silent),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"), ("replica.lag.time.max.ms", "3000")),
+        brokers=4,
+        run_ms=t + 9_000,
+    )
+
+
 def _former_controller(plan: Plan, rng: Random) -> Plan:
     """A controller says who leads; a replica hears of it after two elections of its successor.
 
@@ -350,6 +374,7 @@ def _offsets_half_made(plan: Plan, rng: Random) -> Plan:
 
 KNOTS: Final[dict[str, Knot]] = {
     "joined unseen": _joined_unseen,
+    "joining in flight": _joining_in_flight,
     "former controller": _former_controller,
     "left behind": _left_behind,
     "doomed shrink": _doomed_shrink,

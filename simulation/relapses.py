@@ -15,6 +15,7 @@ from broker.controller.controller import _Epoch
 from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.log import manager
+from broker.log.checkpoints import read_meta_properties, write_meta_properties
 from broker.replication.events import Stopped
 from broker.replication.replica import STEPS, Role
 from broker.server import topics, zk_nodes
@@ -68,8 +69,10 @@ def _counted_in_the_cache(self: OffsetsTopic, group: str) -> TopicPartition:
     return TopicPartition(OFFSETS_TOPIC, partition_for(group, known or self.partitions))
 
 
-def _anybodys(_directories: Any, _owner: Any) -> None:
-    """Whoever's they are."""
+def _anybodys(directories: Any, owner: Any) -> None:
+    for directory in directories:
+        if read_meta_properties(directory) is None:
+            write_meta_properties(directory, owner)
 
 
 async def _settings_first(

@@ -2,21 +2,22 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final, Protocol
 
+from broker.log.checkpoints import META_PROPERTIES
 from simulation import actions as act
 from simulation.coverage import FAULT, ORDER
 from simulation.disk import PLENTY
 from simulation.loop import NOBODY, SimulatedLoop
 from simulation.network import BASE_S, JITTER_S, Network
-from simulation.process import Ending, Node
+from simulation.process import LOG_DIR, Ending, Node
 from simulation.verdict import Cluster
 from simulation.zookeeper import HOST as ZOOKEEPER
 from simulation.zookeeper import ZooKeeper
 
 RESTART_S: Final = 0.5
 """Whatever ended is started again after this, as by a supervisor."""
-
 FOREIGN: Final = "foreign"
 DISK_KINDS: Final = {
     "read": ("read",),
@@ -317,11 +318,14 @@ class Striker:
         other = self.resolve(action.other)
         if other is None or other is node or {node.id, other.id} & self._bad_disks.keys():
             return
-        self._observer.note(f"brokers {node.id} and {other.id} get each other's disk")
         for each in (node, other):
             self._lose_power(each, RESTART_S * 1000)
+        if not (_is_claimed(node) and _is_claimed(other)):
+            return  # one that is nobody's yet would be the other's for good
+        for each in (node, other):
             self._bad_disks[each.id] = FOREIGN
         node.disk, other.disk = other.disk, node.disk
+        self._note(node, f"and broker {other.id} have each other's disk")
         self._mixed.append((node, other))
         self._later(action.for_ms, self._sort_out, (node, other))
 
@@ -330,7 +334,7 @@ class Striker:
             return
         self._mixed.remove(pair)
         node, other = pair
-        self._observer.note(f"brokers {node.id} and {other.id} have their own disks again")
+        self._note(node, f"and broker {other.id} have their own disks again")
         for each in pair:
             self._kill(each, RESTART_S * 1000)
             self._later(RESTART_S * 1000, self._forgive_disk, each)
@@ -381,6 +385,11 @@ class Striker:
                 node.resume()
             else:
                 self._revive(node)
+
+
+def _is_claimed(node: Node) -> bool:
+    there = Path(LOG_DIR)
+    return node.disk.is_directory(there) and META_PROPERTIES in node.disk.names(there)
 
 
 def _leaves(error: BaseException | None) -> list[BaseException]:

@@ -38,9 +38,9 @@ FIRST_SEEDS = {
     "acks=all answered at append": 0,
     "leader elected outside the ISR": 13,
     "followers never truncate": 1,
-    "bounces forgotten at an election": 6,
+    "bounces forgotten at an election": 20,
     "watermark from the largest log end": 0,
-    "followers join the ISR at once": 1,
+    "followers join the ISR at once": 14,
 }
 """Where the search begins, to be short; the other mutations are for ``--mutation``."""
 
