@@ -5,7 +5,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,11 @@ from rich.progress import (
 )
 
 from simulation.coverage import table
+from simulation.knots import KNOTS
 from simulation.mutations import MUTATIONS, mutated
-from simulation.schedule import Plan, draw, from_json, to_json
-from simulation.search import Found, search
+from simulation.plan import Plan, from_json, to_json
+from simulation.schedule import COORDINATION, draw
+from simulation.search import Found, run_seed, search
 from simulation.shrink import Shrinker
 from simulation.story import story
 from simulation.world import Outcome, run
@@ -39,6 +42,14 @@ console = Console(highlight=False)
 @click.option("--seeds", type=int, help="Search so many seeds.")
 @click.option("--first", default=0, show_default=True, help="First seed of a search.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--knot", type=click.Choice(list(KNOTS)), help="Tie this into every plan.")
+@click.option(
+    "--coordination",
+    type=click.Choice(COORDINATION),
+    default="controller",
+    show_default=True,
+    help="Who says who leads.",
+)
 @click.option("--mutation", type=click.Choice(list(MUTATIONS)), help="Break the broker so.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for the smallest failing plan.")
 @click.option(
@@ -56,6 +67,8 @@ def main(
     seeds: int | None,
     first: int,
     jobs: int,
+    knot: str | None,
+    coordination: str,
     mutation: str | None,
     shrink: bool,
     save: Path,
@@ -67,10 +80,11 @@ def main(
         found = _run(from_json(replay.read_text()), mutation)
         shrink = False
     elif seed is not None:
-        found = _run(draw(seed), mutation)
+        found = _run(draw(seed, knot, coordination), mutation)
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
-        found = _search(iter(span), jobs, seconds, mutation)
+        each = partial(run_seed, mutation=mutation, knot=knot, coordination=coordination)
+        found = _search(iter(span), jobs, seconds, each)
     for failure in found.failures:
         _tell(failure, mutation, shrink, save)
     if coverage:
@@ -89,7 +103,9 @@ def _run(plan: Plan, mutation: str | None) -> Found:
     return found
 
 
-def _search(seeds: Iterator[int], jobs: int, seconds: float | None, mutation: str | None) -> Found:
+def _search(
+    seeds: Iterator[int], jobs: int, seconds: float | None, run_seed: Callable[[int], Outcome]
+) -> Found:
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=None)
@@ -105,7 +121,7 @@ def _search(seeds: Iterator[int], jobs: int, seconds: float | None, mutation: st
             seeds,
             jobs=jobs,
             seconds=seconds,
-            mutation=mutation,
+            run_seed=run_seed,
             failures_max=FAILURES_MAX,
             told=told,
         )

@@ -17,12 +17,13 @@ from pydantic import Discriminator
 class Who:
     """A broker, by its number or by what it is at that moment."""
 
-    role: Literal["broker", "controller", "leader", "follower"] = "broker"
+    role: Literal["broker", "controller", "leader", "follower", "straggler"] = "broker"
     broker: int = 0
     """With ``role="broker"``."""
     topic: str = ""
     partition: int = 0
-    """Of which partition leader or follower; the follower is the first one that is in the ISR."""
+    """Of which partition leader or follower; the follower is the first one that is in the ISR, the
+    straggler the last one."""
 
     def __str__(self) -> str:
         match self.role:
@@ -116,6 +117,16 @@ class IsolateFromZooKeeper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlowZooKeeper:
+    """Every word between ``who`` and ZooKeeper takes ``delay_ms`` for a while."""
+
+    kind: Literal["slow-zookeeper"] = "slow-zookeeper"
+    who: Who
+    delay_ms: int
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSession:
     """ZooKeeper ends the session of ``who``, as if it had not heard of it for long."""
 
@@ -158,6 +169,25 @@ class BreakDisk:
     for_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixUpDisks:
+    """Two machines are switched off and come back with each other's disk, for a while."""
+
+    kind: Literal["mix-up-disks"] = "mix-up-disks"
+    who: Who
+    other: Who
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteNonsense:
+    """Somebody leaves an order for the controller that says nothing; it is gone after a while."""
+
+    kind: Literal["write-nonsense"] = "write-nonsense"
+    path: str
+    for_ms: int
+
+
 Fault = (
     Kill
     | LosePower
@@ -167,11 +197,14 @@ Fault = (
     | Pause
     | Isolate
     | IsolateFromZooKeeper
+    | SlowZooKeeper
     | ExpireSession
     | DropZooKeeperConnection
     | DeposeController
     | FillDisk
     | BreakDisk
+    | MixUpDisks
+    | WriteNonsense
 )
 
 
@@ -180,7 +213,8 @@ Fault = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """A topic with these replicas; the first of each is the preferred leader."""
+    """A topic with these replicas; the first of each is the preferred leader. None at all: one
+    partition with one replica, wherever the broker puts it."""
 
     kind: Literal["create-topic"] = "create-topic"
     topic: str
@@ -279,7 +313,19 @@ class Consume:
     leaves: bool
 
 
-ClientWork = Produce | Consume
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitALot:
+    """Each of ``groups`` groups without members commits ``rounds`` times, with ``metadata_bytes``
+    of metadata."""
+
+    kind: Literal["commit-a-lot"] = "commit-a-lot"
+    topic: str
+    groups: int
+    rounds: int
+    metadata_bytes: int
+
+
+ClientWork = Produce | Consume | CommitALot
 
 Action = Annotated[Fault | Order | ClientWork, Discriminator("kind")]
 
@@ -292,7 +338,7 @@ class Timed:
     action: Action
 
 
-CLIENT_WORK = (Produce, Consume)
+CLIENT_WORK = (Produce, Consume, CommitALot)
 ORDERS = (
     CreateTopic,
     DeleteTopic,

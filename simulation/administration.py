@@ -40,6 +40,7 @@ class Administrator(Client):
 
     def bind(self, partitions: Callable[[str], int]) -> "Administrator":
         self._partitions = partitions
+        self._asked = 0
         return self
 
     async def obey(self, order: Order, patience_s: float = PATIENCE_S) -> bool:
@@ -53,6 +54,11 @@ class Administrator(Client):
             if error is not None and error not in AGAIN:
                 break
             await asyncio.sleep(PAUSE_S)
+        if error is ErrorCode.none:
+            self.history.done.append(order)
+            if isinstance(order, AddPartitions):
+                asked = max(self.history.extended[order.topic], self._asked)
+                self.history.extended[order.topic] = asked
         return error is ErrorCode.none
 
     async def _try(self, order: Order) -> ErrorCode | None:
@@ -87,9 +93,10 @@ class Administrator(Client):
 
     def _add(self, order: AddPartitions) -> Any:
         v1 = entities(37, 1)
+        self._asked = self._partitions(order.topic) + len(order.replicas)
         topic = v1.CreatePartitionsTopic(
             name=order.topic,
-            count=i32(self._partitions(order.topic) + len(order.replicas)),
+            count=i32(self._asked),
             assignments=tuple(
                 v1.CreatePartitionsAssignment(broker_ids=tuple(map(i32, ids)))
                 for ids in order.replicas
@@ -119,7 +126,7 @@ def _create(order: CreateTopic) -> Any:
     topic = v4.CreatableTopic(
         name=order.topic,
         num_partitions=i32(-1),
-        replication_factor=i16(-1),
+        replication_factor=i16(-1 if order.replicas else 1),
         assignments=tuple(
             v4.CreatableReplicaAssignment(
                 partition_index=i32(number), broker_ids=tuple(map(i32, ids))

@@ -7,6 +7,7 @@ told (:class:`History`), and :mod:`simulation.verdict` judges that against what 
 import asyncio
 import datetime
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +24,7 @@ from kio.static.primitive import TZAwareMicros, i8, i16, i32, i32Timedelta, i64
 from broker.server.connection import BrokerConnection, Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
-from simulation.actions import Produce
+from simulation.actions import Order, Produce
 from simulation.coverage import CLIENT, Coverage
 from simulation.process import BEGINNING_WALL_MS
 
@@ -90,6 +91,10 @@ class History:
 
     sent: list[Sent] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
+    done: list[Order] = field(default_factory=list)
+    """Orders of which an administrator was told that they are carried out."""
+    extended: Counter[str] = field(default_factory=Counter)
+    """How many partitions topics were to have, as an administrator was told they do."""
     coverage: Coverage = field(default_factory=Coverage)
 
     def count(self, what: str) -> None:

@@ -72,7 +72,7 @@ class Partition(Promises):
             raise Violation(invariant, f"{self.name}: {what}")
 
     def seat(self, broker: int) -> Seat:
-        return self.seats.setdefault(broker, Seat(Shadow()))
+        return self.seats.setdefault(broker, Seat(Shadow(), trusted=self._disturbed < 0))
 
     @property
     def isr(self) -> Iterable[int]:

@@ -6,7 +6,6 @@ hole in the simulation, not a proof of the mutation's harmlessness.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -20,25 +19,10 @@ from broker.replication.isr import IsrState
 from broker.replication.leader import Leader
 from broker.replication.pending import PendingProduces
 from broker.replication.replica import Replica
+from broker.server.control_fence import ControlFence
 from broker.types import NO_LEADER
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """``wrong`` takes the place of ``owner.name``."""
-
-    owner: Any
-    name: str
-    wrong: Any
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        right = vars(self.owner)[self.name]
-        setattr(self.owner, self.name, self.wrong)
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.name, right)
+from simulation.relapses import RELAPSES
+from simulation.swap import Mutation, Swap
 
 
 @contextmanager
@@ -94,6 +78,11 @@ def _no_fence(_self: Replica, _epoch: Any) -> None:
     """Takes any word, of whatever epoch."""
 
 
+def _obeys_anybody(self: ControlFence, request: Any) -> ErrorCode:
+    self.controller_epoch = max(self.controller_epoch, request.controller_epoch)
+    return ErrorCode.none
+
+
 def _check_leader_without_fence(self: Replica, _epoch: Any) -> ErrorCode:
     return ErrorCode.none if self._leader else ErrorCode.not_leader_or_follower
 
@@ -136,26 +125,39 @@ def _one_round(_self: Follower, event: Any) -> Any:
 
 
 MUTATIONS: dict[str, Mutation] = {
-    "acks=all answered at append": Mutation(PendingProduces, "reached", _reached_at_once),
-    "leader elected outside the ISR": Mutation(partitions, "choose", _anybody),
-    "followers never truncate": Mutation(Follower, "_parting", _no_cut),
-    "bounces forgotten at an election": Mutation(Context, "suspect_bounced", _suspects_nobody),
+    "acks=all answered at append": Mutation(Swap(PendingProduces, "reached", _reached_at_once)),
+    "leader elected outside the ISR": Mutation(Swap(partitions, "choose", _anybody)),
+    "followers never truncate": Mutation(Swap(Follower, "_parting", _no_cut)),
+    "bounces forgotten at an election": Mutation(
+        Swap(Context, "suspect_bounced", _suspects_nobody)
+    ),
     "who joined unseen is trusted": Mutation(
-        Partitions, "_suspect_who_may_have_joined", _forgets_suspects
+        Swap(Partitions, "_suspect_who_may_have_joined", _forgets_suspects)
+    ),
+    "words of earlier epochs are obeyed": Mutation(Swap(Replica, "_fence", _no_fence)),
+    "controllers of the past are obeyed": Mutation(Swap(ControlFence, "admit", _obeys_anybody)),
+    "neither fence against the past": Mutation(
+        Swap(ControlFence, "admit", _obeys_anybody), Swap(Replica, "_fence", _no_fence)
     ),
     "who bounced waits for nobody": Mutation(
-        Partitions, "_trust_if_nobody_else", _waits_for_nobody
+        Swap(Partitions, "_trust_if_nobody_else", _waits_for_nobody)
     ),
-    "words of earlier epochs are obeyed": Mutation(Replica, "_fence", _no_fence),
     "requests of other epochs are served": Mutation(
-        Replica, "check_leader", _check_leader_without_fence
+        Swap(Replica, "check_leader", _check_leader_without_fence)
     ),
-    "answers of earlier epochs are taken": Mutation(Follower, "_expects", _expects_any_epoch),
-    "watermark from the largest log end": Mutation(Leader, "committed_end", _largest_end),
-    "ISR believed before it is written": Mutation(IsrState, "maximal", property(_proposed_counts)),
-    "ISR change in flight ignored": Mutation(IsrState, "maximal", property(_committed_counts)),
-    "followers join the ISR at once": Mutation(Leader, "_maybe_expand_isr", _joins_at_once),
-    "epoch start ignored when joining": Mutation(Leader, "_maybe_expand_isr", _joins_by_watermark),
-    "answers of earlier rounds are taken": Mutation(Follower, "_could_be_asked", _any_answer),
-    "one round of truncation": Mutation(Follower, "_parting", _one_round),
+    "answers of earlier epochs are taken": Mutation(Swap(Follower, "_expects", _expects_any_epoch)),
+    "watermark from the largest log end": Mutation(Swap(Leader, "committed_end", _largest_end)),
+    "ISR believed before it is written": Mutation(
+        Swap(IsrState, "maximal", property(_proposed_counts))
+    ),
+    "ISR change in flight ignored": Mutation(
+        Swap(IsrState, "maximal", property(_committed_counts))
+    ),
+    "followers join the ISR at once": Mutation(Swap(Leader, "_maybe_expand_isr", _joins_at_once)),
+    "epoch start ignored when joining": Mutation(
+        Swap(Leader, "_maybe_expand_isr", _joins_by_watermark)
+    ),
+    "answers of earlier rounds are taken": Mutation(Swap(Follower, "_could_be_asked", _any_answer)),
+    "one round of truncation": Mutation(Swap(Follower, "_parting", _one_round)),
+    **RELAPSES,
 }

@@ -1,6 +1,7 @@
 """Looks over the shoulders of all brokers and of ZooKeeper, and changes nothing.
 
-While :func:`watching` is entered, every step of a replica, of the controller and of the groups is
+While :func:`~simulation.watching.watching` is entered, every step of a replica, of the controller
+and of the groups is
 seen right after it was carried out, in whatever broker; the invariants of the partition that it
 touched are checked there and then. What does not hold ends the run (``fail``), since an exception
 inside a broker would be handled by it.
@@ -9,29 +10,18 @@ inside a broker would be handled by it.
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from broker.controller.cluster import TopicAssignment
-from broker.controller.controller import Controller
-from broker.groups.groups import Groups
+from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Effect, Event, LeaderLostRecords, Stopped, Truncate
-from broker.replication.replica import Replica
 from broker.server import partition as server
 from broker.server import zk_nodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import parse_batches
 from simulation.coverage import (
-    CONTROLLER_EFFECT,
-    CONTROLLER_EVENT,
-    GROUP_EFFECT,
-    GROUP_EVENT,
-    REPLICA_EFFECT,
-    REPLICA_EVENT,
     Coverage,
 )
 from simulation.invariants import Partition
-from simulation.ownership import PROCESS, State
 from simulation.shadow import Extent, Shadow
 from simulation.violation import Violation
 
@@ -45,6 +35,8 @@ class Topic:
     topic_id: object
     assignment: TopicAssignment
     partitions: dict[int, Partition] = field(default_factory=dict)
+    has_id: bool = True
+    """Logs say which topic they are of; without a controller they do not."""
     is_doomed: bool = False
     """It is being deleted: nothing is promised any more."""
 
@@ -76,6 +68,8 @@ class Observer:
         self.notes: list[tuple[float, str]] = []
         """What happened, for the story."""
         self.topics: dict[str, Topic] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        """Settings by topic, as last written."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
         self._now = now
@@ -117,7 +111,8 @@ class Observer:
         parts = path.split("/")[1:]
         match parts:
             case ["brokers", "topics", topic]:
-                self._topic_changed(topic, data)
+                with self.failing():
+                    self._topic_changed(topic, data)
             case ["brokers", "topics", topic, "partitions", number, "state"] if data is not None:
                 with self.failing():
                     self._state_changed(TopicPartition(topic, int(number)), data, version)
@@ -138,7 +133,7 @@ class Observer:
                     self.topics[topic].is_doomed = True
                     self.note(f"topic {topic} is to be deleted")
             case ["config", "topics", topic] if data is not None:
-                config = zk_nodes.decode_config(path, data)
+                config = self.configs[topic] = dict(zk_nodes.decode_config(path, data))
                 if config.get("unclean.leader.election.enable") == "true":
                     self._unclean.add(topic)
 
@@ -157,13 +152,20 @@ class Observer:
         known = self.topics.get(topic)
         if known is None or known.topic_id != told.topic_id:
             known = self.topics[topic] = Topic(told.topic_id, told)
+        lost = sorted(known.partitions.keys() - told.partitions.keys())
+        if lost:
+            raise Violation("PartitionsStay", f"{topic} has no partitions {lost} any more")
         known.assignment = told
         for number in told.partitions:
             if number not in known.partitions:
-                name = str(TopicPartition(topic, number))
-                known.partitions[number] = Partition(
-                    name, checks_data=self._checks_data, note=self.note
-                )
+                self.add_partition(known, TopicPartition(topic, number))
+
+    def add_partition(self, topic: Topic, tp: TopicPartition) -> None:
+        """Unless it is known."""
+        if tp.partition not in topic.partitions:
+            topic.partitions[tp.partition] = Partition(
+                str(tp), checks_data=self._checks_data, note=self.note
+            )
 
     def _state_changed(self, tp: TopicPartition, data: bytes, version: int) -> None:
         partition = self.find(tp)
@@ -171,17 +173,23 @@ class Observer:
             return
         state = zk_nodes.decode_state(tp, data, version)
         before = partition.state
-        told = f"{tp}: " + (
-            "nobody leads" if state.leader == NO_LEADER else f"{state.leader} leads"
-        )
-        self.note(f"{told} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
         elected = before is not None and state.leader_epoch != before.leader_epoch
         if elected and state.controller_epoch != self.controller_epoch:
+            self._note_state(tp, state)
             raise Violation(
                 "ControllerFenced",
                 f"{tp}: elected in controller epoch {state.controller_epoch}, "
                 f"the current one is {self.controller_epoch}",
             )
+        self.state_is(tp, partition, state)
+
+    def _note_state(self, tp: TopicPartition, state: PartitionState) -> None:
+        led = "nobody leads" if state.leader == NO_LEADER else f"{state.leader} leads"
+        self.note(f"{tp}: {led} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
+
+    def state_is(self, tp: TopicPartition, partition: Partition, state: PartitionState) -> None:
+        """What ZooKeeper says of a partition from now on."""
+        self._note_state(tp, state)
         partition.state_written(
             state, unclean=self._unclean_everywhere or tp.topic in self._unclean, now=self._now()
         )
@@ -244,6 +252,13 @@ class Observer:
                 f"{log.log_end_offset}",
             )
 
+    def deleted(self, broker: int, tp: TopicPartition) -> None:
+        """``broker`` has deleted a replica that it had not opened in this life."""
+        partition = self.find(tp)
+        self._hosted.pop((broker, tp), None)
+        if partition is not None:
+            partition.removed(broker)
+
     def step_failed(self, broker: int, hosted: server.Partition) -> None:
         """The effects were not carried out, or some of them."""
         partition = self._observed(hosted)
@@ -262,7 +277,9 @@ class Observer:
     def _observed(self, hosted: server.Partition) -> Partition | None:
         """None: another topic of that name, or one that is about to go."""
         topic = self.topics.get(hosted.tp.topic)
-        if topic is None or topic.is_doomed or hosted.log.metadata.topic_id != topic.topic_id:
+        if topic is None or topic.is_doomed:
+            return None
+        if topic.has_id and hosted.log.metadata.topic_id != topic.topic_id:
             return None
         return topic.partitions.get(hosted.tp.partition)
 
@@ -286,83 +303,3 @@ def read_shadow(log: PartitionLog) -> Shadow | None:
     except OSError:
         return None
     return Shadow(log.log_start_offset, extents)
-
-
-# --- how it gets to see ---------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
-    """``brokers``: the id of the broker on each host."""
-    with contextlib.ExitStack() as undo:
-        _watch_partitions(undo, observer, brokers)
-        coverage = observer.coverage
-        _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
-        _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
-        yield
-
-
-def _replace(undo: contextlib.ExitStack, owner: Any, name: str, other: Any) -> None:
-    undo.callback(setattr, owner, name, owner.__dict__[name])
-    setattr(owner, name, other)
-
-
-def _count(
-    undo: contextlib.ExitStack, owner: Any, coverage: Coverage, event_room: str, effect_room: str
-) -> None:
-    original = owner.step
-
-    def step(self: Any, event: Any) -> Any:
-        coverage[event_room, type(event).__name__] += 1
-        effects = original(self, event)
-        for effect in effects:
-            coverage[effect_room, type(effect).__name__] += 1
-        return effects
-
-    _replace(undo, owner, "step", step)
-
-
-def _watch_partitions(
-    undo: contextlib.ExitStack, observer: Observer, brokers: dict[str, int]
-) -> None:
-    decide, carry_out = Replica.step, server.Partition.step
-    coverage = observer.coverage
-    seen: list[Effect] = []
-    names: dict[tuple[object, type], tuple[str, str]] = {}
-
-    def replica_step(self: Replica, event: Event) -> Any:
-        key = (self.role, type(event))
-        name = names.get(key)
-        if name is None:
-            name = names[key] = REPLICA_EVENT, f"{self.role.value}: {type(event).__name__}"
-        coverage[name] += 1
-        effects = decide(self, event)
-        if effects:
-            seen.extend(effects)
-            for effect in effects:
-                coverage[REPLICA_EFFECT, type(effect).__name__] += 1
-        return effects
-
-    def partition_step(self: server.Partition, event: Event) -> None:
-        process = PROCESS.get()
-        if process is None or process.state == State.DEAD:
-            carry_out(self, event)
-            return
-        broker = brokers[process.host]
-        with observer.failing():
-            observer.before_step(broker, self)
-        outer = seen[:]
-        seen.clear()
-        try:
-            carry_out(self, event)
-        except server.ReplicaFailed:
-            observer.step_failed(broker, self)
-            raise
-        else:
-            with observer.failing():
-                observer.after_step(broker, self, event, seen[:])
-        finally:
-            seen[:] = outer
-
-    _replace(undo, Replica, "step", replica_step)
-    _replace(undo, server.Partition, "step", partition_step)

@@ -6,18 +6,17 @@ kind and none of another is never met. Faults come in knots, since two within on
 find what one a minute never does.
 
 Not planned: when messages arrive, what a crash tears, which session ends first. These come from
-streams of their own (:func:`stream`), so that leaving an action out disturbs the rest as little as
-can be.
+streams of their own (:func:`~simulation.plan.stream`), so that leaving an action out disturbs the
+rest as little as can be.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any, Final, Literal
 
-from pydantic import TypeAdapter
-
 from simulation.actions import (
+    ORDERS,
     Action,
     AddPartitions,
     AlterTopic,
@@ -44,65 +43,35 @@ from simulation.actions import (
     Timed,
     Who,
 )
-
-Settings = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One run, whole. ``topics`` are made before the clock of the actions starts."""
-
-    seed: int
-    brokers: int
-    """Ids 1 to this."""
-    settings: Settings
-    """Properties of every broker."""
-    producers: tuple[bool, ...]
-    """Whether each is idempotent."""
-    topics: tuple[CreateTopic, ...]
-    zookeeper_servers: int = 1
-    zookeeper_lag_ms: int = 0
-    """How far ZooKeeper's followers are behind its leader at most."""
-    actions: tuple[Timed, ...]
-    """In the order of their times."""
-    run_ms: int
-    """When everything is healed, in virtual ms after the start."""
-
-    @property
-    def promises(self) -> bool:
-        """Whether records are promised anything: not with truncation by high watermark, which
-        loses them by design (KIP-101)."""
-        return all(name != "ackproof.generation" for name, _ in self.settings)
-
-    def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
-        """The same with other actions."""
-        return replace(self, actions=actions)
+from simulation.knots import tie
+from simulation.plan import Plan, Settings, stream
 
 
-_PLANS = TypeAdapter(Plan)
+def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
+    """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
+
+    ``coordination``: one of :data:`COORDINATION`; ``any`` lets the seed choose, and leaves the
+    printed variant out, which loses by design.
+    """
+    plan = _Draw(stream(seed, "plan")).plan(seed)
+    if coordination == "any":
+        coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
+    if coordination == "controller":
+        return tie(plan, stream(seed, "knots"), knot)
+    return without_controller(plan, coordination.removeprefix("leader-"))
 
 
-def to_json(plan: Plan) -> str:
-    """For ``--replay``."""
-    return _PLANS.dump_json(plan, indent=1).decode()
-
-
-def from_json(text: str) -> Plan:
-    """The inverse of :func:`to_json`; raises pydantic's ValidationError."""
-    return _PLANS.validate_json(text)
-
-
-def stream(seed: int, purpose: str) -> Random:
-    """Randomness for one purpose: drawing more for another one changes nothing here."""
-    return Random(f"{seed}/{purpose}")
-
-
-def draw(seed: int) -> Plan:
-    """The plan of ``seed``."""
-    return _Draw(stream(seed, "plan")).plan(seed)
+def without_controller(plan: Plan, variant: str) -> Plan:
+    """The same with ``ackproof.coordination=leader``. There are no orders in it: who is told that
+    one failed, and what is left of it, is another matter there (docs/coordination.md)."""
+    kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
+    led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
+    actions = (t for t in plan.actions if not isinstance(t.action, (*ORDERS, DeposeController)))
+    return replace(plan, settings=(*kept, *led), actions=tuple(actions))
 
 
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
+COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 

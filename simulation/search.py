@@ -31,10 +31,15 @@ class Found:
             self.failures.append(outcome)
 
 
-def run_seed(seed: int, mutation: str | None = None) -> Outcome:
+def run_seed(
+    seed: int,
+    mutation: str | None = None,
+    knot: str | None = None,
+    coordination: str = "controller",
+) -> Outcome:
     """What a worker does. The notes stay where they are: who wants them runs the seed again."""
     with mutated(mutation):
-        outcome = run(draw(seed))
+        outcome = run(draw(seed, knot, coordination))
     outcome.notes = []
     return outcome
 
@@ -44,11 +49,12 @@ def search(
     *,
     jobs: int,
     seconds: float | None,
-    mutation: str | None,
+    run_seed: Callable[[int], Outcome],
     failures_max: int,
     told: Callable[[Found], None],
 ) -> Found:
-    """All of ``seeds``, as far as there is time; ``told`` is called after each."""
+    """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as
+    there is time; ``told`` is called after each."""
     found = Found()
     end = None if seconds is None else time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked
@@ -61,7 +67,7 @@ def search(
                 seed = next(seeds, None)
                 if seed is None:
                     break
-                running.add(pool.submit(run_seed, seed, mutation))
+                running.add(pool.submit(run_seed, seed))
             if not running:
                 return found
             done, running = wait(running, return_when=FIRST_COMPLETED)

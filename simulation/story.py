@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from simulation.schedule import Plan
+from simulation.plan import Plan
 from simulation.world import Outcome
 
 PARTITION: Final = re.compile(r"\b([\w.]+)-(\d+)\b(?=[:, ]|$)")

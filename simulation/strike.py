@@ -2,21 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final, Protocol
 
+from broker.log.checkpoints import META_PROPERTIES
 from simulation import actions as act
 from simulation.coverage import FAULT, ORDER
 from simulation.disk import PLENTY
 from simulation.loop import NOBODY, SimulatedLoop
-from simulation.network import Network
-from simulation.process import Ending, Node
+from simulation.network import BASE_S, JITTER_S, Network
+from simulation.process import LOG_DIR, Ending, Node
 from simulation.verdict import Cluster
 from simulation.zookeeper import HOST as ZOOKEEPER
 from simulation.zookeeper import ZooKeeper
 
 RESTART_S: Final = 0.5
 """Whatever ended is started again after this, as by a supervisor."""
-
+FOREIGN: Final = "foreign"
 DISK_KINDS: Final = {
     "read": ("read",),
     "write": ("write", "truncate"),
@@ -44,6 +46,9 @@ class Struck(Cluster, Protocol):
     def depose_controller(self) -> None:
         """Delete ``/controller``."""
 
+    def write_nonsense(self, action: act.WriteNonsense) -> None:
+        """For as long as it says."""
+
 
 class Striker:
     """The hand that strikes; knows what it has done to whom, and how to take it back."""
@@ -60,6 +65,7 @@ class Striker:
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
         self._down_until: dict[int, float] = {}
+        self._mixed: list[tuple[Node, Node]] = []
         self._healed = False
 
     # --- striking -----------------------------------------------------------------------------
@@ -97,6 +103,8 @@ class Striker:
                 return self._to(action.who, self._isolate, action)
             case act.IsolateFromZooKeeper():
                 return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
+            case act.SlowZooKeeper():
+                return self._to(action.who, self._slow_down, action)
             case act.ExpireSession():
                 return self._to(action.who, self._expire)
             case act.DropZooKeeperConnection():
@@ -108,6 +116,11 @@ class Striker:
                 return self._to(action.who, self._fill_disk, action.for_ms)
             case act.BreakDisk():
                 return self._to(action.who, self._break_disk, action)
+            case act.MixUpDisks():
+                return self._to(action.who, self._mix_up, action)
+            case act.WriteNonsense():
+                self._observer.note(f"somebody writes nonsense to {action.path}")
+                self._cluster.write_nonsense(action)
         return True
 
     def _to(self, who: act.Who, deed: Callable[..., None], *args: Any) -> bool:
@@ -125,19 +138,22 @@ class Striker:
                 broker = who.broker
             case "controller":
                 broker = self._observer.controller
-            case role:
-                broker = self._replica(who, leads=role == "leader")
+            case _:
+                broker = self._replica(who)
         return None if broker is None else self._nodes.get(broker)
 
-    def _replica(self, who: act.Who, *, leads: bool) -> int | None:
+    def _replica(self, who: act.Who) -> int | None:
         topic = self._observer.topics.get(who.topic)
         partition = topic.partitions.get(who.partition) if topic is not None else None
         state = partition.state if partition is not None else None
         if state is None:
             return None
-        if leads:
+        if who.role == "leader":
             return state.leader
-        return next((broker for broker in state.isr if broker != state.leader), None)
+        others = [broker for broker in state.isr if broker != state.leader]
+        if not others:
+            return None
+        return others[0] if who.role == "follower" else others[-1]
 
     def _later(self, after_ms: float, what: Callable[..., None], *args: Any) -> None:
         self._loop.call_later(after_ms / 1000, what, *args, context=NOBODY)
@@ -147,20 +163,22 @@ class Striker:
 
     # --- processes and machines ---------------------------------------------------------------
 
-    def _kill(self, node: Node, down_ms: int) -> None:
+    def _kill(self, node: Node, down_ms: float) -> None:
         if node.is_alive:
             self._note(node, "is killed")
             self._forget_damaged_pages(node)
             node.kill()
         self._down(node, down_ms)
 
-    def _lose_power(self, node: Node, down_ms: int) -> None:
+    def _lose_power(self, node: Node, down_ms: float) -> None:
         self._note(node, "loses power")
         self._observer.lost_power(node.id)
         node.lose_power()
         self._down(node, down_ms)
 
     def _lose_disk(self, node: Node, down_ms: int) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
         self._note(node, "loses its disk")
         self._observer.lost_power(node.id, disk_too=True)
         node.lose_power()
@@ -240,6 +258,15 @@ class Striker:
         self._note(node, "is cut from ZooKeeper")
         self._cut([(node.host, ZOOKEEPER), (ZOOKEEPER, node.host)], for_ms)
 
+    def _slow_down(self, node: Node, action: act.SlowZooKeeper) -> None:
+        self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
+        self._set_latency(node, action.delay_ms / 1000)
+        self._later(action.for_ms, self._set_latency, node)
+
+    def _set_latency(self, node: Node, base_s: float = BASE_S) -> None:
+        for source, target in ((node.host, ZOOKEEPER), (ZOOKEEPER, node.host)):
+            self._network.set_latency(source, target, base_s, JITTER_S)
+
     def _cut(self, links: Iterable[tuple[str, str]], for_ms: int) -> None:
         links = list(links)
         for source, target in links:
@@ -270,6 +297,8 @@ class Striker:
     # --- disks --------------------------------------------------------------------------------
 
     def _fill_disk(self, node: Node, for_ms: int) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
         disk: Any = node.disk
         self._note(node, "has no space left on its disk")
         disk.capacity -= disk.free
@@ -277,11 +306,39 @@ class Striker:
         self._bad_for(node, for_ms)
 
     def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
         disk: Any = node.disk
         self._note(node, f"has a disk on which {action.operation} fails")
         disk.fail(DISK_KINDS[action.operation])
         self._bad_disks[node.id] = action.operation
         self._bad_for(node, action.for_ms)
+
+    def _mix_up(self, node: Node, action: act.MixUpDisks) -> None:
+        other = self.resolve(action.other)
+        if other is None or other is node or {node.id, other.id} & self._bad_disks.keys():
+            return
+        for each in (node, other):
+            self._lose_power(each, RESTART_S * 1000)
+        if not (_is_claimed(node) and _is_claimed(other)):
+            return  # one that is nobody's yet would be the other's for good
+        for each in (node, other):
+            self._bad_disks[each.id] = FOREIGN
+        node.disk, other.disk = other.disk, node.disk
+        self._note(node, f"and broker {other.id} have each other's disk")
+        self._mixed.append((node, other))
+        self._later(action.for_ms, self._sort_out, (node, other))
+
+    def _sort_out(self, pair: tuple[Node, Node]) -> None:
+        if pair not in self._mixed:
+            return
+        self._mixed.remove(pair)
+        node, other = pair
+        self._note(node, f"and broker {other.id} have their own disks again")
+        for each in pair:
+            self._kill(each, RESTART_S * 1000)
+            self._later(RESTART_S * 1000, self._forgive_disk, each)
+        node.disk, other.disk = other.disk, node.disk
 
     def _bad_for(self, node: Node, for_ms: int) -> None:
         until = self._loop.time() + for_ms / 1000
@@ -316,6 +373,10 @@ class Striker:
         self._healed = True
         self._cuts.clear()
         self._network.heal_all()
+        for node in self._nodes.values():
+            self._set_latency(node)
+        for pair in tuple(self._mixed):
+            self._sort_out(pair)
         self._down_until.clear()
         for node in self._nodes.values():
             self._heal_disk(node)
@@ -324,6 +385,11 @@ class Striker:
                 node.resume()
             else:
                 self._revive(node)
+
+
+def _is_claimed(node: Node) -> bool:
+    there = Path(LOG_DIR)
+    return node.disk.is_directory(there) and META_PROPERTIES in node.disk.names(there)
 
 
 def _leaves(error: BaseException | None) -> list[BaseException]:

@@ -49,6 +49,10 @@ class Cluster(Protocol):
     observer: Observer
     history: History
 
+    @property
+    def has_controllers(self) -> bool:
+        """Whether brokers contest that office."""
+
     def controller_context(self) -> Context | None:
         """What the controller knows; None: nobody is controller, as far as brokers know."""
 
@@ -73,7 +77,7 @@ def unsettled(cluster: Cluster) -> str | None:
     """What is not yet as it should be."""
     observer = cluster.observer
     context = cluster.controller_context()
-    if context is None:
+    if context is None and cluster.has_controllers:
         return "nobody is controller"
     for name, topic in observer.topics.items():
         if topic.is_doomed:
@@ -81,9 +85,10 @@ def unsettled(cluster: Cluster) -> str | None:
         for number, partition in topic.partitions.items():
             tp = TopicPartition(name, number)
             why = _unsettled(cluster, tp, partition, topic.replicas(number))
-            known = context.states.get(tp)
-            if why is None and known != partition.state:
-                why = f"the controller believes in {known}"
+            if why is None and context is not None:
+                known = context.states.get(tp)
+                if known != partition.state:
+                    why = f"the controller believes in {known}"
             if why is not None:
                 return f"{tp}: {why}"
     return None

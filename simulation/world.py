@@ -13,26 +13,39 @@ from typing import Any, Final
 from broker.controller.context import Context
 from broker.server import partition as server
 from broker.server import zk_nodes
+from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch
-from simulation.actions import ClientWork, Consume, Order, Produce
+from simulation import orders_kept
+from simulation.actions import (
+    ClientWork,
+    CommitALot,
+    Consume,
+    CreateTopic,
+    Order,
+    Produce,
+    WriteNonsense,
+)
 from simulation.administration import Administrator
 from simulation.clients import Client, History, Producer
+from simulation.committing import Committer
 from simulation.coverage import ENDING, Coverage
 from simulation.disk import MemoryDisk
+from simulation.led_tree import LedTree
 from simulation.loop import NOBODY, Process, SimulatedLoop
 from simulation.members import Member
 from simulation.network import Network
-from simulation.observer import Observer, watching
+from simulation.observer import Observer
+from simulation.plan import Plan, stream
 from simulation.process import Node, World
-from simulation.schedule import Plan, stream
 from simulation.shadow import Extent
 from simulation.strike import Striker
 from simulation.verdict import Judge, settle
 from simulation.violation import Violation
+from simulation.watching import watching
+from simulation.zk_shell import ZkShell
 from simulation.zookeeper import HOST as ZOOKEEPER
 from simulation.zookeeper import ZooKeeper
-from simulation.zookeeper_client import clients_on
 
 STEPS_MAX: Final = 20_000_000
 TICK_MS: Final = 500
@@ -40,6 +53,7 @@ ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
 QUIET_S: Final = 3.0
 """Longer than what clients have sent can be under way once all links are whole."""
+LOOK_AT_SIZES_S: Final = 1.0
 LOOK_S: Final = 0.05
 """How often it is looked whether a broker has ended by itself."""
 
@@ -125,6 +139,8 @@ class Simulation:
             )
             for number, idempotent in enumerate(plan.producers)
         ]  # fmt: skip
+        self._shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
+        self._nonsense: set[str] = set()
         self._watch_zookeeper()
 
     # --- running ------------------------------------------------------------------------------
@@ -160,6 +176,7 @@ class Simulation:
         for node in self.nodes.values():
             node.start()
         self._look_for_endings()
+        self._look_at_sizes()
         self._do(ADMINISTRATOR, self._begin())
         self.observer.note("the cluster is whole; the plan begins")
         self._began_s = self.loop.time()
@@ -176,11 +193,19 @@ class Simulation:
         for topic in self.plan.topics:
             if not await administrator.obey(topic, patience_s=60):
                 raise Violation("Serves", f"topic {topic.topic} cannot be created at the start")
+        placed = [f"s{number}" for number in range(self.plan.placed_topics)]
+        for name in placed:
+            await administrator.obey(CreateTopic(topic=name, replicas=()), patience_s=60)
         await settle(self)
+        if placed and self.plan.brokers > 1:
+            orders_kept.leaders_are_spread(self.observer, placed)
 
     async def _end(self) -> None:
         await self._clients_stop()
+        for path in sorted(self._nonsense):
+            await self._shell.delete(path)
         await settle(self)
+        orders_kept.check(self.plan, self.observer, self.history)
         judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
         await judge.judge(self)
 
@@ -220,9 +245,14 @@ class Simulation:
         tree = self.zookeeper.leader.tree
         write, end_session = tree.write, tree.end_session
 
+        led = LedTree(self.observer, self._life_of) if self.plan.led_by_leaders else None
+
         def tell(changes: list[tuple[int, str]], zxid: int) -> None:
-            for _, path in changes:
-                data, version = tree.peek(path)
+            seen = [(path, *tree.peek(path)) for _, path in changes]
+            if led is not None:
+                led.changed(seen)
+                return
+            for path, data, version in seen:
                 self.observer.znode_changed(path, data, version, zxid)
 
         def observed_write(request: Any, txn: Any) -> Any:
@@ -238,7 +268,28 @@ class Simulation:
         setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned
         setattr(tree, "end_session", observed_end)  # noqa: B010
 
+    def _life_of(self, broker: int) -> int:
+        process = self.nodes[broker].process
+        return 0 if process is None else process.incarnation
+
+    def _look_at_sizes(self) -> None:
+        with self.observer.failing():
+            orders_kept.offsets_log_is_bounded(self._offsets_sizes())
+        self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
+
+    def _offsets_sizes(self) -> Iterator[tuple[int, int]]:
+        topic = self.observer.topics.get(OFFSETS_TOPIC)
+        for number, partition in topic.partitions.items() if topic is not None else ():
+            for broker in partition.isr:
+                hosted = self.hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
+                yield number, 0 if hosted is None else hosted.log.size
+
     # --- what there is to look at -------------------------------------------------------------
+
+    @property
+    def has_controllers(self) -> bool:
+        """Whether brokers contest that office."""
+        return not self.plan.led_by_leaders
 
     def controller_context(self) -> Context | None:
         """What the controller knows; None: nobody is controller, as far as brokers know."""
@@ -290,6 +341,9 @@ class Simulation:
             case Produce():
                 producer = self._producers[work.producer]
                 self._spawn(producer.name, producer.produce(work))
+            case CommitALot():
+                committer = Committer("committer", tuple(self.nodes), self.history)
+                self._spawn(committer.name, _and_close(committer, committer.commit(work)))
             case Consume():
                 self._members += 1
                 member = Member(
@@ -305,19 +359,13 @@ class Simulation:
 
     def depose_controller(self) -> None:
         """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
-        self._spawn(ADMINISTRATOR, self._depose())
+        self._spawn(ADMINISTRATOR, self._shell.delete(zk_nodes.CONTROLLER))
 
-    async def _depose(self) -> None:
-        client = clients_on(self.zookeeper, ADMINISTRATOR, self.loop)(f"{ZOOKEEPER}:2181", 6_000)
-        client.start_async()
-        while not client.connected:
-            await asyncio.sleep(LOOK_S)
-        done: asyncio.Future[None] = self.loop.create_future()
-        deleted = client.delete_async(zk_nodes.CONTROLLER)
-        deleted.rawlink(lambda _: done.set_result(None))
-        await done
-        client.stop()
-        client.close()
+    def write_nonsense(self, action: WriteNonsense) -> None:
+        """For as long as it says; what is left of it goes in the end."""
+        self._nonsense.add(action.path)
+        work = self._shell.write_nonsense(action.path, action.for_ms)
+        self._spawn(ADMINISTRATOR, work)
 
     def _was_read(self, tp: TopicPartition, batch: RecordBatch) -> None:
         """A consumer sees nothing but what is committed, and stays."""

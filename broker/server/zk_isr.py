@@ -29,7 +29,7 @@ class IsrWriteOutcome(enum.Enum):
     CONFLICT = enum.auto()
     """Certainly not written: the node has another version, or is gone."""
     UNKNOWN = enum.auto()
-    """The session ended before ZooKeeper answered."""
+    """The session ended before ZooKeeper answered, or its server has not got so far yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,88 @@
+"""What a plan hardly ever has by chance: knots, and the faults in the broker that they find.
+
+``FOUND`` says where the search begins, to be short. docs/simulation.md has the whole table.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from simulation.actions import CommitALot
+from simulation.knots import KNOTS
+from simulation.mutations import MUTATIONS, mutated
+from simulation.plan import from_json, to_json
+from simulation.schedule import draw
+from simulation.world import run
+
+pytestmark = pytest.mark.simulation
+
+SEEDS = 40
+FOUND = {
+    "2: a deleted topic's producers are answered twice": ("doomed shrink", 5, "StaysUp"),
+    "4: groups are written again by number, not by bytes": ("many commits", 0, "OffsetsLogBounded"),
+    "5: groups hash by the partitions that are known": ("offsets half made", 5, "CommitsKept"),
+    "6: log directories are anybody's": ("mixed disks", 0, "LogKept"),
+    "7a: settings are written before their topic": ("twins", 0, "OrdersKept"),
+    "7b: an assignment overwrites partitions it does not know": (
+        "moved and extended",
+        1,
+        "PartitionsStay",
+    ),
+    "10: every topic begins at the first broker": ("placed", 0, "LeadersSpread"),
+    "neither fence against the past": ("former controller", 0, "EpochNeverBack"),
+}
+
+
+@pytest.mark.parametrize("knot", KNOTS)
+def test_a_knot_is_data_and_the_same_for_a_seed(knot: str) -> None:
+    for seed in range(20):
+        plan = draw(seed, knot)
+        assert from_json(to_json(plan)) == plan == draw(seed, knot)
+        assert all(timed.at_ms <= plan.run_ms for timed in plan.actions)
+        assert plan != draw(seed, next(other for other in KNOTS if other != knot))
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("knot", KNOTS)
+def test_without_a_fault_everything_holds(knot: str) -> None:
+    lots = any(isinstance(timed.action, CommitALot) for timed in draw(0, knot).actions)
+    for seed in range(1 if lots else 3):
+        outcome = run(draw(seed, knot))
+        assert outcome.violation is None, f"python -m simulation --knot {knot!r} --seed {seed}"
+
+
+@pytest.mark.timeout(0)
+def test_a_leader_whose_zookeeper_server_is_behind_writes_its_isr_in_the_end() -> None:
+    """The controller had told it of a state that its own server had not got yet; it took that for
+    a conflict, and waited for the controller for ever."""
+    outcome = run(draw(4, "moved and extended"))
+    assert outcome.plan.zookeeper_lag_ms > 0
+    assert outcome.violation is None
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_mended_is_found_when_it_is_put_back(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    knot, first, invariant = FOUND[name]
+    steps = 0
+    for seed in range(first, first + SEEDS):
+        with mutated(name):
+            outcome = run(draw(seed, knot))
+        steps += outcome.steps
+        if outcome.violation is not None:
+            break
+    record_property("steps", steps)
+    record_property("violation", str(outcome.violation))
+    assert outcome.violation is not None, "the simulation has a hole"
+    assert outcome.violation.invariant == invariant
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_taken_back(name: str) -> None:
+    swaps = MUTATIONS[name].swaps
+    right = [swap.current for swap in swaps]
+    with MUTATIONS[name].active():
+        assert [swap.current for swap in swaps] == [swap.wrong for swap in swaps]
+    assert [swap.current for swap in swaps] == right
