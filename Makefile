@@ -35,7 +35,7 @@ test: setup lint  ## lint, types, unit, property, simulation, integration and en
 	$(BIN)/pytest --numprocesses 2 --dist loadfile  # they wait more than they compute
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
-	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60)
+	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh
