@@ -44,18 +44,20 @@ class LedTree:
         self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
         self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
 
-    def changed(self, changes: Iterable[Change]) -> None:
-        """One transaction was committed."""
+    def changed(self, changes: Iterable[Change], zxid: int) -> None:
+        """Transaction ``zxid`` was committed."""
         touched: dict[TopicPartition, None] = {}
         for path, data, version in changes:
-            tp = self._take_in(path, data, version)
+            tp = self._take_in(path, data, version, zxid)
             if tp is not None:
                 touched[tp] = None
         with self._observer.failing():
             for tp in touched:
                 self._tell(tp)
 
-    def _take_in(self, path: str, data: bytes | None, version: int) -> TopicPartition | None:
+    def _take_in(
+        self, path: str, data: bytes | None, version: int, zxid: int
+    ) -> TopicPartition | None:
         match path.split("/")[1:]:
             case ["brokers", "topics", topic]:
                 if data is None:
@@ -74,7 +76,7 @@ class LedTree:
                     self._isrs[tp] = data, version
                 return tp
             case _:
-                self._observer.znode_changed(path, data, version)
+                self._observer.znode_changed(path, data, version, zxid)
         return None
 
     def _led(self, tp: TopicPartition, data: bytes | None) -> TopicPartition:

@@ -250,7 +250,7 @@ class Simulation:
         def tell(changes: list[tuple[int, str]], zxid: int) -> None:
             seen = [(path, *tree.peek(path)) for _, path in changes]
             if led is not None:
-                led.changed(seen)
+                led.changed(seen, zxid)
                 return
             for path, data, version in seen:
                 self.observer.znode_changed(path, data, version, zxid)
