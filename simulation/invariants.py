@@ -236,7 +236,7 @@ class Partition(Promises):
             return
         self._heard(broker, seat, replica, event)
         for effect in effects:
-            self._follow(broker, seat, effect)
+            self._follow(broker, seat, effect, replica.isr)
         if self.checks_data:
             seat.verified = min(seat.verified, seat.log.end)
             self._look(broker, seat, replica, event)
@@ -266,7 +266,7 @@ class Partition(Promises):
             if not seat.lost_committed:
                 seat.kept_from_damage = NODE_IS_FINE
 
-    def _follow(self, broker: int, seat: Seat, effect: Effect) -> None:
+    def _follow(self, broker: int, seat: Seat, effect: Effect, isr: Iterable[int]) -> None:
         seat.log.follow(effect)
         match effect:
             case Append() if effect.leader_epoch is not None:
@@ -279,12 +279,13 @@ class Partition(Promises):
             case AdvanceLogStart():
                 self.given_up = max(self.given_up, effect.offset)
             case WriteIsr():
-                self._proposed(effect)
+                self._proposed(effect, isr)
 
-    def _proposed(self, effect: WriteIsr) -> None:
-        """A leader lets in only whom it has seen to hold all: that one is whole again."""
+    def _proposed(self, effect: WriteIsr, isr: Iterable[int]) -> None:
+        """A leader lets in only whom it has seen to hold all: that one is whole again. Whom it
+        believes to be in the ISR (``isr``) it may not have seen since that one left it."""
         for broker in effect.isr:
-            if broker not in self.isr:
+            if broker not in self.isr and broker not in isr:
                 self.seat(broker).kept_from_damage = NODE_IS_FINE
 
     def _look(self, broker: int, seat: Seat, replica: Replica, event: Event) -> None:
@@ -302,9 +303,7 @@ class Partition(Promises):
         )
         epoch = replica.leader_epoch
         seat.trusted = seat.trusted or (type(event) is Fetched and epoch > self._disturbed)
-        if not seat.is_whole:
-            return
-        if not seat.trusted:
+        if not seat.is_whole or not seat.trusted:
             return
         if replica.role is Role.LEADER and epoch > self._disturbed:
             self._leader_has(broker, seat, replica, watermark)
