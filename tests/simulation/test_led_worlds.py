@@ -72,13 +72,15 @@ class Tree:
         self.lives = {1: 1, 2: 1}
         self.observer = Observer(lambda: 0.0, self.failures.append, checks_data=True, unclean=False)
         self.tree = LedTree(self.observer, self.lives.__getitem__)
-        self.tree.changed([(f"{HOME}/replicas", nodes.encode_ids([BrokerId(1), BrokerId(2)]), 0)])
+        self.tree.changed(
+            [(f"{HOME}/replicas", nodes.encode_ids([BrokerId(1), BrokerId(2)]), 0)], 1
+        )
 
     def write(self, leader: int | None, isr: list[int], epoch: int) -> None:
         """Both nodes in one transaction; None: ``leader`` is deleted."""
         led = None if leader is None else nodes.encode_leader(BrokerId(leader), LeaderEpoch(epoch))
         kept = nodes.encode_isr([BrokerId(b) for b in isr], LeaderEpoch(epoch))
-        self.tree.changed([(f"{HOME}/leader", led, 0), (f"{HOME}/ISR", kept, epoch)])
+        self.tree.changed([(f"{HOME}/leader", led, 0), (f"{HOME}/ISR", kept, epoch)], 1)
 
     @property
     def leader(self) -> int:
@@ -92,7 +94,7 @@ def test_the_tree_is_told_as_states() -> None:
     tree = Tree()
     tree.write(1, [1, 2], 3)
     assert tree.leader == 1
-    tree.tree.changed([(f"{HOME}/leader", None, -1)])
+    tree.tree.changed([(f"{HOME}/leader", None, -1)], 1)
     assert tree.leader == NO_LEADER
     tree.write(2, [2], 4)
     assert tree.leader == 2
@@ -103,7 +105,7 @@ def test_the_leader_of_a_former_life_leads_no_more() -> None:
     tree = Tree()
     tree.write(1, [1, 2], 3)
     tree.lives[1] = 2
-    tree.tree.changed([(f"{HOME}/ISR", nodes.encode_isr([BrokerId(2)], LeaderEpoch(3)), 4)])
+    tree.tree.changed([(f"{HOME}/ISR", nodes.encode_isr([BrokerId(2)], LeaderEpoch(3)), 4)], 1)
     assert tree.leader == NO_LEADER
     assert not tree.failures
 
