@@ -28,7 +28,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
 
 from simulation.ownership import NOBODY, PROCESS, Process, State
-from simulation.tasks import SimulatedHandle, SimulatedTask, bury, carry_out, pending
+from simulation.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, carry_out
 
 if TYPE_CHECKING:
     from simulation.network import Network
@@ -89,7 +89,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, SimulatedHandle]] = []
         self._cancelled_timers = 0
         self._handles = 0
-        self._tasks = 0
+        self._tasks = Tasks()
         self._failure: BaseException | None = None
         self._stopping = self._running = self._closed = False
 
@@ -272,7 +272,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             raise RuntimeError("the loop runs")
         if self._closed:
             return
-        for task in pending(self):
+        for task in self._tasks.pending():
             if task.process is not None:
                 task.process.state = State.DEAD
         self._forget(lambda _process: True)
@@ -295,16 +295,17 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[Any]:
-        self._tasks += 1
         process = PROCESS.get() if context is None else context.get(PROCESS)
-        return SimulatedTask(
-            self._tasks,
+        task = SimulatedTask(
+            self._tasks.begun + 1,
             process,
             coro,
             loop=self,
             name=None if name is None else str(name),
             context=context,
         )
+        self._tasks.add(task)
+        return task
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
@@ -392,7 +393,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            bury(self, dead)
+            bury(self._tasks, dead)
         finally:
             events._set_running_loop(before)
         self._keep_timers(lambda handle: not dead(handle._context.get(PROCESS)))

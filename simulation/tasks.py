@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -13,6 +13,9 @@ T = TypeVar("T")
 
 CLOSES_MAX = 1_000
 """How often a coroutine may go on after being closed, before it is left alone."""
+
+PRUNE_AT = 1_000
+"""Tasks that are done are let go when there are so many more."""
 
 
 class SimulatedHandle(asyncio.TimerHandle):
@@ -79,24 +82,48 @@ class SimulatedTask(asyncio.Task[Any]):
         return getattr(coroutine, "cr_frame", None) is None
 
 
-def pending(loop: asyncio.AbstractEventLoop) -> list[SimulatedTask]:
-    """The tasks of ``loop`` that are not done, in the order in which they began."""
-    tasks = (task for task in asyncio.all_tasks(loop) if isinstance(task, SimulatedTask))
-    return sorted(tasks, key=hash)
+class Tasks:
+    """All tasks of a loop, held until they are done or buried.
+
+    asyncio itself holds them weakly: of the dead, whose timers and handles are gone, Python would
+    collect some by itself, at whatever moment, and run their ``finally`` blocks in the middle of
+    somebody else's step.
+    """
+
+    def __init__(self) -> None:
+        self.begun = 0
+        """How many there were, ever."""
+        self._held: list[SimulatedTask] = []
+        self._prune_at = PRUNE_AT
+
+    def add(self, task: SimulatedTask) -> None:
+        self.begun += 1
+        self._held.append(task)
+        if len(self._held) > self._prune_at:
+            self._held = self.pending()
+            self._prune_at = 2 * len(self._held) + PRUNE_AT
+
+    def pending(self) -> list[SimulatedTask]:
+        """Those that are not done, in the order in which they began."""
+        return [task for task in self._held if not task.done()]
+
+    def forget(self, tasks: Collection[SimulatedTask]) -> None:
+        self._held = [task for task in self.pending() if task not in tasks]
 
 
-def bury(loop: asyncio.AbstractEventLoop, dead: Callable[[Process | None], bool]) -> None:
+def bury(tasks: Tasks, dead: Callable[[Process | None], bool]) -> None:
     """Closes the coroutines of the dead, among them those that begin meanwhile."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # the dead are silent, too
     closed: set[SimulatedTask] = set()
     try:
         for _ in range(CLOSES_MAX):
-            left = [t for t in pending(loop) if dead(t.process) and t not in closed]
+            left = [t for t in tasks.pending() if dead(t.process) and t not in closed]
             if not left:
                 return
             closed.update(task for task in left if task.close())
     finally:
+        tasks.forget(closed)
         logging.disable(disabled)
 
 
