@@ -1,4 +1,4 @@
-"""What a review found in the broker and was mended, put back: issue 9, section 2, by its numbers.
+"""What a review found in the broker and was mended, put back, by its numbers.
 
 Two are not here. 1 is "bounces forgotten at an election" of :mod:`simulation.mutations`. 8 (fsync
 on the event loop) costs time and no record: virtual time does not pass while a disk syncs.
