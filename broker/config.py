@@ -153,6 +153,10 @@ class BrokerConfig(_Properties):
     ackproof_state_change_queue_max: Positive = 10_000
     """With ``leader``: how many state change requests may wait in ``/brokers/state/N``. A list of
     some 60,000 would be more than ZooKeeper hands out (``jute.maxbuffer``)."""
+    ackproof_wait_for_isr: Bool = False
+    """Whether the controller, where all of the ISR that is online has bounced, waits for the rest
+    of it (in the spirit of KIP-966). If not, as in seed 002 and in Kafka 3.9, whoever of the ISR
+    is back first leads."""
     inter_broker_protocol_version: Version = (3, 4)
     """Before 0.11 followers truncate to their high watermark, since then by leader epochs
     (KIP-101). Nothing else depends on it here."""

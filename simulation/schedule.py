@@ -146,6 +146,7 @@ class _Draw:
             "log.retention.check.interval.ms": choice((1_000, 10_000)),
             "auto.create.topics.enable": "false",
             "auto.leader.rebalance.enable": choice(("true", "false")),
+            "ackproof.wait.for.isr": "true",
             "leader.imbalance.check.interval.seconds": choice((2, 10)),
             "controlled.shutdown.retry.backoff.ms": 500,
             "offsets.topic.num.partitions": choice((1, 3)),

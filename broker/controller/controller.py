@@ -61,7 +61,7 @@ class _Epoch:
 
     def __init__(self, event: events.Elected, outbox: Outbox) -> None:
         """Nothing is known before ``event`` is taken."""
-        self.context = Context(event.epoch)
+        self.context = Context(event.epoch, waits_for_isr=event.waits_for_isr)
         self._outbox = outbox
         self._partitions = Partitions(self.context, outbox)
         self._deletions = Deletions(self.context, outbox, self._partitions)

@@ -31,6 +31,8 @@ class Elected:
     states: Mapping[TopicPartition, PartitionState]
     unclean: frozenset[str]
     """Topics with ``unclean.leader.election.enable``, by topic or broker default."""
+    waits_for_isr: bool = True
+    """Whether nobody of a bounced ISR may lead before all of it is back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,14 +140,15 @@ class Partitions:
         left; in the old one it would append behind the end that it lost. It is alone in the ISR:
         who has less would lead as soon as it dies, and is let in when it has caught up.
 
-        One that is away is waited for, as KIP-966 has it: 2 lost power and is back, and 1, which
-        dies before 2 has left the ISR, has all that was acknowledged on its disk. An unclean
-        election waits for nobody, but one of the ISR that is there loses less than others.
+        With ``waits_for_isr`` one that is away is waited for, as KIP-966 has it: 2 lost power and
+        is back, and 1, which dies before 2 has left the ISR, has all that was acknowledged on its
+        disk. Seed 002 has whoever is back first lead ("any of them"), and so does an unclean
+        election: one of the ISR that is there loses less than others.
         """
         context, isr = self._context, set(state.isr)
         suspects, able = context.suspects_among(tp), context.online & isr
-        nobody_else = unclean or isr <= suspects & context.live.keys()
-        if able and able <= suspects and nobody_else:
+        waited = not context.waits_for_isr or isr <= suspects & context.live.keys()
+        if able and able <= suspects and (unclean or waited):
             context.suspects.pop(tp, None)
             context.forced.add(tp)
             context.begun_anew.add(tp)

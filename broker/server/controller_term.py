@@ -118,6 +118,7 @@ class Term:
                 topics=self._topics,
                 states=await self._states(self._topics),
                 unclean=await self._unclean(self._topics),
+                waits_for_isr=self._config.ackproof_wait_for_isr,
             )
         )
 
