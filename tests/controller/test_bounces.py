@@ -280,6 +280,14 @@ def test_who_bounced_waits_for_a_member_of_the_isr_that_is_away(failover):
     assert made.state(TP) == (1, (1,), 2)
 
 
+def test_unless_it_is_to_wait_the_first_of_the_isr_that_is_back_leads():
+    """Seed 002, recovery when all of the ISR are down: any of them."""
+    made = loses_one_while_the_other_is_away()
+    made.waits_for_isr = False
+    made.elect()
+    assert made.state(TP)[:2] == (3, (3,))
+
+
 def test_a_member_that_never_was_away_is_not_made_to_wait():
     """2 was in controlled shutdown when the leader died, and the controller that knew of it is
     dead, too."""

@@ -34,6 +34,7 @@ class World:
         self.holds = {}
         """As which incarnation each member of an ISR has all that is acknowledged."""
         self.unclean = frozenset(unclean)
+        self.waits_for_isr = True
         self.deleting = set()
         self.epoch = 0
         self.last_zxid = 0
@@ -72,6 +73,7 @@ class World:
                 topics=dict(self.topics),
                 states=dict(self.states),
                 unclean=self.unclean,
+                waits_for_isr=self.waits_for_isr,
             )
         )
         if self.deleting:
