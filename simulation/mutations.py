@@ -14,13 +14,9 @@ from broker.controller import partitions
 from broker.controller.context import Context
 from broker.controller.election import Choice, choose
 from broker.controller.partitions import Partitions
-from broker.replication.follower import Follower
-from broker.replication.isr import IsrState
-from broker.replication.leader import Leader
-from broker.replication.pending import PendingProduces
-from broker.replication.replica import Replica
 from broker.server.control_fence import ControlFence
 from broker.types import NO_LEADER
+from simulation import broken_replication
 from simulation.relapses import RELAPSES
 from simulation.swap import Mutation, Swap
 
@@ -33,10 +29,6 @@ def mutated(name: str | None) -> Iterator[None]:
         return
     with MUTATIONS[name].active():
         yield
-
-
-def _reached_at_once(self: PendingProduces, _high_watermark: Any) -> Any:
-    return self.drain()
 
 
 _choose = choose
@@ -52,11 +44,7 @@ def _anybody(state: Any, candidates: Any, *, online: Any, **others: Any) -> Choi
     return Choice(leader, isr)
 
 
-def _no_cut(self: Follower, _event: Any) -> Any:
-    return self._log.log_end_offset, True
-
-
-def _suspects_nobody(_self: Context) -> None:
+def _suspects_nobody(_self: Context, _tps: Any) -> None:
     """As if a new controller knew of every bounce."""
 
 
@@ -74,90 +62,37 @@ def _waits_for_nobody(self: Partitions, tp: Any, state: Any, *, unclean: bool) -
     _trust(self, tp, state, unclean=True)
 
 
-def _no_fence(_self: Replica, _epoch: Any) -> None:
-    """Takes any word, of whatever epoch."""
-
-
 def _obeys_anybody(self: ControlFence, request: Any) -> ErrorCode:
     self.controller_epoch = max(self.controller_epoch, request.controller_epoch)
     return ErrorCode.none
 
 
-def _check_leader_without_fence(self: Replica, _epoch: Any) -> ErrorCode:
-    return ErrorCode.none if self._leader else ErrorCode.not_leader_or_follower
-
-
-def _largest_end(self: Leader) -> Any:
-    return max([self._log.log_end_offset, *self._counted_ends()])
-
-
-def _proposed_counts(self: IsrState) -> Any:
-    return frozenset(self.committed if self.proposed is None else self.proposed)
-
-
-def _committed_counts(self: IsrState) -> Any:
-    return frozenset(self.committed)
-
-
-def _joins_at_once(self: Leader, replica: Any) -> Any:
-    if self.isr.proposed is not None or replica in self.isr.committed:
-        return ()
-    return self._propose((*self.isr.committed, replica))
-
-
-def _joins_by_watermark(self: Leader, replica: Any) -> Any:
-    if self.remotes[replica].log_end_offset < self._log.high_watermark:
-        return ()
-    return _joins_at_once(self, replica)
-
-
-def _expects_any_epoch(_self: Follower, _epoch: Any) -> bool:
-    return True
-
-
-def _any_answer(_self: Follower, _event: Any) -> bool:
-    return True
-
-
-def _one_round(_self: Follower, event: Any) -> Any:
-    """KIP-101 without KIP-279: whatever the leader says ends the conversation."""
-    return event.end_offset, True
-
-
 MUTATIONS: dict[str, Mutation] = {
-    "acks=all answered at append": Mutation(Swap(PendingProduces, "reached", _reached_at_once)),
+    "acks=all answered at append": Mutation(broken_replication.ANSWERED_AT_APPEND),
     "leader elected outside the ISR": Mutation(Swap(partitions, "choose", _anybody)),
-    "followers never truncate": Mutation(Swap(Follower, "_parting", _no_cut)),
+    "followers never truncate": Mutation(broken_replication.NO_CUT),
     "bounces forgotten at an election": Mutation(
         Swap(Context, "suspect_bounced", _suspects_nobody)
     ),
     "who joined unseen is trusted": Mutation(
         Swap(Partitions, "_suspect_who_may_have_joined", _forgets_suspects)
     ),
-    "words of earlier epochs are obeyed": Mutation(Swap(Replica, "_fence", _no_fence)),
+    "words of earlier epochs are obeyed": Mutation(broken_replication.EPOCHS_OBEYED),
     "controllers of the past are obeyed": Mutation(Swap(ControlFence, "admit", _obeys_anybody)),
     "neither fence against the past": Mutation(
-        Swap(ControlFence, "admit", _obeys_anybody), Swap(Replica, "_fence", _no_fence)
+        Swap(ControlFence, "admit", _obeys_anybody), broken_replication.EPOCHS_OBEYED
     ),
     "who bounced waits for nobody": Mutation(
         Swap(Partitions, "_trust_if_nobody_else", _waits_for_nobody)
     ),
-    "requests of other epochs are served": Mutation(
-        Swap(Replica, "check_leader", _check_leader_without_fence)
-    ),
-    "answers of earlier epochs are taken": Mutation(Swap(Follower, "_expects", _expects_any_epoch)),
-    "watermark from the largest log end": Mutation(Swap(Leader, "committed_end", _largest_end)),
-    "ISR believed before it is written": Mutation(
-        Swap(IsrState, "maximal", property(_proposed_counts))
-    ),
-    "ISR change in flight ignored": Mutation(
-        Swap(IsrState, "maximal", property(_committed_counts))
-    ),
-    "followers join the ISR at once": Mutation(Swap(Leader, "_maybe_expand_isr", _joins_at_once)),
-    "epoch start ignored when joining": Mutation(
-        Swap(Leader, "_maybe_expand_isr", _joins_by_watermark)
-    ),
-    "answers of earlier rounds are taken": Mutation(Swap(Follower, "_could_be_asked", _any_answer)),
-    "one round of truncation": Mutation(Swap(Follower, "_parting", _one_round)),
+    "requests of other epochs are served": Mutation(broken_replication.EPOCHS_SERVED),
+    "answers of earlier epochs are taken": Mutation(broken_replication.EPOCHS_TAKEN),
+    "watermark from the largest log end": Mutation(broken_replication.LARGEST_END),
+    "ISR believed before it is written": Mutation(broken_replication.PROPOSED_COUNTS),
+    "ISR change in flight ignored": Mutation(broken_replication.COMMITTED_COUNTS),
+    "followers join the ISR at once": Mutation(broken_replication.JOINS_AT_ONCE),
+    "epoch start ignored when joining": Mutation(broken_replication.JOINS_BY_WATERMARK),
+    "answers of earlier rounds are taken": Mutation(broken_replication.ROUNDS_TAKEN),
+    "one round of truncation": Mutation(broken_replication.ONE_ROUND),
     **RELAPSES,
 }
