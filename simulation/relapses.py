@@ -121,9 +121,11 @@ def _takes_or_fails(self: _Epoch, event: Any) -> None:
     self._handlers[type(event)](event)
 
 
-def _from_the_first(alive: Any, partitions: int, factor: int, start: int = 0) -> Any:
+def _from_the_first(
+    alive: Any, partitions: int, factor: int, first_partition: int = 0, start: int = 0
+) -> Any:
     del start
-    return assign_replicas(alive, partitions, factor)
+    return assign_replicas(alive, partitions, factor, first_partition)
 
 
 RELAPSES: Final[dict[str, Mutation]] = {

@@ -38,7 +38,7 @@ FIRST_SEEDS = {
     "acks=all answered at append": 0,
     "leader elected outside the ISR": 13,
     "followers never truncate": 1,
-    "bounces forgotten at an election": 20,
+    "bounces forgotten at an election": 28,
     "who bounced waits for nobody": 0,
     "watermark from the largest log end": 0,
     "followers join the ISR at once": 14,
