@@ -3,6 +3,7 @@
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 from infra.interface import ProcessState
 from nemesis.interface import Cluster, Link, Resource
@@ -21,6 +22,10 @@ class Kill:
     @property
     def resource(self) -> Resource:
         return Resource(PROCESS, (self.server,))
+
+    @property
+    def ends(self) -> str:
+        return self.server
 
     def apply(self, cluster: Cluster) -> bool:
         process = cluster.server(self.server).process
@@ -48,6 +53,7 @@ class Stop:
     """SIGSTOP to a server's process; undone by SIGCONT."""
 
     server: str
+    ends: ClassVar[None] = None
 
     @property
     def resource(self) -> Resource:
@@ -77,6 +83,7 @@ class Cut:
     """Every packet of a link dropped, silently."""
 
     link: Link
+    ends: ClassVar[None] = None
 
     @property
     def resource(self) -> Resource:

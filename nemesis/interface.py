@@ -126,6 +126,11 @@ class Effect(Protocol):
     @property
     def resource(self) -> Resource: ...
 
+    @property
+    def ends(self) -> str | None:
+        """The server whose process may end of it, by name; None where none should: a server that
+        ends all the same has ended by itself."""
+
     def apply(self, cluster: Cluster) -> bool:
         """Do it. False when there was nothing to be done, because it was so already."""
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nemesis.effects import Kill
 from nemesis.interface import Effect, Fault, Other, Plan, Target
 
 
@@ -113,7 +112,7 @@ class Ledger:
             ending = (
                 entry.fault_id
                 for entry in self.still_open()
-                if Kill(server) in self._done[entry.fault_id]
+                if any(effect.ends == server for effect in self._done[entry.fault_id])
             )
             return next(ending, None)
 
