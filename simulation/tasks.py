@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Collection
 from contextvars import Context
 from typing import Any, TypeVar
 
 from simulation.ownership import Process
+from simulation.silence import silence
 
 T = TypeVar("T")
 
@@ -113,18 +113,16 @@ class Tasks:
 
 def bury(tasks: Tasks, dead: Callable[[Process | None], bool]) -> None:
     """Closes the coroutines of the dead, among them those that begin meanwhile."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # the dead are silent, too
     closed: set[SimulatedTask] = set()
     try:
-        for _ in range(CLOSES_MAX):
-            left = [t for t in tasks.pending() if dead(t.process) and t not in closed]
-            if not left:
-                return
-            closed.update(task for task in left if task.close())
+        with silence():
+            for _ in range(CLOSES_MAX):
+                left = [t for t in tasks.pending() if dead(t.process) and t not in closed]
+                if not left:
+                    return
+                closed.update(task for task in left if task.close())
     finally:
         tasks.forget(closed)
-        logging.disable(disabled)
 
 
 def carry_out(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:

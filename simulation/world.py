@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import hashlib
-import logging
 import struct
 import warnings
 from collections.abc import Iterator
@@ -39,6 +38,7 @@ from simulation.observer import Observer
 from simulation.plan import Plan, stream
 from simulation.process import Node, World
 from simulation.shadow import Extent
+from simulation.silence import silence
 from simulation.strike import Striker
 from simulation.verdict import Judge, settle
 from simulation.violation import Violation
@@ -84,14 +84,9 @@ def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
 def _quiet() -> Iterator[None]:
     """Brokers log what they suffer; here that is the plan. What a killed one was about to start
     was never awaited."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-            yield
-    finally:
-        logging.disable(before)
+    with silence(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        yield
 
 
 class Simulation:

@@ -22,7 +22,7 @@ from broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPartition
 class Context:
     """The state of one controller epoch; its modules change it, nobody else."""
 
-    def __init__(self, epoch: ControllerEpoch, *, waits_for_isr: bool = True) -> None:
+    def __init__(self, epoch: ControllerEpoch, *, waits_for_isr: bool) -> None:
         self.epoch = epoch
         self.waits_for_isr = waits_for_isr
         self.live: dict[BrokerId, LiveBroker] = {}

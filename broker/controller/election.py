@@ -8,8 +8,9 @@ Pure rules, Kafka's own (``PartitionLeaderElectionAlgorithms``, ``ReplicaStateMa
 4. Else, with ``unclean.leader.election.enable``, the first online replica leads, alone in the ISR:
    what only the others had is lost.
 5. Else nobody leads (-1) and the ISR stays as it was: it is the last set that is known to hold
-   every acknowledged record. Its members must come back, all of them where each has bounced
-   (:meth:`broker.controller.partitions.Partitions.reconsider`), which is not Kafka's rule.
+   every acknowledged record. One of its members must come back; where each has bounced and the
+   controller waits for the ISR, all of them must, which is KIP-966's rule and not Kafka 3.9's
+   (:meth:`broker.controller.partitions.Partitions.reconsider`).
 """
 
 from collections.abc import Collection, Sequence

@@ -31,7 +31,7 @@ class Elected:
     states: Mapping[TopicPartition, PartitionState]
     unclean: frozenset[str]
     """Topics with ``unclean.leader.election.enable``, by topic or broker default."""
-    waits_for_isr: bool = True
+    waits_for_isr: bool
     """Whether nobody of a bounced ISR may lead before all of it is back."""
 
 

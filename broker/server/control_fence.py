@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+from broker.server.roles import Origin
 from broker.types import BrokerId, ControllerEpoch
 
 NO_BROKER_EPOCH = -1
@@ -24,6 +25,12 @@ class ControlRequest(Protocol):
 
     @property
     def broker_epoch(self) -> int: ...
+
+
+def origin(change: str, request: ControlRequest) -> Origin:
+    """Who sends the request."""
+    by = {"controller": request.controller_id, "controller_epoch": request.controller_epoch}
+    return Origin(change=change, by=by)
 
 
 class ControlFence:

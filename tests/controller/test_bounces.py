@@ -39,6 +39,7 @@ def elected_and_held(made):
             topics=dict(made.topics),
             states=dict(made.states),
             unclean=frozenset(),
+            waits_for_isr=made.waits_for_isr,
         ),
         hold=True,
     )

@@ -77,7 +77,7 @@ def test_isr_against_min_isr(
 
 def controller() -> Context:
     """Broker 1 is live; it leads partition 0, broker 2's partition 1 has no leader."""
-    context = Context(ControllerEpoch(1))
+    context = Context(ControllerEpoch(1), waits_for_isr=False)
     info = BrokerInfo(broker_id=B1, endpoints=(Endpoint(host="h", port=1),))
     context.live = {B1: LiveBroker(info=info, epoch=1)}
     context.topics = {

@@ -1,15 +1,13 @@
 """Whole brokers on simulated machines: they boot, serve, die, and come back."""
 
 import gc
-import logging
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+import simulated_life
+from hash_seeds import printed
 from simulated_cluster import Cluster
 from simulated_life import live
 
@@ -20,10 +18,10 @@ from simulation.disk import MemoryDisk
 from simulation.loop import Process, SimulatedLoop
 from simulation.ownership import Killed
 from simulation.process import mortal
+from simulation.silence import silence
 
 pytestmark = pytest.mark.simulation
 
-ROOT = Path(__file__).parent.parent.parent
 STRIKES = 8
 
 
@@ -173,29 +171,15 @@ def test_the_dead_reach_no_disk() -> None:
 # --- one seed, one history --------------------------------------------------------------------
 
 
-def fingerprint(seed: int, hash_seed: int) -> str:
-    """Of a cluster's life, lived by an interpreter of its own."""
-    life = ROOT / "tests" / "support" / "simulated_life.py"
-    return subprocess.run(
-        [sys.executable, life, str(seed), str(STRIKES)],
-        env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-
-
 def test_one_seed_one_history_whatever_the_hashes_and_addresses() -> None:
-    assert fingerprint(4, 1) == fingerprint(4, 2)
+    assert len(printed(simulated_life.__file__, "4", str(STRIKES))) == 1
 
 
 @pytest.fixture
 def _silent() -> Iterator[None]:
     """Captured log records would keep errors, their frames, and so former lives."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(before)
+    with silence():
+        yield
 
 
 @pytest.mark.usefixtures("_silent")

@@ -22,11 +22,6 @@ REQUEST: Final = "request-"
 NUMBER_MAX: Final = 2**31 - 1
 
 
-def topic(name: str) -> str:
-    """``/brokers/topics/T``."""
-    return f"{TOPICS}/{name}"
-
-
 def partition(tp: TopicPartition) -> str:
     """``/brokers/topics/T/P``."""
     return f"{TOPICS}/{tp.topic}/{tp.partition}"

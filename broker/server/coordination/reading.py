@@ -69,7 +69,7 @@ class Reader:
     async def topic(self, name: str) -> TopicNodes:
         """A topic, with all of its partitions that have a node somewhere."""
         exists, there, moving = await asyncio.gather(
-            self.exists(nodes.topic(name)), self.partitions(name), self.reassigned(name)
+            self.exists(zk_nodes.topic(name)), self.partitions(name), self.reassigned(name)
         )
         numbers = sorted({*there, *moving})
         views = await asyncio.gather(
@@ -84,7 +84,7 @@ class Reader:
 
     async def partitions(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions, in order."""
-        return _numbers(await self._session.children(nodes.topic(topic)))
+        return _numbers(await self._session.children(zk_nodes.topic(topic)))
 
     async def reassigned(self, topic: str, watch: Callback | None = None) -> list[int]:
         """The numbers of those that are being created, moved or deleted."""

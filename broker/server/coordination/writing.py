@@ -150,13 +150,13 @@ class Writer:
                 return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
             case events.CreateTopic():
                 return [
-                    _Step(_create(nodes.topic(op.topic), b"")),
+                    _Step(_create(zk_nodes.topic(op.topic), b"")),
                     *await self._configure(op.topic, settings.get(op.topic, {})),
                 ]
             case events.DeletePartition():
                 return await self._remove_all(nodes.partition(op.partition))
             case events.DeleteTopic():
-                paths = (nodes.topic, zk_nodes.topic_config, nodes.reassigned)
+                paths = (zk_nodes.topic, zk_nodes.topic_config, nodes.reassigned)
                 return [step for path in paths for step in await self._remove_empty(path(op.topic))]
             case _:
                 return [self._step(op)]

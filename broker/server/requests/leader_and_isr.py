@@ -10,8 +10,9 @@ ZooKeeper.
 
 from kio.schema.errors import ErrorCode
 
+from broker.server.control_fence import origin
 from broker.server.requests.context import Context
-from broker.server.roles import Assume, Origin
+from broker.server.roles import Assume
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     LeaderAndIsrPartitionError,
@@ -26,7 +27,7 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
-    errors = await context.replicas.assume(roles(request), origin(request))
+    errors = await context.replicas.assume(roles(request), origin("LeaderAndIsr", request))
     return LeaderAndIsrResponse(
         error_code=ErrorCode.none,
         topics=tuple(
@@ -43,12 +44,6 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
             for topic in request.topic_states
         ),
     )
-
-
-def origin(request: LeaderAndIsrRequest) -> Origin:
-    """Who sends the request."""
-    by = {"controller": request.controller_id, "controller_epoch": request.controller_epoch}
-    return Origin(change="LeaderAndIsr", by=by)
 
 
 def roles(request: LeaderAndIsrRequest) -> list[Assume]:

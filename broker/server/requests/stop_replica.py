@@ -6,8 +6,9 @@ the replicas stop fetching and serving, and their logs go where ``delete_partiti
 
 from kio.schema.errors import ErrorCode
 
+from broker.server.control_fence import origin
 from broker.server.requests.context import Context
-from broker.server.roles import Origin, Stop
+from broker.server.roles import Stop
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     StopReplicaPartitionError,
@@ -21,7 +22,7 @@ async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaRe
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
-    errors = await context.replicas.stop(stops(request), origin(request))
+    errors = await context.replicas.stop(stops(request), origin("StopReplica", request))
     return StopReplicaResponse(
         error_code=ErrorCode.none,
         partition_errors=tuple(
@@ -31,12 +32,6 @@ async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaRe
             for tp, code in errors.items()
         ),
     )
-
-
-def origin(request: StopReplicaRequest) -> Origin:
-    """Who sends the request."""
-    by = {"controller": request.controller_id, "controller_epoch": request.controller_epoch}
-    return Origin(change="StopReplica", by=by)
 
 
 def stops(request: StopReplicaRequest) -> list[Stop]:
