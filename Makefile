@@ -32,7 +32,7 @@ demo: setup  ## the quick campaign on this machine; ends with the path of an HTM
 	$(BIN)/ackproof run campaigns/quick.yaml
 
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
-	$(BIN)/pytest --numprocesses 2 --dist loadfile  # they wait more than they compute
+	$(BIN)/pytest --numprocesses 3 --dist loadfile  # they wait more than they compute
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
 	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)

@@ -233,12 +233,22 @@ def test_the_other_kinds_tree_is_refused(tmp_path: Path, ours: str, theirs: str)
         assert "Traceback" not in said
 
 
+def asked(cluster: Cluster, word: bytes) -> str:
+    with socket.create_connection(("127.0.0.1", cluster.zookeeper.port)) as connection:
+        connection.sendall(word)
+        return b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+
+
+def watched_below_topics(cluster: Cluster) -> int:
+    """Of all sessions, by ZooKeeper's own list, which has those on data alone: a list of children
+    is watched at most once a broker, however many there are."""
+    by_path = re.findall(r"^(/.*)\n((?:\t.*\n)+)", asked(cluster, b"wchp"), re.MULTILINE)
+    return sum(held.count("\n") for path, held in by_path if path.startswith("/brokers/topics/"))
+
+
 def watches(cluster: Cluster) -> int:
     """All that ZooKeeper holds, of all sessions, by its own count."""
-    with socket.create_connection(("127.0.0.1", cluster.zookeeper.port)) as connection:
-        connection.sendall(b"wchs")
-        answer = b"".join(iter(lambda: connection.recv(4096), b""))
-    return int(re.findall(rb"Total watches:(\d+)", answer)[0])
+    return int(re.findall(r"zk_watch_count\t(\d+)", asked(cluster, b"mntr"))[0])
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
@@ -248,30 +258,21 @@ def test_watches_by_topic(tmp_path: Path, coordination: str, replicas: int) -> N
     before it had 15,000. Here it is one on the leader of each partition, by each broker that has
     a replica: 3 a topic with one replica each, which is the document's figure, and 9 with three.
     A controller has one for each topic, however many partitions and replicas it has. What does not
-    grow with topics is a handful for each broker."""
-    more, partitions = 4, 3
+    grow with topics is a handful for each broker: who carries out an order watches all queues, each
+    until it changes next."""
+    partitions = 3
     overrides = {**PATIENT, "ackproof.coordination": coordination}
     with running_cluster(tmp_path, overrides=overrides) as cluster:
-        create_topic(cluster, "first", partitions, replicas)
         by_topic = 1 if coordination == "controller" else partitions * replicas
-        few = 10 * len(cluster.brokers)
-        until("all is watched", lambda: by_topic <= watches(cluster) <= by_topic + few)
-        before = settled(cluster)
-        for number in range(more):
-            create_topic(cluster, f"t{number}", partitions, replicas)
-        until("so many more", lambda: watches(cluster) - before == more * by_topic)
-
-
-def settled(cluster: Cluster) -> int:
-    """The count when it is the same for some time: a command that has just ended still has some."""
-    seen: list[int] = []
-
-    def same() -> bool:
-        seen.append(watches(cluster))
-        return len(seen) > 20 and len(set(seen[-20:])) == 1
-
-    until("nothing changes", same)
-    return seen[-1]
+        for topics in range(1, 6):
+            create_topic(cluster, f"t{topics}", partitions, replicas)
+            until(
+                f"{topics} topics are watched",
+                lambda topics=topics: watched_below_topics(cluster) == topics * by_topic,
+            )
+        brokers = len(cluster.brokers)
+        rest = watches(cluster) - topics * by_topic
+        assert brokers <= rest <= brokers * (5 + brokers), rest
 
 
 def test_znodes_are_the_documents(shared: Cluster) -> None:

@@ -28,7 +28,7 @@ class ZooKeeper(Process):
         config.write_text(
             f"tickTime={TICK_MS}\ndataDir={directory / 'data'}\nclientPort={self.port}\n"
             "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n"
-            f"maxSessionTimeout={SESSION_MS_MAX}\n4lw.commands.whitelist=srvr,wchs\n"
+            f"maxSessionTimeout={SESSION_MS_MAX}\n4lw.commands.whitelist=srvr,mntr,wchp\n"
         )
         java = shutil.which("java")
         assert java, "java is needed for ZooKeeper"
