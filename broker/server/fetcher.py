@@ -125,7 +125,7 @@ class Fetcher:
                 tp = TopicPartition(topic.topic, answer.partition)
                 if self._accepted(tp, asked, answer.error_code):
                     self._step(
-                        tp,
+                        asked[tp][0],
                         EpochEndOffset(
                             current_leader_epoch=wanted[tp].leader_epoch,
                             leader_epoch=LeaderEpoch(answer.leader_epoch),
@@ -146,13 +146,14 @@ class Fetcher:
             for answer in topic.partitions:
                 tp = TopicPartition(topic.topic, answer.partition_index)
                 if answer.error_code is ErrorCode.offset_out_of_range:
-                    out_of_range[tp] = wanted[tp]
+                    out_of_range[tp] = asked[tp]
                 elif self._accepted(tp, asked, answer.error_code):
-                    self._take(tp, wanted[tp], answer)
+                    self._take(*asked[tp], answer)
         if out_of_range:
             await self._ask_range(out_of_range)
 
-    def _take(self, tp: TopicPartition, todo: FetchFrom, answer: Any) -> None:
+    def _take(self, partition: Partition, todo: FetchFrom, answer: Any) -> None:
+        tp = partition.tp
         try:
             batches = parse_batches(answer.records or b"")
         except CorruptBatch as error:
@@ -162,7 +163,7 @@ class Fetcher:
         if batches and tp in self._partitions:  # those behind it come first next time
             self._partitions[tp] = self._partitions.pop(tp)
         self._step(
-            tp,
+            partition,
             Fetched(
                 leader_epoch=todo.leader_epoch,
                 fetch_offset=todo.offset,
@@ -172,13 +173,14 @@ class Fetcher:
             ),
         )
 
-    async def _ask_range(self, wanted: Mapping[TopicPartition, FetchFrom]) -> None:
+    async def _ask_range(self, asked: Asked) -> None:
+        wanted = {tp: todo for tp, (_, todo) in asked.items()}
         earliest = await self._offsets(wanted, fetch_requests.EARLIEST)
         latest = await self._offsets(wanted, fetch_requests.LATEST)
-        for tp, todo in wanted.items():
+        for tp, (partition, todo) in asked.items():
             if tp in earliest and tp in latest:
                 self._step(
-                    tp,
+                    partition,
                     FetchOutOfRange(
                         leader_epoch=todo.leader_epoch,
                         log_start_offset=earliest[tp],
@@ -211,9 +213,14 @@ class Fetcher:
         self._delay(tp)
         return False
 
-    def _step(self, tp: TopicPartition, event: Fetched | EpochEndOffset | FetchOutOfRange) -> None:
-        partition = self._partitions.get(tp)
-        if partition is None:
+    def _step(
+        self, partition: Partition, event: Fetched | EpochEndOffset | FetchOutOfRange
+    ) -> None:
+        """For the partition that asked, and no later one of its name: a topic that was deleted and
+        made again begins in the same epoch, at the same offset, with the same leader perhaps, and
+        would be given the former one's records."""
+        tp = partition.tp
+        if self._partitions.get(tp) is not partition:
             return
         try:
             partition.step(event)

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from batches import batch
-from hosts import hosts, leader_and_isr, run, until
+from hosts import hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from scripted_leader import ScriptedLeader
 
@@ -130,6 +130,24 @@ def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_appended(tmp_path):
             await follow(host, 4)
             answer.set_result(fetch_answer(request, data=records(0, 3)))
             await leader.next("FetchRequest")
+            assert host.partition(TP).log.log_end_offset == 0
+
+    run(story())
+
+
+def test_an_answer_for_a_former_topic_is_not_for_the_one_that_was_made_again(tmp_path):
+    """Of the same name, with the same leader, in the same epoch, at the same offset."""
+
+    async def story():
+        async with following(tmp_path) as (leader, host):
+            request, answer = await leader.next("FetchRequest")
+            keeps_the_connection = TopicPartition("other", 0)
+            await host.call(leader_and_isr(keeps_the_connection, 1, 3, (1, 2), (1, 2)))
+            await host.call(stop_replica(TP, 3, delete=True))
+            await follow(host, 3)
+            answer.set_result(fetch_answer(request, data=records(0, 3)))
+            await leader.next("FetchRequest")
+            assert leader.connections == 1
             assert host.partition(TP).log.log_end_offset == 0
 
     run(story())
