@@ -127,6 +127,18 @@ class SlowZooKeeper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlowLink:
+    """What ``who`` sends to ``peer`` in the next ``for_ms`` takes ``delay_ms``. A connection's
+    later bytes wait for the earlier ones; other connections do not."""
+
+    kind: Literal["slow-link"] = "slow-link"
+    who: Who
+    peer: Who
+    delay_ms: int
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSession:
     """ZooKeeper ends the session of ``who``, as if it had not heard of it for long."""
 
@@ -198,6 +210,7 @@ Fault = (
     | Isolate
     | IsolateFromZooKeeper
     | SlowZooKeeper
+    | SlowLink
     | ExpireSession
     | DropZooKeeperConnection
     | DeposeController

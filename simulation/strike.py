@@ -1,16 +1,17 @@
 """Carries out a plan's actions on a world, and what they end with."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from broker.log.checkpoints import META_PROPERTIES
 from simulation import actions as act
+from simulation.bad_links import BadLinks
 from simulation.coverage import FAULT, ORDER
 from simulation.disk import PLENTY
 from simulation.loop import NOBODY, SimulatedLoop
-from simulation.network import BASE_S, JITTER_S, Network
+from simulation.network import Network
 from simulation.process import LOG_DIR, Ending, Node
 from simulation.verdict import Cluster
 from simulation.zookeeper import HOST as ZOOKEEPER
@@ -57,10 +58,9 @@ class Striker:
         self._cluster = cluster
         self._observer = cluster.observer
         self._loop = cluster.loop
-        self._network = cluster.network
         self._zookeeper = cluster.zookeeper
         self._nodes = cluster.nodes
-        self._cuts: Counter[tuple[str, str]] = Counter()
+        self._links = BadLinks(cluster.loop, cluster.network, cluster.observer)
         self._pauses: Counter[int] = Counter()
         self._bad_disks: dict[int, str] = {}
         self._bad_until: dict[int, float] = {}
@@ -105,6 +105,8 @@ class Striker:
                 return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
             case act.SlowZooKeeper():
                 return self._to(action.who, self._slow_down, action)
+            case act.SlowLink():
+                return self._to(action.who, self._slow_link, action)
             case act.ExpireSession():
                 return self._to(action.who, self._expire)
             case act.DropZooKeeperConnection():
@@ -252,35 +254,22 @@ class Striker:
         named += " and ZooKeeper" if action.zookeeper else ""
         way = {"out": "no longer reaches", "in": "is no longer reached by", "both": "is cut from"}
         self._note(node, f"{way[action.direction]} {named}")
-        self._cut(links, action.for_ms)
+        self._links.cut(links, action.for_ms)
 
     def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
         self._note(node, "is cut from ZooKeeper")
-        self._cut([(node.host, ZOOKEEPER), (ZOOKEEPER, node.host)], for_ms)
+        self._links.cut(_both_ways(node.host, ZOOKEEPER), for_ms)
 
     def _slow_down(self, node: Node, action: act.SlowZooKeeper) -> None:
         self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
-        self._set_latency(node, action.delay_ms / 1000)
-        self._later(action.for_ms, self._set_latency, node)
+        self._links.slow(_both_ways(node.host, ZOOKEEPER), action.delay_ms, action.for_ms)
 
-    def _set_latency(self, node: Node, base_s: float = BASE_S) -> None:
-        for source, target in ((node.host, ZOOKEEPER), (ZOOKEEPER, node.host)):
-            self._network.set_latency(source, target, base_s, JITTER_S)
-
-    def _cut(self, links: Iterable[tuple[str, str]], for_ms: int) -> None:
-        links = list(links)
-        for source, target in links:
-            self._cuts[source, target] += 1
-            self._network.cut(source, target)
-        self._later(for_ms, self._mend, links)
-
-    def _mend(self, links: list[tuple[str, str]]) -> None:
-        for link in links:
-            if self._cuts[link] > 0:
-                self._cuts[link] -= 1
-                if not self._cuts[link]:
-                    self._observer.note(f"{link[0]} reaches {link[1]} again")
-                    self._network.heal(*link)
+    def _slow_link(self, node: Node, action: act.SlowLink) -> None:
+        peer = self.resolve(action.peer)
+        if peer is None or peer is node:
+            return
+        self._note(node, f"needs {action.delay_ms} ms to reach broker {peer.id}")
+        self._links.slow([(node.host, peer.host)], action.delay_ms, action.for_ms)
 
     # --- ZooKeeper ----------------------------------------------------------------------------
 
@@ -371,10 +360,7 @@ class Striker:
         """Everything is taken back, and everybody started."""
         self._observer.note("everything is healed")
         self._healed = True
-        self._cuts.clear()
-        self._network.heal_all()
-        for node in self._nodes.values():
-            self._set_latency(node)
+        self._links.heal()
         for pair in tuple(self._mixed):
             self._sort_out(pair)
         self._down_until.clear()
@@ -385,6 +371,10 @@ class Striker:
                 node.resume()
             else:
                 self._revive(node)
+
+
+def _both_ways(one: str, other: str) -> list[tuple[str, str]]:
+    return [(one, other), (other, one)]
 
 
 def _is_claimed(node: Node) -> bool:

@@ -1,0 +1,67 @@
+"""Links that are cut or slow for a while: who comes later is not ended by who came first."""
+
+from typing import Any
+
+import pytest
+
+from simulation.bad_links import BadLinks
+from simulation.network import BASE_S
+from simulation.observer import Observer
+
+pytestmark = pytest.mark.simulation
+
+LINK = ("server", "client-1")
+
+
+@pytest.fixture
+def links(world: Any) -> BadLinks:
+    observer = Observer(world.loop.time, world.loop.fail, checks_data=True, unclean=False)
+    return BadLinks(world.loop, world.network, observer)
+
+
+def test_a_link_is_whole_when_the_last_cut_is_over(world: Any, links: BadLinks) -> None:
+    links.cut([LINK], 1_000)
+    links.cut([LINK], 3_000)
+    world.loop.run_for(2)
+    assert world.network.is_cut(*LINK)
+    assert not world.network.is_cut(*reversed(LINK))
+    world.loop.run_for(2)
+    assert not world.network.is_cut(*LINK)
+
+
+def test_a_link_is_as_slow_as_was_said_last(world: Any, links: BadLinks) -> None:
+    links.slow([LINK], 500, 1_000)
+    links.slow([LINK], 700, 3_000)
+    world.loop.run_for(2)
+    assert world.network.link(*LINK).base_s == 0.7
+    assert world.network.link(*reversed(LINK)).base_s == BASE_S
+    world.loop.run_for(2)
+    assert world.network.link(*LINK).base_s == BASE_S
+
+
+def test_healing_ends_everything_for_good(world: Any, links: BadLinks) -> None:
+    links.cut([LINK], 1_000)
+    links.slow([LINK], 700, 1_000)
+    links.heal()
+    assert not world.network.is_cut(*LINK)
+    assert world.network.link(*LINK).base_s == BASE_S
+    links.cut([LINK], 5_000)
+    world.loop.run_for(2)
+    assert world.network.is_cut(*LINK), "the end of what was healed is no end of this"
+
+
+def test_what_is_sent_while_a_link_is_slow_comes_late_and_nothing_else(
+    world: Any, links: BadLinks
+) -> None:
+    early, late = world.connection(), world.connection()
+    world.ask(early)
+    world.loop.run_for(1)
+    links.slow([LINK], 2_000, 100)
+    waiting = world.ask(early)
+    world.loop.run_for(0.2)
+    quick = world.ask(late)
+    world.loop.run_for(0.2)
+    assert quick.done()
+    assert not waiting.done()
+    world.loop.run_for(2)
+    assert waiting.done()
