@@ -4,6 +4,7 @@ Each mutation swaps one function for a wrong one while it is active. One that is
 hole in the simulation, not a proof of the mutation's harmlessness.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from broker.controller.context import Context
 from broker.controller.election import Choice, choose
 from broker.controller.partitions import Partitions
 from broker.server.control_fence import ControlFence
+from broker.server.fetcher import Fetcher
 from broker.types import NO_LEADER
 from simulation import broken_replication
 from simulation.relapses import RELAPSES
@@ -67,6 +69,16 @@ def _obeys_anybody(self: ControlFence, request: Any) -> ErrorCode:
     return ErrorCode.none
 
 
+_ask_epochs = Fetcher._ask_epochs
+
+
+async def _asks_twice(self: Fetcher, asked: Any) -> None:
+    """Does not wait for the answer before it asks again, and takes both."""
+    await asyncio.gather(_ask_epochs(self, asked), _ask_epochs(self, asked))
+
+
+ASKS_TWICE = Swap(Fetcher, "_ask_epochs", _asks_twice)
+
 MUTATIONS: dict[str, Mutation] = {
     "acks=all answered at append": Mutation(broken_replication.ANSWERED_AT_APPEND),
     "leader elected outside the ISR": Mutation(Swap(partitions, "choose", _anybody)),
@@ -93,6 +105,8 @@ MUTATIONS: dict[str, Mutation] = {
     "followers join the ISR at once": Mutation(broken_replication.JOINS_AT_ONCE),
     "epoch start ignored when joining": Mutation(broken_replication.JOINS_BY_WATERMARK),
     "answers of earlier rounds are taken": Mutation(broken_replication.ROUNDS_TAKEN),
+    "questions are asked twice": Mutation(ASKS_TWICE),
+    "neither fence against earlier rounds": Mutation(ASKS_TWICE, broken_replication.ROUNDS_TAKEN),
     "one round of truncation": Mutation(broken_replication.ONE_ROUND),
     **RELAPSES,
 }

@@ -30,6 +30,12 @@ FOUND = {
     ),
     "10: every topic begins at the first broker": ("placed", 0, "LeadersSpread"),
     "neither fence against the past": ("former controller", 0, "EpochNeverBack"),
+    "requests of other epochs are served": ("left behind", 8, "WeakIsr"),
+    "answers of earlier epochs are taken": ("late answer", 0, "WeakIsr"),
+    "epoch start ignored when joining": ("short watermark", 5, "StrongIsr"),
+    "ISR change in flight ignored": ("joining in flight", 0, "StrongIsr"),
+    "one round of truncation": ("to and fro", 0, "WeakIsr"),
+    "neither fence against earlier rounds": ("to and fro", 0, "StrongIsr"),
 }
 
 

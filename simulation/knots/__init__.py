@@ -1,0 +1,51 @@
+"""Knots: what a plan drawn at random hardly ever has, tied into one on purpose.
+
+Each is a way in which something did go wrong, or would without one line of the broker: actions
+that mean something in this order and within this time only. They have a topic of their own,
+``k0``, so that what else the plan does to its topics does not undo them.
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+from simulation.actions import CLIENT_WORK
+from simulation.knots import clusters, leadership, replication
+from simulation.knots.strands import Knot
+from simulation.plan import Plan
+
+ODDS: Final = 0.3
+"""Of a plan that it has a knot."""
+
+ALONE: Final = 0.5
+"""Of a knot that nothing else happens to the cluster."""
+
+KNOTS: Final[Mapping[str, Knot]] = {
+    "joined unseen": replication.joined_unseen,
+    "joining in flight": replication.joining_in_flight,
+    "former controller": leadership.former_controller,
+    "left behind": leadership.left_behind,
+    "doomed shrink": replication.doomed_shrink,
+    "twins": clusters.twins,
+    "moved and extended": clusters.moved_and_extended,
+    "nonsense": clusters.nonsense,
+    "placed": clusters.placed,
+    "mixed disks": clusters.mixed_disks,
+    "many commits": clusters.many_commits,
+    "offsets half made": clusters.offsets_half_made,
+    "short watermark": replication.short_watermark,
+    "to and fro": leadership.to_and_fro,
+    "late answer": leadership.late_answer,
+}
+
+
+def tie(plan: Plan, rng: Random, knot: str | None) -> Plan:
+    """``plan`` with this knot; None: with any or none."""
+    if knot is None:
+        if rng.random() >= ODDS:
+            return plan
+        knot = rng.choice(list(KNOTS))
+    if rng.random() < ALONE:
+        kept = (timed for timed in plan.actions if isinstance(timed.action, CLIENT_WORK))
+        plan = plan.with_actions(tuple(kept))
+    return KNOTS[knot](plan, rng)

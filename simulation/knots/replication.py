@@ -1,0 +1,128 @@
+"""Knots of the ISR: who joins it, who leaves it, and what the leader may believe meanwhile."""
+
+from random import Random
+
+from simulation.actions import (
+    DeleteTopic,
+    ElectPreferred,
+    Kill,
+    LosePower,
+    Pause,
+    Reassign,
+    SlowLink,
+    SlowZooKeeper,
+    Who,
+)
+from simulation.knots.strands import (
+    TOPIC,
+    apart,
+    beginning,
+    plainly,
+    produce,
+    tied,
+    topic_of_three,
+)
+from simulation.plan import Plan
+
+
+def joined_unseen(plan: Plan, rng: Random) -> Plan:
+    """A follower is let into the ISR and loses power before the controller has heard of it."""
+    topic, t = topic_of_three(plan, rng), beginning(plan, rng)
+    last = Who(broker=topic.replicas[0][-1])
+    down = rng.randint(2_300, 3_000)
+    again = t + down + rng.randint(400, 3_000)
+    return tied(
+        plan,
+        [
+            *((t + 300 * n, produce(-1, 3)) for n in range(40)),
+            (t, Kill(who=last, down_ms=down)),
+            (again, LosePower(who=last, down_ms=rng.randint(50, 300))),
+        ],
+        topics=[topic],
+        settings=(("zookeeper.session.timeout.ms", "2000"), ("replica.lag.time.max.ms", "3000")),
+        brokers=3,
+        run_ms=t + 20_000,
+    )
+
+
+def joining_in_flight(plan: Plan, rng: Random) -> Plan:
+    """A follower is about to be in the ISR, or is, as ZooKeeper has it; the leader has not heard
+    of that, and not of the follower for so long that it counts as lagging."""
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    back = t + rng.randint(2_500, 3_000)
+    return tied(
+        plainly(plan),
+        [
+            *((t + 2_000 + 50 * n, produce(rng.choice((-1, -1, 1)), 1)) for n in range(120)),
+            (t, Pause(who=last, for_ms=back - t)),
+            (
+                back - 100,
+                SlowZooKeeper(who=leader, delay_ms=rng.randint(500, 700), for_ms=6_000),
+            ),
+            (back + rng.randint(150, 1_300), apart(last, leader, 4_000)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", "1000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=4,
+        run_ms=t + 11_000,
+    )
+
+
+def short_watermark(plan: Plan, rng: Random) -> Plan:
+    """A new leader does not know yet that its last records are committed, and a follower that
+    lacks just these fetches from it before anybody else does."""
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    ids = topic.replicas[0]
+    first, second, last = (Who(broker=broker) for broker in ids)
+    out = t + 3_000
+    return tied(
+        plainly(plan),
+        [
+            (t, Reassign(topic=TOPIC, partition=0, replicas=(ids[1], ids[0], ids[2]))),
+            (t + 100, produce(-1, 3)),
+            (t + 500, apart(last, first, 4_500)),
+            (out, SlowLink(who=second, peer=last, delay_ms=200, for_ms=2_000)),
+            (out, produce(1, 1)),
+            (out + rng.randint(10, 40), apart(first, second, 1_300)),
+            (out + rng.randint(-250, 50), ElectPreferred()),
+            *((out + 1_500 + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(20)),
+        ],
+        topics=[topic],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.wait.max.ms", "500"),
+            ("replica.lag.time.max.ms", "1500"),
+            ("replica.socket.timeout.ms", "5000"),
+        ),
+        brokers=4,
+        run_ms=t + 10_000,
+    )
+
+
+def doomed_shrink(plan: Plan, rng: Random) -> Plan:
+    """A topic is deleted while its leader's ISR write is carried out and the leader has not heard
+    of that; producers wait for those who are left."""
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    shrink = t + 1_000
+    return tied(
+        plan,
+        [
+            *((t + 100 * n, produce(-1, 1)) for n in range(40)),
+            (t, apart(last, leader, 4_000)),
+            (
+                shrink - 200,
+                SlowZooKeeper(who=leader, delay_ms=rng.randint(200, 400), for_ms=3_000),
+            ),
+            (shrink + rng.randint(900, 1_700), DeleteTopic(topic=TOPIC)),
+        ],
+        topics=[topic],
+        settings=(("replica.lag.time.max.ms", "1000"), ("zookeeper.session.timeout.ms", "6000")),
+        brokers=4,
+        run_ms=t + 8_000,
+    )
