@@ -153,7 +153,11 @@ class Directory:
         if self._turns.get(name) is not turn:
             return False
         self.files.rename(self.path / temporary, self.path / name)
-        yield self.sync
+        try:
+            yield self.sync
+        except OSError:
+            if name in self._turns:  # else abandoned: the directory may have another name by now
+                raise
         return self._turns.get(name) is turn
 
     def abandon(self, *names: str) -> None:

@@ -49,6 +49,7 @@ class Flushing:
         self._later = later
         self._vouched_for = 0
         self._named = False
+        self._closed = False
         self._turn: object | None = None
         self._settling = False
         self._snapshots: dict[int, bytes] = {}
@@ -110,7 +111,8 @@ class Flushing:
             carry_out(self._settle())
 
     def close(self) -> None:
-        """What is still under way is not carried on."""
+        """What is still under way is not carried on, and what was put off not begun."""
+        self._closed = True
         self._turn = None
         self._snapshots.clear()
 
@@ -119,6 +121,8 @@ class Flushing:
 
         Another flush that begins meanwhile takes its place.
         """
+        if self._closed:
+            return
         turn = self._turn = object()
         since, self._since = self._since, None
         try:
@@ -164,10 +168,15 @@ class Flushing:
         while self._snapshots:
             if max(self._snapshots) > self.recovery_point:
                 yield from self.steps(max(self._snapshots))
-            for offset, content in list(self._snapshots.items()):
-                if offset <= self.recovery_point:
-                    yield from self._producers.snapshot_steps(offset, content)
-                    self._snapshots.pop(offset, None)
+            yield from self._write_snapshots()
+
+    def _write_snapshots(self) -> Steps:
+        for offset, content in list(self._snapshots.items()):
+            # While one is written the log may be cut, or deleted: then the next ones are nobody's.
+            if offset <= self.recovery_point and self._snapshots.get(offset) is content:
+                yield from self._producers.snapshot_steps(offset, content)
+                if self._snapshots.get(offset) is content:
+                    del self._snapshots[offset]
 
 
 class HasFlushing(Protocol):

@@ -57,6 +57,20 @@ def append(log: PartitionLog, count: int, producer: int = -1) -> None:
         log.append([sent], log.log_end_offset, 0, NOW_MS)
 
 
+def carry_on(steps: Steps, work: Callable[[], object] | None) -> None:
+    """As ``carry_out``, from ``work`` on, which a thread has begun."""
+    while work is not None:
+        try:
+            work()
+        except OSError as error:
+            try:
+                work = steps.throw(error)
+            except StopIteration:
+                return
+        else:
+            work = next(steps, None)
+
+
 def forbid_syncs(kind: str) -> None:
     assert "sync" not in kind, "on the event loop"
 
@@ -200,6 +214,32 @@ def test_a_snapshot_of_what_was_cut_off_is_not_written(
         work()
     snapshots = [name for name in disk.names(HOME / "t-0") if name.endswith(".snapshot")]
     assert all(int(Path(name).stem) <= 1 for name in snapshots)
+
+
+@pytest.mark.parametrize("parts", range(24))
+def test_a_log_that_is_deleted_lets_what_is_under_way_end(
+    disk: MemoryDisk, later: Later, parts: int
+) -> None:
+    """It would not find its directory, and the broker would take its disk for broken."""
+    logs = opened(disk, later)
+    append(logs.create(TP), 6, producer=7)
+    (steps,) = later.tasks
+    for _, work in zip(range(parts), steps, strict=False):
+        work()
+    work = next(steps, None)
+    logs.delete(TP)
+    carry_on(steps, work)
+
+
+def test_a_flush_that_was_put_off_does_not_begin_when_its_log_is_deleted(
+    disk: MemoryDisk, later: Later
+) -> None:
+    logs = opened(disk, later, LogConfig(flush_ms=500))
+    append(logs.create(TP), 2)
+    logs.flush_if_due(NOW_MS + 500)
+    assert later.tasks
+    logs.delete(TP)
+    later.carry_out()
 
 
 def test_retention_does_not_forget_producers_whose_snapshot_was_never_written(
