@@ -130,6 +130,9 @@ class App:
             self.coordinator = coordinator = self._coordinator(group, logs)
             self.replicas = replicas = self._replicas(logs, coordinator, group)
             connections = await self._listen(replicas, coordinator, group)
+            # Also of a broker that halts. It would serve on until its session is closed: told to
+            # follow, it would open a log again that is closed by then, as a new one, and cut it.
+            closing.callback(connections.drop)
             await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
             await coordinator.join(replicas)
             self._spawn(group, coordinator.run())

@@ -134,12 +134,16 @@ class Connections:
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
+        await asyncio.gather(*self.drop(), return_exceptions=True)
+
+    def drop(self) -> list[asyncio.Future[Any]]:
+        """The same without waiting, when nobody accepts any more; returns what is ending."""
         if self._listening is not None:
             self._listening.close()
-        ended = [*self._open.values()]
+        ended: list[asyncio.Future[Any]] = [*self._open.values()]
         for connection in tuple(self._open):
             ended += connection.close()
-        await asyncio.gather(*ended, return_exceptions=True)
+        return ended
 
     async def _take(self, connection: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()

@@ -11,13 +11,14 @@ from hash_seeds import printed
 from simulated_cluster import Cluster
 from simulated_life import live
 
+from broker.log.manager import LogManager
 from broker.replication.replica import Role
 from broker.server.app import App
 from broker.types import TopicPartition
 from simulation.disk import MemoryDisk
 from simulation.loop import Process, SimulatedLoop
 from simulation.ownership import Killed
-from simulation.process import mortal
+from simulation.process import PORT, mortal
 from simulation.silence import silence
 
 pytestmark = pytest.mark.simulation
@@ -113,6 +114,27 @@ def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
     cluster.until(lambda: bool(leader.endings))
     assert not leader.endings[0].was_asked
     assert leader.endings[0].error is not None
+
+
+def test_a_broker_that_fails_serves_nobody_any_more_when_its_logs_are_closed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session is closed after them. Told to follow meanwhile, it would open a log again."""
+    leader = cluster.nodes[filled(cluster)]
+    served: list[int] = []
+    close = LogManager.close
+
+    def closed(logs: LogManager, clean: bool = True) -> None:
+        assert leader.process is not None
+        ends = cluster.network._endpoints_of(leader.process)
+        served.append(sum(end.local[1] == PORT and not end.is_closing() for end in ends))
+        close(logs, clean)
+
+    monkeypatch.setattr(LogManager, "close", closed)
+    cluster.disks[leader.id].fail({"write"})
+    cluster.run(cluster.client.produce("t", values(10, 20)))
+    cluster.until(lambda: bool(leader.endings))
+    assert served == [0]
 
 
 def test_a_paused_leader_is_replaced_and_steps_back(cluster: Cluster) -> None:
