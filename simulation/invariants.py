@@ -154,11 +154,16 @@ class Partition(Promises):
     def damaged(self, broker: int, kept: int, *, now: float) -> None:
         """What ``broker`` held at ``kept`` and above may be lost."""
         seat = self.seats.get(broker)
-        if seat is None or kept >= seat.log.end:
+        if seat is None:
+            return
+        # Also when it has lost nothing: a cut that was not synced may be undone. A log of 15 that
+        # was cut to 10, where everything is synced, may be 15 long again.
+        seat.certain = kept if seat.known else min(seat.certain, kept)
+        seat.known = False
+        if kept >= seat.log.end:
             return
         seat.kept_from_damage = min(seat.kept_from_damage, kept)
         seat.lost_committed = None
-        seat.known = False
         if self.state is not None and self.state.leader == broker:
             self.only_leader = {o: e for o, e in self.only_leader.items() if e.next <= kept}
         self._weigh_damage(now)
@@ -197,7 +202,7 @@ class Partition(Promises):
         seat.waiting.clear()
         seat.readable = log is not None
         if log is None:
-            seat.known = False
+            seat.known, seat.certain = False, 0
             return
         if seat.known and self.checks_data:
             self._require(
@@ -205,14 +210,20 @@ class Partition(Promises):
                 "LogKept",
                 f"broker {broker} had {seat.log} and has {log}",
             )
-        elif not seat.is_whole:
-            kept = int(seat.kept_from_damage)
+        else:
+            kept = log.agrees_up_to(seat.log)
             self._require(
-                log.end >= min(kept, seat.log.end),
+                kept >= min(seat.certain, seat.log.end),
                 "LogKept",
-                f"broker {broker} had synced up to {kept}, and its log ends at {log.end}",
+                f"broker {broker} had synced up to {seat.certain} of {seat.log}, and of that its "
+                f"log, {log}, has what lies below {kept}",
             )
-            seat.kept_from_damage = NODE_IS_FINE if log.end >= seat.log.end else max(kept, log.end)
+            if kept >= seat.log.end:
+                seat.kept_from_damage = NODE_IS_FINE
+            elif not seat.is_whole:
+                seat.kept_from_damage = max(seat.kept_from_damage, kept)
+            seat.verified = min(seat.verified, kept)
+            seat.trusted = seat.trusted and log.end == kept  # else what was cut is back
         seat.log, seat.known = log, True
         seat.high_watermark = high_watermark
         seat.verified = min(seat.verified, log.end)
@@ -223,7 +234,8 @@ class Partition(Promises):
 
     def failed(self, broker: int) -> None:
         """``broker`` could not carry out what its replica had decided, and halts."""
-        self.seat(broker).known = False
+        seat = self.seat(broker)
+        seat.known, seat.certain = False, 0
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -365,7 +377,12 @@ class Partition(Promises):
 
     def _answered(self, broker: int, seat: Seat, replica: Replica, answer: Respond) -> None:
         acks, end = seat.waiting.pop(answer.request, (0, 0))
-        if answer.error is not ErrorCode.none or replica.leader_epoch <= self._disturbed:
+        if answer.error is not ErrorCode.none:
+            return
+        if replica.leader_epoch <= self._disturbed:
+            if not self._leads_now(broker, replica):
+                acked = seat.log.between(answer.base_offset, end)
+                self.acked_by_deposed.update(extent.crc for extent in acked)
             return
         if acks == -1 and seat.trusted and seat.is_whole:
             self._require(

@@ -8,21 +8,22 @@ inside a broker would be handled by it.
 """
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.log.partition_log import PartitionLog
-from broker.replication.events import Effect, Event, LeaderLostRecords, Stopped, Truncate
+from broker.replication.events import Append, Effect, Event, LeaderLostRecords, Stopped, Truncate
 from broker.server import partition as server
 from broker.server import zk_nodes
+from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import parse_batches
-from simulation.coverage import (
-    Coverage,
-)
+from simulation.coverage import Coverage
 from simulation.invariants import Partition
 from simulation.shadow import Extent, Shadow
+from simulation.stored_commits import StoredCommits
 from simulation.violation import Violation
 
 READ_BYTES = 2**31 - 1
@@ -70,6 +71,8 @@ class Observer:
         self.topics: dict[str, Topic] = {}
         self.configs: dict[str, dict[str, str]] = {}
         """Settings by topic, as last written."""
+        self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
+        """By partition of ``__consumer_offsets``."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
         self._now = now
@@ -239,6 +242,8 @@ class Observer:
         if partition is None:
             return
         self._tell(broker, hosted, effects)
+        if hosted.tp.topic == OFFSETS_TOPIC:
+            self._commits_appended(hosted.tp.partition, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
         log, replica = hosted.log, hosted.replica
         if effects and (log.log_start_offset, log.log_end_offset) != (
@@ -273,6 +278,11 @@ class Observer:
                 self.note(
                     f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
                 )
+
+    def _commits_appended(self, number: int, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append) and effect.leader_epoch is not None:
+                self.stored_commits[number].appended(effect, self._now())
 
     def _observed(self, hosted: server.Partition) -> Partition | None:
         """None: another topic of that name, or one that is about to go."""

@@ -16,6 +16,8 @@ class Promises:
         """When, and from which offset on, a promise ended."""
         self.only_leader: dict[int, Extent] = {}
         """Acked with acks=1 by the leader that leads still."""
+        self.acked_by_deposed: set[int] = set()
+        """CRCs of what a leader acked after an election outside its ISR, before it heard of it."""
 
     def take_back(self, offset: int, now: float) -> None:
         """What was committed at ``offset`` and above is promised no longer."""
@@ -23,6 +25,11 @@ class Promises:
         self.only_leader.clear()
         self.committed = {o: e for o, e in self.committed.items() if e.next <= offset}
         self.committed_end = min(self.committed_end, offset)
+
+    def holds(self, base: int, crc: int) -> bool:
+        """Whether that batch is among what is promised."""
+        extent = self.committed.get(base)
+        return base >= self.given_up and extent is not None and extent.crc == crc
 
     def is_promised(self, offset: int, sent_at: float) -> bool:
         """Whether what was acked at ``offset``, and sent at that time, must be there still."""

@@ -30,6 +30,8 @@ class Seat:
     """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
     known: bool = True
     """``log`` is what is on the disk."""
+    certain: int = 0
+    """Of one that is not: below this it is, there or not what lies above."""
     readable: bool = True
     """Its disk let the observer look at the log when this life began."""
     leads_from: dict[int, int] = field(default_factory=dict)

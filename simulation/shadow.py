@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import NamedTuple, cast
 
 from broker.replication.events import AdvanceLogStart, Append, Effect, Truncate, TruncateFully
@@ -86,6 +87,15 @@ class Shadow:
                 return
             if extent.next > start:
                 yield extent
+
+    def agrees_up_to(self, other: "Shadow") -> int:
+        """Where the first difference begins, the lower end if there is none."""
+        end = min(self.end, other.end)
+        start = max(self.start, other.start)
+        for mine, theirs in zip_longest(self.between(start, end), other.between(start, end)):
+            if mine != theirs:
+                return min(extent.base for extent in (mine, theirs) if extent is not None)
+        return end
 
     def agrees_with(self, other: "Shadow") -> bool:
         """Whether both have the same batches where both have any."""

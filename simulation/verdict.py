@@ -220,10 +220,9 @@ class Judge(Producer):
     async def _group_remembers(
         self, cluster: Cluster, group: str, tp: TopicPartition, commits: list[Commit]
     ) -> None:
-        home = _home_of(cluster, group)
         stored = await self._committed(group, tp)
         acked = [c for c in commits if c.answer is ErrorCode.none]
-        promised = [c for c in acked if home is not None and home.is_promised(0, c.sent_at)]
+        promised = [c for c in acked if _must_be_remembered(cluster, c)]
         if not promised:
             return
         last = promised[-1]
@@ -253,11 +252,14 @@ class Judge(Producer):
         raise Violation("Serves", f"group {group} does not answer in {ANSWER_S:.0f} s")
 
 
-def _home_of(cluster: Cluster, group: str) -> Partition | None:
+def _must_be_remembered(cluster: Cluster, commit: Commit) -> bool:
     topic = cluster.observer.topics.get(OFFSETS_TOPIC)
     if topic is None:
-        return None
-    return topic.partitions.get(partition_for(group, len(topic.partitions)))
+        return False
+    number = partition_for(commit.group, len(topic.partitions))
+    home = topic.partitions[number]
+    stored = cluster.observer.stored_commits[number]
+    return home.checks_data and stored.is_promised(commit, home)
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -310,7 +312,8 @@ def _is_promised(partition: Partition, sent: Sent) -> bool:
     if not partition.checks_data or sent.offset < partition.given_up:
         return False
     if sent.acks == ACKS_ALL:
-        return partition.is_promised(sent.offset, sent.sent_at)
+        in_time = sent.crc not in partition.acked_by_deposed
+        return in_time and partition.is_promised(sent.offset, sent.sent_at)
     kept = partition.only_leader.get(sent.offset)
     return kept is not None and kept.crc == sent.crc
 

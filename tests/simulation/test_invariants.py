@@ -134,6 +134,18 @@ def test_an_unclean_election_ends_what_was_promised(story: Story) -> None:
     assert not story.partition.is_promised(0, sent_at=0.0)
 
 
+def test_what_the_leader_acks_that_does_not_know_of_it_is_not_promised(story: Story) -> None:
+    """Alone in the ISR that it knows, it waits for nobody."""
+    story.append(1, OTHER)
+    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
+    append = Append(batches=(RECORD,), base_offset=1, leader_epoch=0)
+    answer = Respond(request=7, error=ErrorCode.none, base_offset=1)
+    story.state(1, 0, (1,))
+    story.state(3, 1, (3,), unclean=True)
+    story.step(1, append, answer, event=produce)
+    assert story.partition.acked_by_deposed == {RECORD.crc}
+
+
 def test_two_leaders_of_one_epoch(story: Story) -> None:
     broken("OneLeaderPerEpoch", story.state, 2, 0, (1, 2, 3))
 
@@ -213,6 +225,31 @@ def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
     story.append(2, OTHER, at=1)
     story.partition.damaged(2, 1, now=1.0)
     broken("LogKept", story.partition.hosted, 2, Shadow(), 0)
+
+
+def on_disk(*what: Any) -> Shadow:
+    """A log as it is found at the start."""
+    return Shadow(0, [Extent(at, at + 1, each.crc, 0) for at, each in enumerate(what)])
+
+
+def test_a_cut_that_was_not_synced_may_be_undone_by_a_power_failure(story: Story) -> None:
+    story.replicated()
+    story.append(2, OTHER, at=1)
+    story.step(2, Truncate(offset=1))
+    story.partition.damaged(2, 1, now=1.0)
+    story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
+    assert story.partition.seat(2).is_whole
+    story.commit(2, to=2)  # as it was before, and nobody goes by it
+
+
+def test_what_was_cut_and_is_back_is_not_what_took_its_place(story: Story) -> None:
+    story.replicated()
+    story.append(2, RECORD, at=1)
+    story.partition.damaged(2, 1, now=1.0)
+    story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
+    assert story.partition.seat(2).kept_from_damage == 1
+    story.partition.damaged(2, 1, now=1.0)
+    broken("LogKept", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
 
 
 def test_one_member_that_loses_its_disk_costs_no_promise(story: Story) -> None:

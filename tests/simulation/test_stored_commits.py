@@ -1,0 +1,88 @@
+"""Which of the offsets that a group committed it must remember when records were lost."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.groups.events import OffsetAndMetadata
+from broker.groups.offsets import key, value
+from broker.replication.events import Append
+from broker.types import LeaderEpoch, Offset, TopicPartition
+from broker.wire.group_records import encode
+from broker.wire.new_batch import KeyValue, new_batch
+from simulation.clients import Commit
+from simulation.promises import Promises
+from simulation.shadow import Extent
+from simulation.stored_commits import StoredCommits
+
+pytestmark = pytest.mark.simulation
+
+TP = TopicPartition("t", 0)
+
+
+class Home:
+    """A partition of ``__consumer_offsets``, one commit a batch, each committed at once."""
+
+    def __init__(self) -> None:
+        self.promises = Promises()
+        self.stored = StoredCommits()
+        self._now = 0.0
+
+    def commit(self, offset: int) -> Commit:
+        """A second after the one before."""
+        self._now += 1
+        self.append(offset)
+        return Commit("g", TP, None, offset, self._now - 0.1, ErrorCode.none)
+
+    def append(self, offset: int) -> None:
+        """As a coordinator also does that writes again what it knows."""
+        said = OffsetAndMetadata(offset=offset, leader_epoch=-1, metadata="")
+        record = KeyValue(encode(key("g", TP)), encode(value(said, int(self._now * 1000))))
+        batch, base = new_batch([record], int(self._now * 1000)), self.promises.committed_end
+        append = Append(batches=(batch,), base_offset=Offset(base), leader_epoch=LeaderEpoch(0))
+        self.stored.appended(append, self._now)
+        self.promises.committed[base] = Extent(base, base + 1, batch.crc, 0)
+        self.promises.committed_end = base + 1
+
+    def lose_from(self, base: int) -> None:
+        self._now += 1
+        self.promises.take_back(base, self._now)
+
+    def remembers(self, commit: Commit) -> bool:
+        return self.stored.is_promised(commit, self.promises)
+
+
+def test_what_was_committed_is_remembered_as_far_as_its_records_are_promised() -> None:
+    home = Home()
+    first, second, third = home.commit(5), home.commit(7), home.commit(9)
+    assert home.remembers(third)
+    home.lose_from(1)
+    assert [home.remembers(each) for each in (first, second, third)] == [True, False, False]
+    assert home.remembers(home.commit(9)), "what comes afterwards is promised again"
+
+
+def test_another_record_of_the_same_offset_is_another_commit() -> None:
+    home = Home()
+    first, second, again = home.commit(5), home.commit(7), home.commit(5)
+    home.lose_from(2)
+    assert [home.remembers(each) for each in (first, second, again)] == [True, True, False]
+
+
+def test_what_was_written_again_stands_where_the_log_begins_now() -> None:
+    home = Home()
+    commit = home.commit(5)
+    home.append(5)
+    home.promises.given_up = 1
+    home.lose_from(2)
+    assert home.remembers(commit)
+    home.lose_from(1)
+    assert not home.remembers(commit)
+
+
+def test_without_a_loss_all_is_remembered_wherever_it_is() -> None:
+    """A coordinator that stored it elsewhere, or wrote it not again, is not excused."""
+    home = Home()
+    home.lose_from(0)
+    commit = home.commit(5)
+    home.promises.given_up = 1
+    assert home.remembers(commit)
+    assert StoredCommits().is_promised(commit, home.promises)
