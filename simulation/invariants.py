@@ -319,7 +319,7 @@ class Partition(Promises):
             return
         if replica.role is Role.LEADER and epoch > self._disturbed:
             self._leader_has(broker, seat, replica, watermark)
-        elif watermark > self.committed_end and self.committed_end >= self.given_up:
+        elif self._is_looked_at(replica) and watermark > self.committed_end >= self.given_up:
             self._require(
                 watermark <= max(self.committed_end, seat.log.start),
                 "ValidHighWatermark",
@@ -328,6 +328,12 @@ class Partition(Promises):
         self._verify(broker, seat, min(watermark, self.committed_end))
         if broker in self.isr:
             self._check_members((broker,), "StrongIsr")
+
+    def _is_looked_at(self, replica: Replica) -> bool:
+        """Whether what its leader commits is heard of: one whose disk refused a sync is damaged,
+        and may lead on, since it sees what it wrote."""
+        leader = self.seats.get(replica.leader)
+        return leader is None or leader.is_whole
 
     def _leader_has(self, broker: int, seat: Seat, replica: Replica, watermark: int) -> None:
         before = seat.leads_from.get(replica.leader_epoch, 0)

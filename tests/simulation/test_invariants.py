@@ -76,7 +76,8 @@ class Story:
             elif isinstance(effect, Truncate):
                 shadow.truncate(effect.offset)
         view: Any = SimpleNamespace(
-            role=role, leader_epoch=epoch, isr=(1, 2, 3), high_watermark=self.waters[broker],
+            role=role, leader=1, leader_epoch=epoch, isr=(1, 2, 3),
+            high_watermark=self.waters[broker],
             log_start_offset=shadow.start, log_end_offset=shadow.end,
         )  # fmt: skip
         self.partition.stepped(broker, view, event or Tick(now=0), effects)
@@ -168,6 +169,15 @@ def test_a_watermark_above_the_log(story: Story) -> None:
 def test_a_follower_s_watermark_above_all_that_was_committed(story: Story) -> None:
     story.append(2)
     broken("ValidHighWatermark", story.commit, 2, to=1)
+
+
+def test_the_watermark_of_a_leader_that_is_damaged_and_leads_on_is_as_good(story: Story) -> None:
+    """A sync failed, and was not missed: it sees what it wrote."""
+    story.replicated()
+    story.partition.damaged(1, 0, now=1.0)
+    for broker in (1, 2, 3):
+        story.append(broker, OTHER, at=1)
+    story.commit(1, 2, 3, to=2)
 
 
 def test_a_leader_s_watermark_that_goes_back(story: Story) -> None:

@@ -47,6 +47,7 @@ FAILED_ONCE = {
     2071: "a broker that halted opened and cut a log after it had closed it",
     2231: "a cut that was not synced was undone by a power failure",
     2278: "a topic was deleted while a snapshot of its producers was written",
+    3014: "a leader whose disk had refused a sync led on",
     2550: "a leader acked that did not know of the unclean election",
 }
 """With ``--coordination any``."""
