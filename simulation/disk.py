@@ -78,6 +78,11 @@ class MemoryDisk:
         self.watch = watch if kinds else None
 
     @property
+    def has_dropped(self) -> bool:
+        """Whether something is seen to be there that a sync which failed has dropped."""
+        return any(file.has_dropped for file in self._root.files())
+
+    @property
     def free(self) -> int:
         """Bytes that can still be written."""
         return max(0, self.capacity - self._used)

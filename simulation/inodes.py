@@ -57,6 +57,11 @@ class MemoryFile:
         self._lost.append((self._certain(len(self._cuts)), len(self.data)))
         self.sync()
 
+    @property
+    def has_dropped(self) -> bool:
+        """What a sync has dropped is still seen to be there."""
+        return bool(self._lost)
+
     def evict(self) -> None:
         """The page cache is emptied: what was dropped is seen to be gone."""
         for start, end in self._lost:

@@ -19,7 +19,7 @@ from broker.server import partition as server
 from broker.server import zk_nodes
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
-from broker.wire.batch import parse_batches
+from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.coverage import Coverage
 from simulation.invariants import Partition
 from simulation.shadow import Extent, Shadow
@@ -300,7 +300,11 @@ class Observer:
 
 
 def read_shadow(log: PartitionLog) -> Shadow | None:
-    """What is really in a log; None: its disk refuses to be read."""
+    """What is really in a log; None: its disk refuses to be read.
+
+    Raises:
+        Violation: there are no batches in it, and the broker has opened it all the same.
+    """
     extents: list[Extent] = []
     at, end = log.log_start_offset, log.log_end_offset
     try:
@@ -312,4 +316,7 @@ def read_shadow(log: PartitionLog) -> Shadow | None:
             at = type(at)(extents[-1].next)
     except OSError:
         return None
+    except CorruptBatch as error:  # a ValueError: the broker would take it for a word to refuse
+        what = f"{log.directory.name}: behind {at} of {end} there is no batch: {error}"
+        raise Violation("LogKept", what) from error
     return Shadow(log.log_start_offset, extents)

@@ -338,7 +338,8 @@ class Striker:
         if not self._healed and self._loop.time() < self._bad_until.get(node.id, 0.0) - 1e-9:
             return  # another fault of it lasts
         disk: Any = node.disk
-        self._forget_damaged_pages(node)
+        if disk.has_dropped:  # else who lives and leads, and never synced meanwhile, is damaged
+            self._forget_damaged_pages(node)
         disk.fail(())
         disk.capacity = PLENTY
         self._later(RESTART_S * 1000, self._forgive_disk, node)
