@@ -31,6 +31,7 @@ SCRATCH = ".checking"
 def check(
     directory: Path,
     *,
+    only: int | None = None,
     spark: SparkSession | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CampaignResult:
@@ -38,6 +39,7 @@ def check(
 
     Args:
         directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
+        only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
         progress: Is told, in a line each, what is being done.
 
@@ -48,7 +50,7 @@ def check(
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory of results")
     tell = progress or _silent
-    runs, gaps = evidence(directory)
+    runs, gaps = evidence(directory, only)
     items = [item for run in runs for item in work_items(run)]
     tell(f"checking {len(items)} partitions of {len(runs)} runs")
     scratch = directory / SCRATCH
@@ -59,13 +61,14 @@ def check(
     finally:
         _remove(scratch)
     tell("judging")
-    findings = tuple(_unplanned_runs(directory, runs)) if runs else ()
+    findings = tuple(_unplanned_runs(directory, runs)) if runs and only is None else ()
     return campaign_result(runs, totals, gaps=gaps, findings=findings)
 
 
-def evidence(directory: Path) -> tuple[list[RunEvidence], tuple[str, ...]]:
-    """The evidence of each run that the manifest plans; and why there is none, where it cannot be
-    read: without the plan nobody knows what is missing, and nothing can be concluded."""
+def evidence(directory: Path, only: int | None = None) -> tuple[list[RunEvidence], tuple[str, ...]]:
+    """The evidence of each run that the manifest plans, or of that one alone; and why there is
+    none, where it cannot be read: without the plan nobody knows what is missing, and nothing can be
+    concluded."""
     try:
         plan = manifest.read(directory)
     except DamagedFiles as error:
@@ -73,6 +76,7 @@ def evidence(directory: Path) -> tuple[list[RunEvidence], tuple[str, ...]]:
     return [
         gather(_history(directory, run.number), run, baseline=_is_baseline(plan))
         for run in plan.runs
+        if only in (None, run.number)
     ], ()
 
 

@@ -53,7 +53,8 @@ class PlannedFault(_Planned):
         target: The expression it will be aimed at.
         parameters: Its own, by name.
         start_ms: Planned, since the workload began.
-        hold_ms: From injection to heal.
+        hold_ms: From injection to heal, planned.
+        story: The story that it is a step of, and which: ``crash-loop#1 bounce-2``.
     """
 
     fault_id: int
@@ -62,6 +63,7 @@ class PlannedFault(_Planned):
     parameters: Mapping[str, Any] = {}
     start_ms: int
     hold_ms: int
+    story: str | None = None
 
 
 class PlannedFailover(_Planned):

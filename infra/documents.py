@@ -52,7 +52,9 @@ def problems_of(invalid: ValidationError) -> Iterator[Problem]:
     """What pydantic found, one problem each."""
     for error in invalid.errors():
         field = "".join(
-            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]
+            f"[{part}]" if isinstance(part, int) else f".{part}"
+            for part in error["loc"]
+            if not _is_tag(part)
         ).removeprefix(".")
         reason = error["msg"].removeprefix("Value error, ")
         if error["type"] == "extra_forbidden":
@@ -60,6 +62,11 @@ def problems_of(invalid: ValidationError) -> Iterator[Problem]:
         elif error["type"] not in ("missing", "value_error"):
             reason += f", not {error['input']!r}"
         yield Problem(field=field or "file", reason=reason)
+
+
+def _is_tag(part: int | str) -> bool:
+    """Whether it is no key of the file: which member of a union pydantic tried (``<story>``)."""
+    return isinstance(part, str) and part.startswith("<")
 
 
 class _Loader(yaml.SafeLoader):

@@ -18,7 +18,7 @@ from nemesis.interface import Cluster, Link, Members, Target
 
 T = TypeVar("T")
 
-_COUNTS: Mapping[str, Callable[[int], int]] = {
+COUNTS: Mapping[str, Callable[[int], int]] = {
     "one": lambda count: min(1, count),
     "minority": lambda count: (count - 1) // 2,
     "majority": majority,
@@ -137,7 +137,7 @@ class _Moment:
             return self._brokers(_OF_PARTITION[role.name](self, self._partition(role)))
         if role.name == "topic":
             return self._brokers(b for one in self._topic(role) for b in one.replicas)
-        if role.name in _COUNTS:
+        if role.name in COUNTS:
             return self._some(role)
         if role.name in _OF_CLUSTER:
             return _OF_CLUSTER[role.name](self)
@@ -147,7 +147,7 @@ class _Moment:
         among = self.members.brokers if role.of is None else self.nodes(role.of)
         everybody = self.in_order((*self.members.servers, *self.members.clients), role.name)
         chosen = [name for name in everybody if name in among]
-        return chosen[: _COUNTS[role.name](len(among))]
+        return chosen[: COUNTS[role.name](len(among))]
 
     def in_order(self, things: Iterable[T], purpose: str) -> list[T]:
         """``things`` in an order of the seed's, whoever else draws."""

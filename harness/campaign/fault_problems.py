@@ -5,12 +5,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from harness.backends import CLIENT_NODE
 from harness.campaign import failover
 from harness.campaign.cells import expand
-from harness.campaign.clusters import ClusterSpec
+from harness.campaign.ground import planned_members
 from harness.campaign.model import Campaign
-from harness.campaign.schedule import FaultEntry
+from harness.campaign.schedule import Entry, FaultEntry, StoryEntry
+from harness.campaign.schedule_problems import schedule_problems
+from harness.campaign.stories import Story, catalogue, target_of, unrolled
+from history.cell import Cell
 from infra.documents import Problem, problems_of
 from infra.interface import Capability
 from nemesis import FAULTS, expressions
@@ -28,50 +30,115 @@ def lacking_capabilities(
     campaign: Campaign, capabilities: frozenset[Capability]
 ) -> Iterator[Problem]:
     """Every fault that needs what the backend cannot do."""
-    struck = [(f"faults[{index}].fault", entry) for index, entry in enumerate(campaign.faults)]
-    if campaign.failover is not None:
-        struck.append(("failover", campaign.failover.kill))
-    for field, entry in struck:
-        if missing := FAULTS[entry.fault].needs - capabilities:
+    for field, fault in _struck(campaign):
+        if missing := FAULTS[fault].needs - capabilities:
             yield Problem(
                 field=field,
-                reason=f"{entry.fault} needs {', '.join(sorted(missing))}, which the backend "
+                reason=f"{fault} needs {', '.join(sorted(missing))}, which the backend "
                 f"{campaign.cluster.backend} does not have on this machine",
             )
+
+
+def _struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
+    """Every fault by name, and the field that asks for it."""
+    for index, entry in enumerate(campaign.faults):
+        if isinstance(entry, StoryEntry):
+            names = dict.fromkeys(step.fault for step in catalogue()[entry.story].steps)
+            yield from ((f"faults[{index}].story", name) for name in names)
+        else:
+            yield f"faults[{index}].fault", entry.fault
+    if campaign.failover is not None:
+        yield "failover", campaign.failover.kill.fault
 
 
 def fault_problems(campaign: Campaign) -> Iterator[Problem]:
     """Everything that is wrong with the faults of ``campaign``."""
     partitions = {cell.topic: cell.partitions for cell in expand(campaign.cells)}
     members = planned_members(campaign.cluster.smallest)
-    for index, entry in enumerate(campaign.faults):
-        yield from _entry_problems(entry, f"faults[{index}]", members, partitions)
+    found = [
+        problem
+        for index, entry in enumerate(campaign.faults)
+        for problem in _any_entry_problems(entry, f"faults[{index}]", campaign, members)
+    ]
+    yield from found or schedule_problems(campaign)
     if (spec := campaign.failover) is not None:
         if failover.TOPIC in partitions:
             reason = f"a cell has the topic {failover.TOPIC!r}, which is the failover's own"
             yield Problem(field="failover", reason=reason)
         yield from failover.problems(spec, len(members.brokers))
         of_its_own = {**partitions, failover.TOPIC: spec.partitions[0]}
-        yield from _entry_problems(spec.kill, "failover", members, of_its_own)
+        yield from entry_problems(spec.kill, "failover", members, of_its_own)
 
 
-def _entry_problems(
+def _any_entry_problems(
+    entry: Entry, where: str, campaign: Campaign, members: Members
+) -> Iterator[Problem]:
+    cells = {cell.topic: cell for cell in expand(campaign.cells)}
+    if isinstance(entry, StoryEntry):
+        yield from story_problems(entry, where, cells, members)
+    else:
+        partitions = {topic: cell.partitions for topic, cell in cells.items()}
+        yield from entry_problems(entry, where, members, partitions)
+
+
+def story_problems(
+    entry: StoryEntry, where: str, cells: Mapping[str, Cell], members: Members
+) -> Iterator[Problem]:
+    """What is wrong with a story: that there is none, that a fault is missing for it, that it
+    cannot play on this topic; else what is wrong with its steps."""
+    yield from unknown("story", entry.story, list(catalogue()), f"{where}.story")
+    story = catalogue().get(entry.story)
+    if story is None:
+        return
+    for fault in story.missing:
+        reason = f"{entry.story} needs the fault {fault}, which there is not"
+        yield Problem(field=f"{where}.story", reason=reason)
+    wrong = list(_topic_problems(entry, story, cells))
+    yield from (Problem(field=f"{where}.{field}", reason=reason) for field, reason in wrong)
+    if wrong or story.missing:
+        return
+    partitions = {topic: cell.partitions for topic, cell in cells.items()}
+    servers = {"broker": members.brokers, "zookeeper": members.zookeepers}
+    partition = None if entry.topic is None else (entry.topic, _number(entry))
+    for step in unrolled(story, servers, seed=0):
+        struck = FaultEntry(
+            fault=step.fault, target=target_of(step, partition), parameters=step.parameters
+        )
+        yield from entry_problems(struck, f"{where}.story.{step.step}", members, partitions)
+
+
+def _topic_problems(
+    entry: StoryEntry, story: Story, cells: Mapping[str, Cell]
+) -> Iterator[tuple[str, str]]:
+    """By field."""
+    if entry.topic is None:
+        if story.needs_topic:
+            yield "topic", f"{entry.story} plays on a partition: a topic is needed"
+        return
+    if not story.needs_topic:
+        yield "topic", f"{entry.story} is about no partition"
+    elif (cell := cells.get(entry.topic)) is None:
+        yield "topic", f"no cell has the topic {entry.topic!r}; there are: {', '.join(cells)}"
+    elif cell.replication_factor < story.replicas:
+        needed = f"{entry.story} needs {story.replicas} replicas"
+        yield "topic", f"{needed}, and {entry.topic} has {cell.replication_factor}"
+    elif _number(entry) >= cell.partitions:
+        yield "partition", f"{entry.topic} has the partitions 0 to {cell.partitions - 1}"
+
+
+def _number(entry: StoryEntry) -> int:
+    return entry.partition if entry.partition != "any" else 0
+
+
+def entry_problems(
     entry: FaultEntry, where: str, members: Members, partitions: Mapping[str, int]
 ) -> Iterator[Problem]:
+    """What is wrong with one fault."""
     yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")
     fault = FAULTS.get(entry.fault)
     parameters = yield from _parameters(entry, fault, f"{where}.parameters")
     for reason in _target_problems(entry, fault, parameters, members, partitions):
         yield Problem(field=f"{where}.target", reason=reason)
-
-
-def planned_members(cluster: ClusterSpec) -> Members:
-    """The nodes that there will be."""
-    return Members(
-        brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),
-        zookeepers=tuple(f"zookeeper-{number}" for number in range(1, cluster.zookeepers + 1)),
-        clients=(CLIENT_NODE,),
-    )
 
 
 def _parameters(

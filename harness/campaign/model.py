@@ -15,7 +15,7 @@ from harness.campaign.clusters import ClusterSweep
 from harness.campaign.durations import Duration
 from harness.campaign.expectations import Expectations
 from harness.campaign.failover import FailoverSpec
-from harness.campaign.schedule import FaultEntry, Schedule
+from harness.campaign.schedule import Entry, Schedule
 from harness.campaign.section import Section
 
 
@@ -66,7 +66,7 @@ class Campaign(Section):
     workload: WorkloadSpec
     evidence: EvidenceSpec = EvidenceSpec()
     schedule: Schedule = Schedule()
-    faults: tuple[FaultEntry, ...]
+    faults: tuple[Entry, ...]
     failover: FailoverSpec | None = None
     limits: Limits = Limits()
 

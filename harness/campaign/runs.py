@@ -12,7 +12,9 @@ from harness.campaign import failover, scheduler
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec
 from harness.campaign.expectations import expected
+from harness.campaign.ground import ground_of
 from harness.campaign.model import Campaign
+from harness.campaign.planned import ScheduledFault
 from harness.campaign.timings import CampaignTimings
 from history.cell import Value
 from history.manifest import (
@@ -24,7 +26,7 @@ from history.manifest import (
     PlannedWriter,
 )
 from history.schema import MEASURES
-from nemesis import FAULTS
+from nemesis.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
 
 HARNESS = "harness"
@@ -45,6 +47,7 @@ class RunPlan:
         swept: What of the cluster's settings is swept, with this run's values.
         faults: In the order of their planned starts.
         failovers: What is measured after it.
+        room: How many servers may suffer at once.
     """
 
     number: int
@@ -52,8 +55,9 @@ class RunPlan:
     cluster: ClusterSpec
     swept: Mapping[str, Value]
     cells: Sequence[PlannedCell]
-    faults: Sequence[scheduler.ScheduledFault]
+    faults: Sequence[ScheduledFault]
     failovers: Sequence[PlannedFailover] = ()
+    room: Count = UNLIMITED
 
 
 def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
@@ -84,8 +88,7 @@ def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
 def _run(
     campaign: Campaign, number: int, seed: int, cluster: ClusterSpec, swept: Mapping[str, Value]
 ) -> RunPlan:
-    timings = CampaignTimings(cluster)
-    holds = {name: fault.hold_ms_min(timings) for name, fault in FAULTS.items()}
+    ground = ground_of(campaign, cluster)
     return RunPlan(
         number=number,
         seed=seed,
@@ -99,7 +102,8 @@ def _run(
             )
             for cell in expand(campaign.cells)
         ],
-        faults=scheduler.plan(campaign, seed, holds),
+        faults=scheduler.plan(campaign, seed, ground),
+        room=ground.room,
         failovers=failover.planned(campaign.failover, seed),
     )
 
@@ -120,14 +124,15 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
     )
 
 
-def _fault(planned: scheduler.ScheduledFault) -> PlannedFault:
+def _fault(planned: ScheduledFault) -> PlannedFault:
     return PlannedFault(
         fault_id=planned.fault_id,
         fault=planned.fault,
         target=planned.target,
         parameters=planned.parameters.model_dump(),
         start_ms=planned.start_ms,
-        hold_ms=planned.hold_ms,
+        hold_ms=planned.end_ms - planned.start_ms,
+        story=None if planned.part is None else planned.part.label,
     )
 
 

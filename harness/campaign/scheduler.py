@@ -1,47 +1,25 @@
-"""When which fault strikes: a pure function of the campaign and the seed.
+"""When which fault strikes: a pure function of the campaign, the cluster and the seed.
 
 The same campaign and seed give the same plan. What a seed cannot fix: how long the cluster takes
 to show that a fault bit, and who holds a role when its moment comes. A fault without a time of its
 own that cannot start because the one before is not healed yet starts after it, with its planned
-gap; a fault with a time strikes then, whatever else is on.
+gap; a fault with a time strikes then, whatever else is on, and a step of a story on its cue.
+
+Planned is in the order of time: first what has a time of its own, then always the lane that is the
+first to go on. What would befall more servers than may suffer at once, together with what is
+planned to be on by then, is planned for later; see :class:`harness.campaign.schedule.AtMost`.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from harness.campaign import storytelling
+from harness.campaign.ground import Ground
 from harness.campaign.model import Campaign
-from harness.campaign.schedule import FaultEntry
+from harness.campaign.planned import Act, Part, ScheduledFault
+from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
 from nemesis import FAULTS
-from nemesis.interface import Parameters
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledFault:
-    """One fault of the plan.
-
-    Attributes:
-        fault_id: From 1, in the order of the planned starts.
-        parameters: The fault's own, checked, with its defaults filled in.
-        start_ms: Planned start, milliseconds after the workload began.
-        gap_ms: Quiet time before it, since the fault before was healed or the workload began; None
-            for a fault that has a time of its own.
-        hold_ms: How long it is held, from injection to heal.
-        seed: For whatever its target and its plan leave open.
-    """
-
-    fault_id: int
-    fault: str
-    target: str
-    parameters: Parameters
-    start_ms: int
-    gap_ms: int | None
-    hold_ms: int
-    seed: int
-
-    @property
-    def end_ms(self) -> int:
-        return self.start_ms + self.hold_ms
 
 
 def run_seed(seed: int, run: int) -> int:
@@ -49,19 +27,25 @@ def run_seed(seed: int, run: int) -> int:
     return random.Random(f"{seed}/run-{run}").getrandbits(53)
 
 
-def plan(
-    campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]
-) -> tuple[ScheduledFault, ...]:
-    """The faults of one run, in the order of their planned starts.
+def plan(campaign: Campaign, seed: int, ground: Ground) -> tuple[ScheduledFault, ...]:
+    """The faults of one run, in the order of their planned starts; of a plan that is too long, a
+    few more than :data:`FAULTS_MAX`.
 
     Args:
         campaign: Checked.
         seed: Of the run.
-        hold_ms_min: The least hold of each fault by its name, for entries that give none.
+        ground: The run's.
     """
-    faults = [*_one_by_one(campaign, seed, hold_ms_min), *_at_times(campaign, seed, hold_ms_min)]
-    in_order = sorted(faults, key=lambda fault: fault.start_ms)
-    return tuple(replace(fault, fault_id=number) for number, fault in enumerate(in_order, start=1))
+    planned = list(_at_times(campaign, seed, ground))
+    lanes = [_Lane(campaign, seed, number, ground) for number in _numbers(campaign)]
+    while going := [lane for lane in lanes if lane.goes_on]:
+        lane = min(going, key=lambda one: (one.now_ms, one.number))
+        act = lane.next(planned)
+        if act is not None:
+            planned.append(act)
+        if sum(len(one.faults) for one in planned) > FAULTS_MAX:
+            break
+    return _numbered(planned)
 
 
 def duration_ms(campaign: Campaign, faults: Sequence[ScheduledFault]) -> int:
@@ -70,55 +54,162 @@ def duration_ms(campaign: Campaign, faults: Sequence[ScheduledFault]) -> int:
     return end_ms + campaign.schedule.tail
 
 
-def _one_by_one(
-    campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]
-) -> Iterator[ScheduledFault]:
-    rng = random.Random(seed)
-    now_ms = 0
-    for number, entry in enumerate(_ordered(campaign, rng)):
-        gap_ms = campaign.schedule.warmup if number == 0 else rng.randint(*campaign.schedule.gap)
-        fault = _planned(entry, rng, hold_ms_min)
-        yield replace(fault, start_ms=now_ms + gap_ms, gap_ms=gap_ms)
-        now_ms += gap_ms + fault.hold_ms
+def _numbers(campaign: Campaign) -> range:
+    listed = any(entry.at is None for entry in campaign.faults)
+    return range(1, campaign.schedule.lanes + 1) if listed else range(0)
 
 
-def _at_times(
-    campaign: Campaign, seed: int, hold_ms_min: Mapping[str, int]
-) -> Iterator[ScheduledFault]:
+def _numbered(planned: Sequence[Act]) -> tuple[ScheduledFault, ...]:
+    """Faults and stories get their numbers by their planned starts."""
+    in_order = sorted(planned, key=lambda act: act.start_ms)
+    stories = [act for act in in_order if act.faults[0].part is not None]
+    numbers = {id(act): number for number, act in enumerate(stories, start=1)}
+    faults = [
+        replace(fault, part=_renumbered(fault.part, numbers.get(id(act), 0)))
+        for act in in_order
+        for fault in act.faults
+    ]
+    in_time = sorted(faults, key=lambda fault: fault.start_ms)
+    return tuple(replace(fault, fault_id=number) for number, fault in enumerate(in_time, start=1))
+
+
+def _renumbered(part: Part | None, number: int) -> Part | None:
+    return None if part is None else replace(part, number=number)
+
+
+def _at_times(campaign: Campaign, seed: int, ground: Ground) -> Iterator[Act]:
     """Each draws for itself, so that one entry more changes nothing of the others."""
     timed = [entry for entry in campaign.faults if entry.at is not None]
     for number, entry in enumerate(timed, start=1):
         rng = random.Random(f"{seed}/at-{number}")
-        fault = _planned(entry, rng, hold_ms_min)
+        act = _act(entry, rng, ground)
         assert entry.at is not None
-        yield replace(fault, start_ms=rng.randint(*entry.at))
+        yield _moved(act, rng.randint(*entry.at), gap_ms=None, lane=0)
 
 
-def _planned(
-    entry: FaultEntry, rng: random.Random, hold_ms_min: Mapping[str, int]
-) -> ScheduledFault:
-    return ScheduledFault(
+@dataclass(slots=True)
+class _Lane:
+    """A sequence, as far as it is planned: until ``now_ms``."""
+
+    campaign: Campaign
+    seed: int
+    number: int
+    ground: Ground
+    now_ms: int = 0
+    begun: int = 0
+    goes_on: bool = True
+    rng: random.Random = field(init=False)
+    entries: list[Entry] = field(init=False)
+    ahead: list[Entry] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        first = self.number == 1
+        self.rng = random.Random(self.seed if first else f"{self.seed}/lane-{self.number}")
+        self.entries = [entry for entry in self.campaign.faults if entry.at is None]
+
+    def next(self, planned: Sequence[Act]) -> Act | None:
+        """The next one, given what is planned so far; None when the lane is over."""
+        schedule = self.campaign.schedule
+        if schedule.order != "drawn" and not self.ahead:
+            self.ahead = self._round()
+        gap_ms = schedule.warmup if self.begun == 0 else self.rng.randint(*schedule.gap)
+        act = self._fitting(self.now_ms + gap_ms, planned)
+        if schedule.lasts is not None and act.start_ms > schedule.lasts:
+            self.goes_on = False
+            return None
+        act = _moved(act, 0, gap_ms=act.start_ms - self.now_ms, lane=self.number)
+        self.begun += 1
+        self.now_ms = act.end_ms
+        self.goes_on = schedule.lasts is not None or (
+            self.begun < schedule.rounds * len(self.entries)
+        )
+        return act
+
+    def _round(self) -> list[Entry]:
+        entries = list(self.entries)
+        if self.campaign.schedule.order == "shuffled":
+            self.rng.shuffle(entries)
+        return entries
+
+    def _fitting(self, start_ms: int, planned: Sequence[Act]) -> Act:
+        """The next one that fits, as soon as there is one."""
+        if self.campaign.schedule.order != "drawn":
+            act = _moved(_act(self.ahead.pop(0), self.rng, self.ground), start_ms)
+            while not _fits(act, planned, self.ground):
+                act = _moved(act, _earliest_end(act, planned) - act.start_ms)
+            return act
+        while True:
+            left = list(self.entries)
+            ends = []
+            while left:
+                entry = self.rng.choices(left, [one.weight or 1.0 for one in left])[0]
+                act = _moved(_act(entry, self.rng, self.ground), start_ms)
+                if _fits(act, planned, self.ground):
+                    return act
+                left.remove(entry)
+                ends.append(_earliest_end(act, planned))
+            start_ms = min(ends)
+
+
+def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
+    """An entry with what it leaves open drawn; begins at 0."""
+    if isinstance(entry, StoryEntry):
+        return Act(storytelling.told(entry, rng, ground))
+    hold_ms = rng.randint(*_hold_range(entry, ground))
+    drawn = rng.getrandbits(53)
+    fault = ScheduledFault(
         fault_id=0,
         fault=entry.fault,
         target=entry.target,
         parameters=FAULTS[entry.fault].parameters.model_validate(dict(entry.parameters)),
         start_ms=0,
         gap_ms=None,
-        hold_ms=rng.randint(*_hold_range(entry, hold_ms_min)),
-        seed=rng.getrandbits(53),
+        hold_ms=hold_ms,
+        seed=drawn if entry.seed is None else entry.seed,
+        befalls=ground.befallen(entry.target),
+    )
+    return Act((fault,))
+
+
+def _hold_range(entry: FaultEntry, ground: Ground) -> tuple[int, int]:
+    return entry.hold if entry.hold is not None else ground.hold_range(entry.fault)
+
+
+def _moved(act: Act, by_ms: int, gap_ms: int | None = None, lane: int = 0) -> Act:
+    return Act(
+        tuple(
+            replace(fault, start_ms=fault.start_ms + by_ms, gap_ms=gap_ms, lane=lane)
+            for fault in act.faults
+        )
     )
 
 
-def _ordered(campaign: Campaign, rng: random.Random) -> Iterator[FaultEntry]:
-    for _ in range(campaign.schedule.rounds):
-        faults = [entry for entry in campaign.faults if entry.at is None]
-        if campaign.schedule.order == "shuffled":
-            rng.shuffle(faults)
-        yield from faults
+# --- how many suffer at once -------------------------------------------------------------------
 
 
-def _hold_range(entry: FaultEntry, hold_ms_min: Mapping[str, int]) -> tuple[int, int]:
-    if entry.hold is not None:
-        return entry.hold
-    least_ms = hold_ms_min[entry.fault]
-    return least_ms, least_ms + least_ms // 2
+def _fits(act: Act, planned: Sequence[Act], ground: Ground) -> bool:
+    """Whether there is room for it, as planned; alone it has."""
+    beside = _beside(act, planned)
+    moments = [act.start_ms, *(one.start_ms for one in beside if one.start_ms > act.start_ms)]
+    return all(
+        sum((one.befalls for one in beside if _on(one, moment)), act.befalls).within(ground.room)
+        for moment in (moments if beside else ())
+    )
+
+
+def _earliest_end(act: Act, planned: Sequence[Act]) -> int:
+    return min(_end_ms(one) for one in _beside(act, planned))
+
+
+def _beside(act: Act, planned: Sequence[Act]) -> list[Act]:
+    """What is planned to be on together with it, at some time."""
+    return [p for p in planned if p.start_ms < _end_ms(act) and act.start_ms < _end_ms(p)]
+
+
+def _on(act: Act, moment_ms: int) -> bool:
+    return act.start_ms <= moment_ms < _end_ms(act)
+
+
+def _end_ms(act: Act) -> int:
+    """What is healed at once is on for a moment."""
+    return max(act.end_ms, act.start_ms + 1)

@@ -12,6 +12,7 @@ from rich.text import Text
 import nemesis
 import workloads as workload_room
 from checkers.catalogue import CATALOGUE
+from harness.campaign.stories import Story, catalogue
 from harness.console import console
 from nemesis import expressions
 from nemesis.interface import Fault
@@ -19,15 +20,18 @@ from nemesis.interface import Fault
 
 @click.command()
 def faults() -> None:
-    """List the faults, what each needs of the backend, its parameters, and the targets."""
+    """List the faults, what each needs of the backend, its parameters, the stories that are
+    composed of them, and the targets."""
     console().print(fault_catalogue())
 
 
 def fault_catalogue() -> Group:
-    """Every fault, then every form of a target; wraps at any width."""
+    """Every fault, every story, then every form of a target; wraps at any width."""
     parts = [_fault(fault) for fault in nemesis.FAULTS.values()]
     return Group(
         *parts,
+        Text("Stories, faults composed to a sequence; one entry each: story: NAME", style="bold"),
+        *map(_story, catalogue().items()),
         Text("Targets", style="bold"),
         _two_columns(expressions.known().items()),
         _paragraph(
@@ -59,6 +63,20 @@ def _fault(fault: Fault) -> Group:
     facts = [("aimed at", fault.aim.value), ("needs", needs), *_parameters(fault)]
     summary = Padding(Text(fault.summary), (0, 0, 0, 2))
     return Group(Text(fault.name, style="bold"), summary, _two_columns(facts), Text())
+
+
+def _story(named: tuple[str, Story]) -> Group:
+    name, story = named
+    steps = " -> ".join(dict.fromkeys(f"{step.fault} {step.target}" for step in story.steps))
+    facts = [("source", story.source), ("steps", steps)]
+    if story.needs_topic:
+        facts.append(("plays on", "a partition: topic, and partition (any if not given)"))
+    if story.replicas > 1:
+        facts.append(("needs", f"{story.replicas} replicas"))
+    for fault in story.missing:
+        facts.append(("not yet", f"there is no fault {fault}"))
+    summary = Padding(Text(story.summary), (0, 0, 0, 2))
+    return Group(Text(name, style="bold"), summary, _two_columns(facts), Text())
 
 
 def _parameters(fault: Fault) -> Iterator[tuple[str, str]]:

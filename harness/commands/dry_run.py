@@ -1,6 +1,6 @@
 """``ackproof run --dry-run``: the timeline of every run, as a table, with nothing started."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich import box
 from rich.console import Group
@@ -9,8 +9,8 @@ from rich.text import Text
 
 from harness.campaign import scheduler
 from harness.campaign.model import Campaign
+from harness.campaign.planned import ScheduledFault
 from harness.campaign.runs import RunPlan, runs_of
-from harness.campaign.scheduler import ScheduledFault
 from history.cell import as_text
 
 
@@ -27,26 +27,51 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     yield _table(run.faults) if run.faults else Text("no faults")
     if any(planned.gap_ms is not None for planned in run.faults):
         yield Text("+ or later: when the one before is healed, and the cluster has settled")
+    if any(planned.part is not None for planned in run.faults):
+        yield Text("~ a step of a story, on its cue; its time is what may be expected")
+    if campaign.schedule.until == "first-broken-guarantee":
+        yield Text("until a server ends by itself; no further run once one broke a guarantee")
     for failover in run.failovers:
         yield Text(f"then, with {failover.partitions:,} partitions, a kill of {failover.target}")
 
 
 def _table(plan: Sequence[ScheduledFault]) -> Table:
+    lanes = {planned.lane for planned in plan} - {0}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("time", "hold"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("fault", no_wrap=True)
     table.add_column("target", overflow="fold")
     table.add_column("parameters", overflow="fold")
+    notes = {planned.fault_id: _note(planned, lanes) for planned in plan}
+    if any(notes.values()):
+        table.add_column("", overflow="fold")
     for planned in plan:
         table.add_row(
-            _seconds(planned.start_ms) + (" " if planned.gap_ms is None else "+"),
-            _seconds(planned.hold_ms),
+            _seconds(planned.start_ms) + _mark(planned),
+            _seconds(planned.end_ms - planned.start_ms),
             f"{planned.fault}#{planned.fault_id}",
             Text(planned.target),
             Text(", ".join(f"{k}: {v}" for k, v in planned.parameters.model_dump().items())),
+            *([Text(notes[planned.fault_id])] if any(notes.values()) else []),
         )
     return table
+
+
+def _mark(planned: ScheduledFault) -> str:
+    if planned.part is not None and planned.part.begins is not None:
+        return "~"
+    return " " if planned.gap_ms is None else "+"
+
+
+def _note(planned: ScheduledFault, lanes: Collection[int]) -> str:
+    """Which lane it is in, where there are several; what it is in which story, and its cues."""
+    notes = [f"lane {planned.lane}"] if planned.lane and len(lanes) > 1 else []
+    if (part := planned.part) is not None:
+        notes.append(part.label)
+        notes += [f"when {part.begins}"] if part.begins is not None else []
+        notes += [f"held until {part.until}"] if part.until is not None else []
+    return "; ".join(notes)
 
 
 def _seconds(milliseconds: int) -> str:

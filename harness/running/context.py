@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.campaign.model import Campaign
-from harness.campaign.scheduler import ScheduledFault
+from harness.campaign.planned import ScheduledFault
 from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock
 from harness.running.progress import Progress
@@ -15,6 +15,7 @@ from harness.running.watch import Watch
 from history.cell import Cell
 from history.manifest import PlannedFailover
 from infra.interface import Backend, Node, System
+from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
 from nemesis.interface import Cluster
 from nemesis.ledger import Ledger
@@ -45,8 +46,10 @@ class Run:
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
         failovers: What is measured when the final read is over.
+        room: How many servers may suffer at once.
         executor: Breaks and mends the cluster; the one place where faults are counted.
         findings: What a reader must know, one sentence each.
+        ended_by_themselves: The servers of which the watch saw that, by name.
         ended_well: By name, of every step that was tried, whether it ended well: to its end, and
             without a finding.
     """
@@ -66,9 +69,11 @@ class Run:
     clock: Clock
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
+    room: Count = UNLIMITED
     producers: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
+    ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
     executor: Executor = field(init=False)
 

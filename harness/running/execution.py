@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from checkers.verdict import CampaignResult
+from checkers.verdict import CampaignResult, Verdict
 from harness.backends import BACKENDS, CLIENT_NODE, Site, make
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, manifest_of, runs_of
@@ -36,7 +36,9 @@ def carry_out(
     """Carry out every run of ``campaign``, check what was recorded, report.
 
     Whatever becomes of a run, the next ones and the check follow: a broken guarantee that one run
-    has recorded is not hidden by another that failed. Asked to stop, no further run begins.
+    has recorded is not hidden by another that failed. Asked to stop, no further run begins; nor, if
+    the campaign's schedule is ``until: first-broken-guarantee``, once one broke a guarantee: the
+    manifest names the runs that were begun, then.
 
     Args:
         campaign: Resolved: its seed is drawn.
@@ -56,7 +58,23 @@ def carry_out(
                 raise
         if interruption.asked:
             break
+        if _goes_no_further(campaign, plan, directory, console):
+            manifest_of(campaign, runs[: plan.number]).write(directory)
+            break
     return check(directory, console)
+
+
+def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console: Console) -> bool:
+    """Whether it was to go on until a guarantee is broken, and this run broke one."""
+    if campaign.schedule.until != "first-broken-guarantee" or plan.number == len(runs_of(campaign)):
+        return False
+    from checkers import check as checkers  # Spark takes seconds to import
+
+    result = checkers.check(directory, only=plan.number, progress=console.print)
+    broken = result.verdict is Verdict.FAIL
+    if broken:
+        console.print(f"run {plan.number} broke a guarantee: no further run begins")
+    return broken
 
 
 def check(directory: Path, console: Console) -> ExitStatus:
@@ -152,6 +170,7 @@ def _prepare(
         clock=clock,
         ledger=Ledger(directory / "ledger.jsonl"),
         failovers=plan.failovers,
+        room=plan.room,
     )
 
 

@@ -57,4 +57,5 @@ class _Watched:
         self._ended = True
         self._run.recorder.server(self._server.name, "ended", exit_code=code, fault_id=fault)
         if fault is None:
+            self._run.ended_by_themselves.append(self._server.name)
             self._run.tell(f"servers: {self._server.name} ended by itself, {in_words(code)}")

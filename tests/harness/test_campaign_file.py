@@ -163,7 +163,7 @@ REFUSALS = [
     ({"faults.0.at": 5}, "faults[0].at", "needs a number and a unit"),
     ({"faults.0.hold": 5}, "faults[0].hold", "needs a number and a unit"),
     ({"faults.0.hold": ["5s", "4s"]}, "faults[0].hold", "the shortest time comes first"),
-    ({"schedule": {"order": "random"}}, "schedule.order", "'shuffled' or 'listed'"),
+    ({"schedule": {"order": "random"}}, "schedule.order", "'shuffled', 'listed' or 'drawn'"),
     ({"schedule": {"gap": ["1s", "2s", "3s"]}}, "schedule.gap", "[shortest, longest]"),
     ({"expect": "win"}, "expect[0].verdict", "'not-guaranteed' or 'inconclusive', not 'win'"),
     (

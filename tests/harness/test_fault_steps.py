@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jumping_clock import JumpingClock
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 
-from harness.campaign.scheduler import ScheduledFault
+from harness.campaign.planned import ScheduledFault
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder
@@ -62,37 +63,6 @@ def at(
         hold_ms=int(hold_s * 1000),
         seed=fault_id,
     )
-
-
-class JumpingClock(SystemClock):
-    """Time stands still while any fault's thread is at work, and jumps to the next moment that one
-    of them waits for when all are waiting."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._moved = threading.Condition()
-        self._ends: list[float] = []
-
-    def time_ns(self) -> int:
-        return int(self._now * 1e9)
-
-    def monotonic(self) -> float:
-        return self._now
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        with self._moved:
-            end = self._now + seconds
-            self._ends.append(end)
-            while self._now < end and not event.is_set():
-                if len(self._ends) == sum(
-                    t.name.startswith("faults-") for t in threading.enumerate()
-                ):
-                    self._now = min(self._ends)
-                    self._moved.notify_all()
-                if self._now < end:
-                    self._moved.wait(0.01)
-            self._ends.remove(end)
-        return event.is_set()
 
 
 @pytest.fixture

@@ -9,16 +9,22 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.campaign.failover import FailoverSpec
+from harness.campaign.ground import ground_of
 from harness.campaign.model import Campaign, Limits
+from harness.campaign.planned import ScheduledFault
 from harness.campaign.schedule import FaultEntry
-from harness.campaign.scheduler import duration_ms, plan, run_seed
+from harness.campaign.scheduler import duration_ms, run_seed
+from harness.campaign.scheduler import plan as plan_on
 from harness.campaign.timings import CampaignTimings, fault_limit_ms
 from harness.commands.catalogues import fault_catalogue
 from harness.commands.dry_run import timelines
-from nemesis import FAULTS
 
-HOLDS = dict.fromkeys(FAULTS, 3_000)
 TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))
+
+
+def plan(campaign: Campaign, seed: int) -> tuple[ScheduledFault, ...]:
+    """On the campaign's one cluster."""
+    return plan_on(campaign, seed, ground_of(campaign, next(campaign.cluster.points())[0]))
 
 
 def varied(campaign: Campaign, **schedule: object) -> Campaign:
@@ -38,8 +44,8 @@ def timed(campaign: Campaign, *times: tuple[int, int]) -> Campaign:
 
 
 def test_the_same_seed_gives_the_same_plan(campaign: Campaign) -> None:
-    assert plan(campaign, 5, HOLDS) == plan(campaign, 5, HOLDS)
-    plans = {plan(campaign, seed, HOLDS) for seed in range(20)}
+    assert plan(campaign, 5) == plan(campaign, 5)
+    plans = {plan(campaign, seed) for seed in range(20)}
     assert len(plans) == 20
 
 
@@ -55,7 +61,7 @@ def test_runs_of_one_seed_have_seeds_of_their_own() -> None:
     gap=st.tuples(st.integers(0, 900), st.integers(900, 5_000)),
 )
 def test_bounds(campaign: Campaign, seed: int, rounds: int, gap: tuple[int, int]) -> None:
-    found = plan(varied(campaign, rounds=rounds, gap=gap), seed, HOLDS)
+    found = plan(varied(campaign, rounds=rounds, gap=gap), seed)
     assert [fault.fault_id for fault in found] == list(range(1, 2 * rounds + 1))
     assert found[0].start_ms == campaign.schedule.warmup
     for before, after in itertools.pairwise(found):
@@ -74,26 +80,26 @@ def test_bounds(campaign: Campaign, seed: int, rounds: int, gap: tuple[int, int]
 def test_faults_with_a_time_strike_then_and_leave_the_others_as_they_are(
     campaign: Campaign, seed: int, times: list[tuple[int, int]]
 ) -> None:
-    found = plan(timed(campaign, *times), seed, HOLDS)
+    found = plan(timed(campaign, *times), seed)
     assert [fault.fault_id for fault in found] == list(range(1, len(times) + 3))
     assert [fault.start_ms for fault in found] == sorted(fault.start_ms for fault in found)
     ours = [fault for fault in found if fault.gap_ms is None]
     assert len(ours) == len(times)
     for low, high in times:
         assert any(low <= fault.start_ms <= high for fault in ours)
-    alone = [(f.fault, f.start_ms, f.hold_ms, f.seed) for f in plan(campaign, seed, HOLDS)]
+    alone = [(f.fault, f.start_ms, f.hold_ms, f.seed) for f in plan(campaign, seed)]
     rest = [(f.fault, f.start_ms, f.hold_ms, f.seed) for f in found if f.gap_ms is not None]
     assert rest == alone
 
 
 def test_a_time_counts_once_whatever_the_rounds(campaign: Campaign) -> None:
-    found = plan(varied(timed(campaign, (1_000, 1_000)), rounds=3), 1, HOLDS)
+    found = plan(varied(timed(campaign, (1_000, 1_000)), rounds=3), 1)
     assert [fault.fault for fault in found].count("isolate") == 1
     assert len(found) == 7
 
 
 def test_parameters_are_checked_and_filled_in(campaign: Campaign) -> None:
-    found = plan(timed(campaign, (0, 0)), 1, HOLDS)
+    found = plan(timed(campaign, (0, 0)), 1)
     own = {fault.fault: fault.parameters.model_dump() for fault in found}
     assert own == {"isolate": {"direction": "in"}, "kill": {}, "pause": {}}
 
@@ -102,16 +108,16 @@ def test_listed_order_and_the_least_hold(campaign: Campaign) -> None:
     entries = (FaultEntry(fault="pause", target="one"), FaultEntry(fault="kill", target="one"))
     listed = varied(campaign, order="listed").model_copy(update={"faults": entries})
     for seed in range(20):
-        found = plan(listed, seed, HOLDS)
+        found = plan(listed, seed)
         assert [fault.fault for fault in found] == ["pause", "kill"]
         assert all(3_000 <= fault.hold_ms <= 4_500 for fault in found)
 
 
 def test_duration(campaign: Campaign) -> None:
-    found = plan(campaign, 1, HOLDS)
+    found = plan(campaign, 1)
     assert duration_ms(campaign, found) == found[-1].end_ms + 5_000
     assert duration_ms(campaign, ()) == 10_000
-    longest = plan(timed(campaign, (60_000, 60_000), (1_000, 1_000)), 1, HOLDS)
+    longest = plan(timed(campaign, (60_000, 60_000), (1_000, 1_000)), 1)
     assert duration_ms(campaign, longest) >= 60_000 + 3_000 + 5_000
 
 

@@ -8,7 +8,7 @@ from harness.campaign.producers import message_timeout_ms
 from harness.campaign.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps import closing, failover, nemesis, recovering, setup
+from harness.running.steps import closing, failover, nemesis, recovering, setup, story
 
 _START_CLIENTS_S = 30.0
 _CLOSE_HISTORIES_S = 20.0
@@ -40,7 +40,9 @@ def _faults_s(run: Run) -> float:
     limit_ms = fault_limit_ms(run.campaign.limits, run.system)
     each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
     planned_s = scheduler.duration_ms(run.campaign, run.plan) / 1000
-    return planned_s + len(run.plan) * each_s + 1
+    # Each fault that is unlike the plan makes whatever waits for it later by that.
+    cues_s = sum(2 * story.cue_limit_s(run) for planned in run.plan if planned.part is not None)
+    return planned_s + len(run.plan) * each_s + cues_s + 1
 
 
 def _recover_s(run: Run) -> float:

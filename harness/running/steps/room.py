@@ -1,0 +1,62 @@
+"""How many servers suffer at once, kept to while the faults are on.
+
+The plan keeps to it already. But what takes longer to heal than planned is still on when the next
+one is due, which then waits.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.campaign.planned import Act
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from nemesis.bounds import Count
+
+
+class NoRoom(Exception):
+    """It would have befallen more servers than may suffer at once, until it was too late."""
+
+
+class Room:
+    """Which acts are on, by what each befalls at the most. Thread-safe.
+
+    Args:
+        limit: How many servers may suffer.
+    """
+
+    def __init__(self, run: Run, limit: Count) -> None:
+        self._run = run
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._inside: dict[str, Act] = {}
+        self._over: set[str] = set()
+
+    @contextmanager
+    def for_act(self, act: Act, deadline: Deadline, at_most_s: float) -> Iterator[None]:
+        """Wait until there is room for ``act``, and keep it until it is over; if that is later,
+        until all of it is proven to be healed. Raises NoRoom."""
+        if not deadline.until(lambda: self._enter(act), at_most=at_most_s):
+            raise NoRoom(f"{', '.join(self._inside)} left no room for {act.label}")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._over.add(act.label)
+
+    def _enter(self, act: Act) -> bool:
+        with self._lock:
+            self._let_out()
+            befallen = sum((one.befalls for one in self._inside.values()), act.befalls)
+            # Alone it has room: whatever has not is refused with the campaign file.
+            if self._inside and not befallen.within(self._limit):
+                return False
+            self._inside[act.label] = act
+            return True
+
+    def _let_out(self) -> None:
+        unhealed = {entry.fault_id for entry in self._run.ledger.still_open()}
+        for label in list(self._over):
+            if not unhealed & {fault.fault_id for fault in self._inside[label].faults}:
+                del self._inside[label]
+                self._over.remove(label)
