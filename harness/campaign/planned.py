@@ -24,7 +24,7 @@ class When(StrEnum):
     ISR_IS_LEADER = "isr-is-leader"
     """Nobody is in sync but the leader."""
     ISR_GROWN = "isr-grown"
-    """Somebody led has come back into the ISR since it was at its smallest."""
+    """Somebody has come into the ISR who was out of it when that step struck, or since."""
     WHOLE = "whole"
     """This and every partition of every cell is led, and its ISR full."""
 

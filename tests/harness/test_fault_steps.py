@@ -21,6 +21,7 @@ from history import reader
 from infra.interface import Node, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
+from nemesis.bounds import Count
 from nemesis.effects import Kill
 from nemesis.executor import GateClosed
 from nemesis.expressions import parse
@@ -368,3 +369,68 @@ def test_nothing_strikes_after_the_heal(run: Run, memory: Memory) -> None:
     assert {row["event"] for row in rows(run)} == {"inject"}
     assert all(s.process.state() is ProcessState.RUNNING for s in memory.backend.servers.values())
     assert run.ledger.still_open() == ()
+
+
+class TestRoom:
+    """No more suffer at once than may, whatever the plan said."""
+
+    def crowded(self, overlapping, *befalls: int) -> Run:
+        faults = [
+            dataclasses.replace(at(n, "kill", f"broker-{n}", n, 10), befalls=Count(befallen))
+            for n, befallen in enumerate(befalls, start=1)
+        ]
+        return dataclasses.replace(overlapping(*faults), room=Count(brokers=2))
+
+    def test_what_would_be_too_many_waits(self, overlapping) -> None:
+        run = self.crowded(overlapping, 1, 1, 1)
+        steps.faults(run, deadline(run))
+        healed = [r["time"] for r in rows(run) if r["event"] == "healed" and r["fault_id"] < 3]
+        struck = {r["fault_id"]: r["time"] for r in rows(run) if r["event"] == "inject"}
+        assert struck[1] == 1e9
+        assert struck[2] == 2e9
+        assert min(healed) <= struck[3] <= min(healed) + 1e9
+        assert len([r for r in rows(run) if r["event"] == "healed"]) == 3
+
+    def test_what_is_not_healed_takes_room(self, overlapping, memory: Memory) -> None:
+        run = self.crowded(overlapping, 2, 1)
+        process = memory.system.brokers[0]
+        process.__class__ = Lame
+        steps.faults(run, deadline(run))
+        (why,) = [json.loads(r["evidence"]) for r in rows(run) if r["fault_id"] == 2]
+        assert why == {"error": "NoRoom: kill#1 left no room for kill#2"}
+
+
+class Lame(MemoryServer):
+    """Cannot be started again."""
+
+    def start(self) -> MemoryProcess:
+        return self.process
+
+
+def test_no_more_faults_once_a_server_has_ended_by_itself(run: Run, memory: Memory) -> None:
+    schedule = run.campaign.schedule.model_copy(update={"until": "first-broken-guarantee"})
+    run = dataclasses.replace(run, campaign=run.campaign.model_copy(update={"schedule": schedule}))
+    run.ended_by_themselves.append("broker-2")
+    steps.faults(run, deadline(run))
+    assert [row["event"] for row in rows(run)] == ["failed", "failed"]
+    assert all("broker-2 had ended by itself" in row["evidence"] for row in rows(run))
+    assert all(server.starts == 0 for server in memory.system.brokers)
+
+
+def test_they_go_on_where_nobody_asked_for_an_end(run: Run) -> None:
+    run.ended_by_themselves.append("broker-2")
+    steps.faults(run, deadline(run))
+    assert events(run, "kill")[-1] == ("healed", True)
+
+
+def test_one_strikes_right_after_another(run: Run, memory: Memory) -> None:
+    """With settle 0 nobody waits for the replicas: here none is ever in sync."""
+    schedule = run.campaign.schedule.model_copy(update={"settle": 0})
+    plan = [dataclasses.replace(one, gap_ms=0, start_ms=0, hold_ms=0) for one in run.plan]
+    campaign = run.campaign.model_copy(update={"schedule": schedule})
+    run = dataclasses.replace(run, campaign=campaign, plan=plan)
+    memory.system.replicas = {number: [1, 2, 3, 9] for number in range(3)}
+    steps.faults(run, deadline(run))
+    healed = next(r["time"] for r in rows(run) if r["event"] == "healed")
+    struck = [r["time"] for r in rows(run) if r["event"] == "inject"][1]
+    assert (struck - healed) / 1e9 <= 0.5

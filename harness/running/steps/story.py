@@ -166,13 +166,15 @@ class _Watched:
 
     def __init__(self, before: PartitionView | None) -> None:
         self._before = before
-        self._smallest = None if before is None else len(before.isr)
+        self._outside: frozenset[int] = frozenset() if before is None else _out_of_sync(before)
 
     def shows(self, when: When, view: PartitionView) -> bool:
         """Whether this is what one waits for."""
-        led, in_sync, before = view.leader != -1, len(view.isr), self._before
-        grown = self._smallest is not None and in_sync > self._smallest
-        self._smallest = min(in_sync, in_sync if self._smallest is None else self._smallest)
+        led, before = view.leader != -1, self._before
+        # By who it is, not by how many: when the leader's end is written down and the follower's
+        # return soon after, the look before may have had two in sync and the one after, too.
+        grown = bool(self._outside & set(view.isr))
+        self._outside |= _out_of_sync(view)
         if when is When.LED:
             return led
         if when is When.ISR_IS_LEADER:
@@ -181,4 +183,8 @@ class _Watched:
             return led and grown
         if when is When.ANOTHER_LEADS:
             return led and before is not None and view.leader != before.leader
-        return before is not None and in_sync < len(before.isr)
+        return before is not None and len(view.isr) < len(before.isr)
+
+
+def _out_of_sync(view: PartitionView) -> frozenset[int]:
+    return frozenset(view.replicas) - set(view.isr)
