@@ -15,6 +15,7 @@ from harness.commands.clean import clean
 from harness.commands.cluster import cluster
 from harness.commands.doctor import doctor
 from harness.commands.run import carry_out, run
+from harness.commands.shrink import shrink
 from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
 
@@ -24,6 +25,7 @@ Examples:
   ackproof run campaigns/quick.yaml             deploy, break, read back, check: 3 minutes
   ackproof run campaigns/quick.yaml --seed 7    the same faults in the same order once more
   ackproof check results/latest                 the checkers again, on the recorded history
+  ackproof shrink results/latest                what failed once more, with less and less
   ackproof cluster up                           a standing cluster, to try by hand
   ackproof clean                                remove what a killed run left behind
 
@@ -47,7 +49,10 @@ def cli(debug: bool) -> None:
     """
 
 
-for command in (doctor, run, check, report, cluster, clean, faults, workloads, checkers, carry_out):
+for command in (
+    *(doctor, run, check, report, shrink, cluster, clean),
+    *(faults, workloads, checkers, carry_out),
+):
     cli.add_command(command)
 
 

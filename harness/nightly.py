@@ -8,21 +8,17 @@ checks and cleans up. No other one is started.
 """
 
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 import click
 from rich import box
 from rich.table import Table
 
+from harness.campaign_processes import CampaignProcesses
 from harness.console import console, go_on_unread
 from harness.exit_status import ExitStatus, worst
-from harness.running.interruption import SIGNALS
 
 _SEED_BITS = 32
 
@@ -45,52 +41,15 @@ def main(
     """Run CAMPAIGN once a seed; one table at the end."""
     seeds = given or seeds_of(day or datetime.now(UTC).date().isoformat(), count)
     click.echo(f"seeds: {', '.join(map(str, seeds))}")
-    night = Night()
+    night = CampaignProcesses()
+    statuses: list[ExitStatus] = []
     for seed in seeds:
         if night.asked_to_stop:
             break
-        night.run(campaign, seed)
-    _print(seeds, night.statuses)
-    skipped = len(night.statuses) < len(seeds)
-    context.exit(worst([*night.statuses, *([ExitStatus.INCONCLUSIVE] if skipped else [])]))
-
-
-class Night:
-    """The campaigns, one after the other, and the signals that are meant for them."""
-
-    def __init__(self) -> None:
-        self.statuses: list[ExitStatus] = []
-        self._signals: list[int] = []
-        self._handed_down = 0
-        self._campaign: subprocess.Popen[bytes] | None = None
-        for number in (*SIGNALS, signal.SIGHUP):
-            if number in SIGNALS or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._receive)
-
-    @property
-    def asked_to_stop(self) -> bool:
-        return bool(self._signals)
-
-    def run(self, campaign: Path, seed: int) -> None:
-        """Run ``campaign`` to its end."""
-        command = [sys.executable, "-m", "harness", "run", str(campaign), "--seed", str(seed)]
-        # In a process group of its own: Ctrl-C reaches it once, from here, and not once from the
-        # terminal and once from here. The second time would be taken for impatience.
-        self._campaign = subprocess.Popen(command, process_group=0)
-        self._hand_down()  # what came before it was there
-        status = self._campaign.wait()
-        self._campaign = None
-        known = status in set(ExitStatus)
-        self.statuses.append(ExitStatus(status) if known else ExitStatus.INCONCLUSIVE)
-
-    def _receive(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.append(number)
-        self._hand_down()
-
-    def _hand_down(self) -> None:
-        while self._campaign is not None and self._handed_down < len(self._signals):
-            self._handed_down += 1
-            self._campaign.send_signal(self._signals[self._handed_down - 1])
+        statuses.append(night.run([str(campaign), "--seed", str(seed)]))
+    _print(seeds, statuses)
+    skipped = len(statuses) < len(seeds)
+    context.exit(worst([*statuses, *([ExitStatus.INCONCLUSIVE] if skipped else [])]))
 
 
 def _print(seeds: Sequence[int], statuses: Sequence[ExitStatus]) -> None:

@@ -38,12 +38,12 @@ def carry_out(campaign_file, tmp_path: Path, interruption, monkeypatch, capsys):
     """Carries out a campaign of two runs whose backend is the one given; what it exits with, and
     what it says."""
 
-    def carry_out(open_backend) -> tuple[ExitStatus, str]:
+    def carry_out(open_backend, **more: object) -> tuple[ExitStatus, str]:
         place = Place(
             capabilities=lambda _: frozenset(), obstacle=lambda: None, open=open_backend, enter=exit
         )
         monkeypatch.setitem(BACKENDS, "local", place)
-        campaign = load(campaign_file({"runs": 2, "cells.acks": "all", "faults": []}))
+        campaign = load(campaign_file({"runs": 2, "cells.acks": "all", "faults": [], **more}))
         directory = create(campaign.resolved(seed=1), 0, tmp_path / "out")
         console = Console(width=200)
         status = execution.carry_out(
@@ -103,6 +103,28 @@ def test_a_loss_in_one_run_wins_over_the_failure_of_another(carry_out, tmp_path:
     assert "producer 0 sequence 0" in said
     document = json.loads((tmp_path / "out" / "verdict.json").read_text())
     assert document["verdict"] == "fail"
+
+
+@pytest.mark.parametrize(("until", "begun"), [("first-broken-guarantee", 2), ("end", 3)])
+def test_no_further_run_once_one_broke_a_guarantee(
+    carry_out, tmp_path: Path, until: str, begun: int
+) -> None:
+    """Of three runs the second records an ack that is nowhere in the log."""
+    opened: list[str] = []
+
+    def loses_in_the_second(site: Site, scratch: Path, results: Path) -> Backend:
+        opened.append(results.name)
+        if results.name == "2":
+            _record_a_loss(manifest.read(tmp_path / "out"), results / "history")
+        return refuses(site, scratch, results)
+
+    status, said = carry_out(loses_in_the_second, runs=3, schedule={"until": until})
+    assert status is ExitStatus.BROKEN
+    assert opened == [str(number) for number in range(1, begun + 1)]
+    assert [run.number for run in manifest.read(tmp_path / "out").runs] == list(range(1, begun + 1))
+    assert ("run 2 broke a guarantee: no further run begins" in said) == (begun == 2)
+    document = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert [run["number"] for run in document["runs"]] == list(range(1, begun + 1))
 
 
 def test_asked_to_stop_while_a_backend_opens_nothing_more_begins(carry_out, tmp_path: Path) -> None:

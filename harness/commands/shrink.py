@@ -1,0 +1,136 @@
+"""``ackproof shrink``: the smallest campaign that still fails."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from harness import directory as places
+from harness.campaign import validation
+from harness.campaign_processes import CampaignProcesses
+from harness.commands.errors import fail, told
+from harness.exit_status import ExitStatus
+from harness.report import verdict
+from harness.shrinking.judge import DIRECTORY, SMALLEST, AskedToStop, Judge, OutOfRuns
+from harness.shrinking.odds import Tally
+from harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
+from harness.shrinking.search import NotAgain, Search
+from harness.shrinking.ways import WAYS, Candidate
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof shrink results/latest                 the smallest campaign that still fails
+  ackproof shrink results/latest --runs-max 20   no more than so many runs; call again to go on
+""",
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--run", "number", type=click.IntRange(min=1), help="Which run; the first that failed."
+)
+@click.option(
+    "--doubt",
+    type=click.FloatRange(0, 0.5, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="How likely something may be kept that could go: less takes more runs.",
+)
+@click.option(
+    "--repeats-max",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Runs of one candidate, at most, however seldom the campaign fails.",
+)
+@click.option(
+    "--confirm",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Runs of the smallest at the end, to say how often it fails.",
+)
+@click.option("--runs-max", type=click.IntRange(min=1), default=200, show_default=True)
+@click.pass_context
+def shrink(
+    context: click.Context,
+    directory: Path,
+    number: int | None,
+    doubt: float,
+    repeats_max: int,
+    confirm: int,
+    runs_max: int,
+) -> None:
+    """Repeat a run in DIR that broke a guarantee with fewer and shorter faults, fewer cells and
+    servers, a lower rate, until nothing more can go.
+
+    A failure that shows only now and then is repeated as often as its odds ask for. The smallest
+    campaign so far is DIR/shrink/smallest.yaml, and how often it failed stands in its first line.
+    Interrupted, call it again: what was run is remembered. Exits with 0 when nothing more goes,
+    with 3 when it was interrupted, or what failed does not fail again.
+    """
+    with told():
+        found = places.existing(directory)
+        candidate, broken = _begin(found, number)
+        judge = Judge(found, broken, CampaignProcesses(), runs_max)
+        search = Search(
+            fails=judge.fails,
+            ways=WAYS,
+            told=_Telling(judge),
+            doubt=doubt,
+            repeats_max=repeats_max,
+        )
+        click.echo(f"broken: {', '.join(sorted(broken))}; to begin with: {candidate}")
+        status = _search(search, candidate, judge, confirm)
+        if (smallest := found / DIRECTORY / SMALLEST).exists():
+            click.echo(str(smallest))
+    context.exit(status)
+
+
+def _begin(found: Path, number: int | None) -> tuple[Candidate, frozenset[str]]:
+    campaign = validation.load(found / places.CAMPAIGN_FILE)
+    result = verdict.read(found)
+    if result is None:
+        fail(f"{found} is not checked yet: ackproof check {found}", ExitStatus.USAGE)
+    try:
+        run = failed_run(result) if number is None else number
+        broken = broken_in(result, run)
+        if not broken:
+            raise NothingToShrink(f"run {run} broke no guarantee")
+        recorded = as_recorded(campaign, run, found / "runs" / str(run) / "history")
+    except NothingToShrink as nothing:
+        fail(f"{found}: {nothing}", ExitStatus.USAGE)
+    return Candidate.of(recorded), broken
+
+
+def _search(
+    search: Search[Candidate], candidate: Candidate, judge: Judge, confirm: int
+) -> ExitStatus:
+    try:
+        smallest = search.shrink(candidate)
+        tally = search.confirm(confirm)
+    except NotAgain as held:
+        click.echo(f"nothing to shrink: {held}")
+        return ExitStatus.INCONCLUSIVE
+    except (AskedToStop, OutOfRuns) as ended:
+        why = "interrupted" if isinstance(ended, AskedToStop) else "the runs are over"
+        click.echo(f"{why}; call it again to go on")
+        return ExitStatus.INCONCLUSIVE
+    judge.keep(smallest, tally)
+    click.echo(f"smallest: {smallest}; failed {tally} runs")
+    return ExitStatus.HELD
+
+
+@dataclass(slots=True)
+class _Telling:
+    """A line a run, and the smallest kept as soon as it is known."""
+
+    judge: Judge
+    runs: int = field(default=0)
+
+    def __call__(self, candidate: Candidate, tally: Tally, smallest: bool) -> None:
+        self.runs += 1
+        if smallest:
+            self.judge.keep(candidate, tally)
+        better = ", the smallest so far" if smallest else ""
+        click.echo(f"{self.runs}: {candidate}: failed {tally}{better}")

@@ -1,0 +1,1 @@
+"""A campaign that broke a guarantee, repeated with less and less, until nothing can go."""

@@ -1,0 +1,173 @@
+"""Runs candidates, and remembers what became of them.
+
+Everything lies in ``shrink/`` of the results that were to be shrunk: the journal, with a line for
+each run; ``smallest.yaml``; and in ``smallest/`` the results of a run in which that failed. What
+was run already is answered from the journal, so that a search that was ended goes on where it was.
+"""
+
+import hashlib
+import json
+import shutil
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from harness.campaign_processes import CampaignProcesses
+from harness.report import verdict
+from harness.shrinking.odds import Tally
+from harness.shrinking.recorded import broken_in
+from harness.shrinking.ways import Candidate
+from history.errors import HistoryError
+from infra.interface import InfraError
+
+DIRECTORY = "shrink"
+JOURNAL = "journal.jsonl"
+SMALLEST = "smallest.yaml"
+RESULTS = "smallest"
+_RUN = "run"
+_OUTPUT = "run.log"
+
+UNTOLD_MAX = 3
+"""Runs of one candidate that tell nothing: with so many in a row it is not run any more."""
+
+
+class AskedToStop(Exception):
+    """Somebody pressed Ctrl-C, or sent SIGTERM."""
+
+
+class OutOfRuns(Exception):
+    """So many runs were allowed, and are over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line of the journal. ``failed``: whether a guarantee was broken that was broken to begin
+    with."""
+
+    candidate: str
+    failed: bool
+
+
+class Judge:
+    """Whether candidates fail, as the campaign did that broke these guarantees.
+
+    Args:
+        directory: The results that are to be shrunk.
+        broken: The guarantees, by name.
+        processes: Who runs campaigns.
+        runs_max: How many may be run now.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        broken: frozenset[str],
+        processes: CampaignProcesses,
+        runs_max: int,
+    ) -> None:
+        self._directory = directory / DIRECTORY
+        self._directory.mkdir(exist_ok=True)
+        self._broken = broken
+        self._processes = processes
+        self._left = runs_max
+        self._known: dict[str, list[bool]] = defaultdict(list)
+        for entry in _whole(self._directory / JOURNAL):
+            self._known[entry.candidate].append(entry.failed)
+        self._asked: Counter[str] = Counter()
+
+    def fails(self, candidate: Candidate) -> bool:
+        """Run it once, or remember that. Raises AskedToStop, OutOfRuns, and InfraError when it
+        cannot be run here."""
+        key = _key(candidate)
+        number = self._asked[key]
+        if number == len(self._known[key]):
+            failed = self._run(candidate)
+            self._known[key].append(failed)
+            _append(self._directory / JOURNAL, Entry(candidate=key, failed=failed))
+        self._asked[key] += 1
+        return self._known[key][number]
+
+    def keep(self, candidate: Candidate, tally: Tally) -> None:
+        """Write down the smallest so far."""
+        broken = ", ".join(sorted(self._broken))
+        text = f"# Failed {tally} runs: {broken}.\n{candidate.text}"
+        aside = self._directory / f".{SMALLEST}"
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(self._directory / SMALLEST)
+        results = self._directory / _RUN
+        if results.is_dir():  # not where it is answered from the journal
+            shutil.rmtree(self._directory / RESULTS, ignore_errors=True)
+            results.rename(self._directory / RESULTS)
+
+    def _run(self, candidate: Candidate) -> bool:
+        for _ in range(UNTOLD_MAX):
+            told = self._once(candidate)
+            if told is not None:
+                return told
+        raise InfraError(
+            f"a candidate cannot be run here, see {self._directory / _OUTPUT}; "
+            "what was found so far is kept"
+        )
+
+    def _once(self, candidate: Candidate) -> bool | None:
+        """None when the run says nothing of it: it did not come to its end."""
+        if self._processes.asked_to_stop:
+            raise AskedToStop
+        if self._left == 0:
+            raise OutOfRuns
+        self._left -= 1
+        file, results = self._directory / "candidate.yaml", self._directory / _RUN
+        shutil.rmtree(results, ignore_errors=True)
+        file.write_text(candidate.text, encoding="utf-8")
+        with (self._directory / _OUTPUT).open("wb") as output:
+            self._processes.run([str(file), "--out", str(results)], output)
+        failed = _judged(results, self._broken)
+        if self._processes.asked_to_stop or not failed:
+            shutil.rmtree(results, ignore_errors=True)
+        if self._processes.asked_to_stop:
+            raise AskedToStop
+        return failed
+
+
+def _judged(results: Path, broken: frozenset[str]) -> bool | None:
+    try:
+        result = verdict.read(results)
+    except HistoryError:
+        return None
+    if result is None:
+        return None
+    found = frozenset(name for run in result.runs for name in broken_in(result, run.number))
+    if found & broken:
+        return True
+    # Too little evidence for a pass is no failure; a run that broke down is neither.
+    return None if result.infrastructure_failed else False
+
+
+def _key(candidate: Candidate) -> str:
+    return hashlib.sha256(candidate.text.encode()).hexdigest()[:16]
+
+
+def _whole(journal: Path) -> list[Entry]:
+    """The lines of a journal. The last one may be half a line, of a harness that was killed: it is
+    taken off, or the next one would be written behind it and be lost, too."""
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    found = list(takewhile(bool, map(_parsed, lines)))
+    if len(found) < len(lines):
+        aside = journal.with_name(f".{JOURNAL}")
+        aside.write_text("".join(line + "\n" for line in lines[: len(found)]), encoding="utf-8")
+        aside.replace(journal)
+    return [entry for entry in found if entry]
+
+
+def _parsed(line: str) -> Entry | None:
+    try:
+        written = json.loads(line)
+        return Entry(candidate=str(written["candidate"]), failed=bool(written["failed"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _append(journal: Path, entry: Entry) -> None:
+    with journal.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps({"candidate": entry.candidate, "failed": entry.failed}) + "\n")

@@ -1,0 +1,139 @@
+"""The campaign that a search begins with: one run of a campaign, as it was recorded.
+
+Each fault strikes when it struck, for as long as it was held, and draws what it drew: who comes
+after whom does not depend any more on how long others take to heal, nor on who else is left in the
+list. Roles are resolved anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkers.verdict import CampaignResult, Verdict
+from harness.campaign.clusters import ClusterSpec, ClusterSweep
+from harness.campaign.expectations import Expectation
+from harness.campaign.model import Campaign, EvidenceSpec
+from harness.campaign.planned import Act, acts
+from harness.campaign.runs import RunPlan, runs_of
+from harness.campaign.schedule import Entry, FaultEntry, Schedule, StoryEntry
+from history import reader
+
+_NS_PER_MS = 1_000_000
+
+
+class NothingToShrink(Exception):
+    """The results have no broken guarantee."""
+
+
+def broken_in(result: CampaignResult, run: int) -> frozenset[str]:
+    """The guarantees that a run broke, by name."""
+    return frozenset(
+        guarantee.name
+        for cell in result.cells
+        if cell.run == run and cell.counts_as is Verdict.FAIL
+        for guarantee in cell.guarantees
+        if guarantee.promised and guarantee.held is False
+    )
+
+
+def failed_run(result: CampaignResult) -> int:
+    """The first run that broke a guarantee. Raises NothingToShrink."""
+    for run in result.runs:
+        if broken_in(result, run.number):
+            return run.number
+    raise NothingToShrink("no run of it broke a guarantee")
+
+
+def as_recorded(campaign: Campaign, number: int, history: Path) -> Campaign:
+    """Run ``number`` of ``campaign`` as a campaign of its own. Raises NothingToShrink for a run
+    that it does not have, HistoryError for a history that cannot be read."""
+    run = next((one for one in runs_of(campaign) if one.number == number), None)
+    if run is None:
+        raise NothingToShrink(f"it has no run {number}")
+    around = {"warmup": campaign.schedule.warmup, "tail": campaign.schedule.tail}
+    return campaign.model_copy(
+        update={
+            "runs": 1,
+            "cluster": _cluster(run.cluster),
+            "schedule": Schedule().model_copy(update=around),
+            "faults": tuple(_entries(run, history)),
+            "expect": _expected(campaign.expect, run),
+            "evidence": EvidenceSpec(),
+            "failover": None,
+        }
+    )
+
+
+def _cluster(spec: ClusterSpec) -> ClusterSweep:
+    return ClusterSweep(
+        backend=spec.backend,
+        inventory=spec.inventory,
+        system=spec.system,
+        brokers=(spec.brokers,),
+        zookeepers=(spec.zookeepers,),
+        properties={name: (value,) for name, value in spec.properties.items()},
+    )
+
+
+def _expected(expectations: Sequence[Expectation], run: RunPlan) -> tuple[Expectation, ...]:
+    """Those that are for a cell of this run; what they say of its cluster holds of all of it."""
+    cells = [{**run.swept, **planned.cell.settings} for planned in run.cells]
+    return tuple(
+        one.model_copy(update={"where": {k: v for k, v in one.where.items() if k not in run.swept}})
+        for one in expectations
+        if any(map(one.holds_for, cells))
+    )
+
+
+def _entries(run: RunPlan, history: Path) -> list[Entry]:
+    times = _Times(history)
+    entries = [_entry(act, times) for act in acts(run.faults)]
+    return [entry for entry in entries if entry is not None]
+
+
+def _entry(act: Act, times: "_Times") -> Entry | None:
+    """None for what never struck."""
+    struck = [fault for fault in act.faults if fault.fault_id in times.injects]
+    if not struck:
+        return None
+    first = struck[0]
+    at_ms = min(times.injects[fault.fault_id] for fault in struck)
+    if first.part is not None:
+        topic, partition = first.part.partition or (None, "any")
+        return StoryEntry.model_validate(
+            {"story": first.part.story, "topic": topic, "partition": partition}
+        ).model_copy(update={"at": (at_ms, at_ms), "seed": first.part.seed})
+    hold_ms = max(first.hold_ms, times.holds.get(first.fault_id, 0))
+    return FaultEntry.model_construct(
+        fault=first.fault,
+        target=first.target,
+        parameters=first.parameters.model_dump(mode="json"),
+        hold=(hold_ms, hold_ms),
+        at=(at_ms, at_ms),
+        weight=None,
+        seed=first.seed,
+    )
+
+
+class _Times:
+    """When each fault struck, since the faults began, and how long it was held; milliseconds."""
+
+    def __init__(self, history: Path) -> None:
+        rows = reader.read(history, "faults").to_pylist()
+        phases = reader.read(history, "phases").to_pylist()
+        steps = {(row["phase"], row["event"]): row["time"] for row in phases}
+        began = steps.get(("faults", "start"), 0)
+        self.injects = {
+            fault: (time - began) // _NS_PER_MS for fault, time in _of(rows, "inject").items()
+        }
+        heals = _of(rows, "heal")
+        self.holds = {
+            fault: (heals[fault] - time) // _NS_PER_MS
+            for fault, time in _of(rows, "injected").items()
+            if fault in heals
+        }
+
+
+def _of(rows: Sequence[Mapping[str, Any]], event: str) -> dict[int, int]:
+    """The time of that event, by fault."""
+    return {row["fault_id"]: row["time"] for row in rows if row["event"] == event}

@@ -1,0 +1,183 @@
+"""What of a campaign can be less: fewer faults, sooner, shorter, fewer cells and servers, a lower
+rate. Each candidate is a campaign file that is right; what would not be is not asked for."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from harness.campaign import validation
+from harness.campaign.durations import format_ms, parse_ms
+from harness.campaign.model import Campaign
+from harness.shrinking.search import Way
+
+Document = dict[str, Any]
+
+HOLD_MS_MIN = 500
+IDLE_MS = 5_000
+LEAD_MS = 3_000
+RATE_MIN = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A campaign, as the file that it would be."""
+
+    text: str
+    campaign: Campaign = field(compare=False)
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> "Candidate":
+        return cls(campaign.to_yaml(), campaign)
+
+    @property
+    def document(self) -> Document:
+        document: Document = yaml.safe_load(self.text)
+        return document
+
+    def __str__(self) -> str:
+        cluster = self.campaign.cluster.largest
+        return (
+            f"{len(self.campaign.faults)} faults, {self.campaign.cells.size} cells, "
+            f"{cluster.brokers} brokers, {self.campaign.workload.rate:g} records/s"
+        )
+
+
+def changed(candidate: Candidate, change: Callable[[Document], None]) -> Candidate | None:
+    """The candidate with something changed in its file; None where that is no campaign, or the
+    same one."""
+    document = deepcopy(candidate.document)
+    change(document)
+    try:
+        campaign = Campaign.model_validate_json(json.dumps(document))
+        validation.check(campaign, Path("candidate"))
+    except (ValidationError, validation.CampaignRefused):
+        return None
+    found = Candidate.of(campaign)
+    return None if found == candidate else found
+
+
+def _less(
+    changes: Callable[[Document], Iterable[Callable[[Document], None]]],
+) -> Callable[[Candidate], Iterator[Candidate]]:
+    def less(candidate: Candidate) -> Iterator[Candidate]:
+        for change in changes(candidate.document):
+            found = changed(candidate, change)
+            if found is not None:
+                yield found
+
+    return less
+
+
+def _set(*path: str | int, value: object) -> Callable[[Document], None]:
+    def change(document: Document) -> None:
+        section: Any = document
+        for key in path[:-1]:
+            section = section[key]
+        section[path[-1]] = value
+
+    return change
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+
+def _faults(candidate: Candidate) -> Sequence[object]:
+    return list(candidate.document["faults"])
+
+
+def _with_faults(candidate: Candidate, faults: Sequence[object]) -> Candidate | None:
+    return changed(candidate, _set("faults", value=list(faults)))
+
+
+def _sooner(document: Document) -> Iterator[Callable[[Document], None]]:
+    """Without the time in which nothing is on; then without that before the first alone."""
+    faults = document["faults"]
+    if faults:
+        yield lambda changing: _close_gaps(changing["faults"], IDLE_MS)
+        yield lambda changing: _close_gaps(changing["faults"], None)
+
+
+def _close_gaps(faults: Sequence[Document], idle_ms: int | None) -> None:
+    """Let the first begin at once, and no more than ``idle_ms`` pass between the end of all before
+    and the next; of a story nobody knows how long it takes."""
+    earlier_ms = None
+    over_ms: float = 0
+    for fault in sorted(faults, key=lambda one: parse_ms(one["at"][0])):
+        at_ms = parse_ms(fault["at"][0])
+        if earlier_ms is None:
+            earlier_ms = max(0, at_ms - LEAD_MS)
+        elif idle_ms is not None and at_ms - over_ms > idle_ms:
+            earlier_ms += int(at_ms - over_ms) - idle_ms
+        held_ms = parse_ms(fault["hold"][1]) if "hold" in fault else float("inf")
+        over_ms = max(over_ms, at_ms + held_ms)
+        fault["at"] = [format_ms(at_ms - earlier_ms)] * 2
+
+
+def _shorter(document: Document) -> Iterator[Callable[[Document], None]]:
+    """All holds by half, then each."""
+    halves = {
+        number: max(HOLD_MS_MIN, round(parse_ms(fault["hold"][1]) // 2, -2))
+        for number, fault in enumerate(document["faults"])
+        if "hold" in fault and parse_ms(fault["hold"][1]) > HOLD_MS_MIN
+    }
+
+    def hold(numbers: Iterable[int]) -> Callable[[Document], None]:
+        def change(changing: Document) -> None:
+            for number in numbers:
+                changing["faults"][number]["hold"] = [format_ms(halves[number])] * 2
+
+        return change
+
+    if len(halves) > 1:
+        yield hold(halves)
+    yield from (hold([number]) for number in halves)
+
+
+# --- everything else -----------------------------------------------------------------------------
+
+
+def _fewer_cells(document: Document) -> Iterator[Callable[[Document], None]]:
+    """Of each list of values, one alone; then all but one."""
+    for path, values in _swept(document["cells"], ("cells",)):
+        for value in values:
+            yield _set(*path, value=value)
+        for value in values if len(values) > 2 else ():
+            yield _set(*path, value=[other for other in values if other != value])
+
+
+def _swept(
+    section: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Sequence[Any]]]:
+    for name, value in section.items():
+        if isinstance(value, Mapping):
+            yield from _swept(value, (*path, name))
+        elif isinstance(value, list) and len(value) > 1:
+            yield (*path, name), value
+
+
+def _fewer_servers(document: Document) -> Iterator[Callable[[Document], None]]:
+    for kind in ("brokers", "zookeepers"):
+        for number in range(1, document["cluster"][kind]):
+            yield _set("cluster", kind, value=number)
+
+
+def _lower_rate(document: Document) -> Iterator[Callable[[Document], None]]:
+    half = document["workload"]["rate"] / 2
+    if half >= RATE_MIN:
+        yield _set("workload", "rate", value=half)
+
+
+WAYS: Sequence[Way[Candidate]] = (
+    Way(name="faults", parts=_faults, with_parts=_with_faults),
+    Way(name="time between faults", less=_less(_sooner)),
+    Way(name="holds", less=_less(_shorter)),
+    Way(name="cells", less=_less(_fewer_cells)),
+    Way(name="servers", less=_less(_fewer_servers)),
+    Way(name="rate", less=_less(_lower_rate)),
+)

@@ -1,0 +1,377 @@
+"""From a run that failed to the smallest campaign that fails likewise: what is tried, what is
+remembered, what is kept."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from checkers.verdict import CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from harness.campaign.model import Campaign
+from harness.campaign.runs import runs_of
+from harness.campaign.schedule import FaultEntry, StoryEntry
+from harness.campaign.validation import check, load
+from harness.cli import cli
+from harness.directory import create
+from harness.exit_status import ExitStatus
+from harness.report import verdict
+from harness.running.deadline import SystemClock
+from harness.running.recorder import RunRecorder
+from harness.shrinking.judge import DIRECTORY, AskedToStop, Judge, OutOfRuns
+from harness.shrinking.odds import Tally
+from harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
+from harness.shrinking.search import Search, Way
+from harness.shrinking.ways import WAYS, Candidate
+from history.cell import Cell
+from infra.interface import InfraError
+from nemesis import FAULTS
+
+LOST = "no-acked-record-lost"
+MS = 1_000_000
+
+
+class At(SystemClock):
+    """Says the time that it is told."""
+
+    now_ms = 0
+
+    def time_ns(self) -> int:
+        return self.now_ms * MS
+
+
+def recorded(campaign: Campaign, history: Path, struck: Sequence[tuple[int, int, int]]) -> None:
+    """A history of faults: number, when it was injected since the faults began, when healed."""
+    (planned, *_) = runs_of(campaign)
+    clock = At()
+    recorder = RunRecorder(history, clock)
+    clock.now_ms = 100_000
+    recorder.phase("faults", "start")
+    for number, begin, end in struck:
+        fault = next(one for one in planned.faults if one.fault_id == number)
+        for event, time in (("inject", begin), ("injected", begin), ("heal", end)):
+            clock.now_ms = 100_000 + time
+            recorder.fault(number, FAULTS[fault.fault], event, target=fault.target)
+    recorder.close()
+
+
+def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> CampaignResult:
+    """Of runs, each with one cell that broke these guarantees."""
+    cells = tuple(
+        CellResult(
+            run=number,
+            settings=Cell(name="c", topic="c", settings={}),
+            **dict.fromkeys(("sent", "acked", "failed", "indeterminate"), 1),
+            **dict.fromkeys(("lost", "duplicated", "reordered"), 0),
+            guarantees=tuple(
+                Guarantee(name=name, promise="", promised=True, held=False, reason="")
+                for name in names
+            ),
+            verdict=Verdict.FAIL if names else Verdict.PASS,
+            reasons=("so",),
+        )
+        for number, names in enumerate(broken, start=1)
+    )
+    return CampaignResult(
+        verdict=Verdict.FAIL if any(broken) else Verdict.PASS,
+        cells=cells,
+        anomalies={},
+        findings=(),
+        runs=tuple(
+            RunResult(number=n, clock_bound_ns=0, infrastructure_failed=infrastructure_failed)
+            for n in range(1, len(broken) + 1)
+        ),
+    )
+
+
+def test_the_first_run_that_broke_a_guarantee() -> None:
+    result = result_of((), (LOST, "order"), (LOST,))
+    assert failed_run(result) == 2
+    assert broken_in(result, 2) == {LOST, "order"}
+    with pytest.raises(NothingToShrink):
+        failed_run(result_of((), ()))
+
+
+class TestAsRecorded:
+    def test_each_fault_strikes_when_it_struck(self, campaign: Campaign, tmp_path: Path) -> None:
+        campaign = campaign.resolved(seed=7)
+        recorded(campaign, tmp_path, [(1, 6_000, 11_000), (2, 30_000, 34_000)])
+        found = as_recorded(campaign, 1, tmp_path)
+        planned = runs_of(campaign)[0].faults
+        assert [entry.at for entry in found.faults] == [(6_000, 6_000), (30_000, 30_000)]
+        assert [entry.hold for entry in found.faults] == [(5_000, 5_000), (4_000, 4_000)]
+        assert [entry.seed for entry in found.faults] == [fault.seed for fault in planned]
+        (run,) = runs_of(found)
+        told = [(f.fault, f.target, f.start_ms, f.hold_ms, f.seed) for f in run.faults]
+        assert told == [
+            (f.fault, f.target, start, hold, f.seed)
+            for f, start, hold in zip(planned, (6_000, 30_000), (5_000, 4_000), strict=True)
+        ]
+        check(found, tmp_path / "x.yaml")
+
+    def test_what_never_struck_is_not_in_it(self, campaign: Campaign, tmp_path: Path) -> None:
+        campaign = campaign.resolved(seed=7)
+        recorded(campaign, tmp_path, [(2, 30_000, 34_000)])
+        (entry,) = as_recorded(campaign, 1, tmp_path).faults
+        assert entry.seed == runs_of(campaign)[0].faults[1].seed
+
+    def test_a_story_stays_a_story_with_its_own_draws(
+        self, campaign: Campaign, tmp_path: Path
+    ) -> None:
+        story = StoryEntry(story="crash-loop", topic="acks-all-minisr-2")
+        campaign = campaign.model_copy(update={"faults": (story,)}).resolved(seed=7)
+        recorded(campaign, tmp_path, [(n, 10_000 * n, 10_000 * n + 3_000) for n in range(1, 6)])
+        found = as_recorded(campaign, 1, tmp_path)
+        (entry,) = found.faults
+        assert isinstance(entry, StoryEntry)
+        assert (entry.story, entry.topic, entry.at) == (story.story, story.topic, (10_000, 10_000))
+        before, after = (runs_of(one)[0].faults for one in (campaign, found))
+        assert [(f.target, f.hold_ms, f.seed) for f in before] == [
+            (f.target, f.hold_ms, f.seed) for f in after
+        ]
+
+    def test_one_cluster_of_several(self, campaign_file, tmp_path: Path) -> None:
+        given = {
+            "cluster.brokers": [3, 4],
+            "expect": [{"where": {"brokers": 4}, "verdict": "fail"}],
+            "runs": 2,
+        }
+        campaign = load(campaign_file(given)).resolved(seed=7)
+        recorded(campaign, tmp_path / "h", [(1, 6_000, 11_000)])
+        found = [as_recorded(campaign, number, tmp_path / "h") for number in (1, 4)]
+        assert [one.cluster.largest.brokers for one in found] == [3, 4]
+        assert [len(one.expect) for one in found] == [0, 1]
+        assert all(len(runs_of(one)) == 1 for one in found)
+        for one in found:
+            check(one, tmp_path / "x.yaml")
+        with pytest.raises(NothingToShrink, match="no run 5"):
+            as_recorded(campaign, 5, tmp_path / "h")
+
+
+# --- what can be less --------------------------------------------------------------------------
+
+
+def candidate(campaign: Campaign, *faults: tuple[str, int, int], **changes: object) -> Candidate:
+    entries = tuple(
+        FaultEntry(fault="kill", target=target).model_copy(
+            update={"at": (at, at), "hold": (hold, hold), "seed": 1}
+        )
+        for target, at, hold in faults
+    )
+    return Candidate.of(campaign.resolved(seed=1).model_copy(update={"faults": entries, **changes}))
+
+
+def way(name: str) -> Way[Candidate]:
+    return next(one for one in WAYS if one.name == name)
+
+
+def test_candidates_are_campaigns_that_are_right(campaign: Campaign) -> None:
+    start = candidate(
+        campaign, ("leader(acks-1-minisr-1, any)", 20_000, 8_000), ("one", 60_000, 2_000)
+    )
+    for one in WAYS:
+        for found in one.less(start):
+            check(found.campaign, Path("x.yaml"))
+            assert found != start
+
+
+def test_time_in_which_nothing_is_on_goes(campaign: Campaign) -> None:
+    start = candidate(campaign, ("one", 20_000, 8_000), ("one", 60_000, 2_000), ("one", 61_000, 9))
+    closed, lead = way("time between faults").less(start)
+    assert [fault.at for fault in closed.campaign.faults] == [
+        (3_000, 3_000),
+        (16_000, 16_000),
+        (17_000, 17_000),
+    ]
+    assert [fault.at for fault in lead.campaign.faults] == [
+        (3_000, 3_000),
+        (43_000, 43_000),
+        (44_000, 44_000),
+    ]
+
+
+def test_holds_are_halved(campaign: Campaign) -> None:
+    start = candidate(campaign, ("one", 0, 8_000), ("one", 0, 900), ("one", 0, 500))
+    holds = [[f.hold[0] for f in one.campaign.faults] for one in way("holds").less(start)]
+    assert holds == [[4_000, 500, 500], [4_000, 900, 500], [8_000, 500, 500]]
+
+
+def test_cells_that_a_target_names_stay(campaign: Campaign) -> None:
+    start = candidate(campaign, ("leader(acks-1-minisr-1, any)", 20_000, 8_000))
+    kept = [
+        set(runs_of(one.campaign)[0].cells[0].cell.settings) for one in way("cells").less(start)
+    ]
+    assert kept
+    for one in way("cells").less(start):
+        topics = {planned.cell.topic for planned in runs_of(one.campaign)[0].cells}
+        assert "acks-1-minisr-1" in topics
+        assert len(topics) < 6
+
+
+def test_no_fewer_brokers_than_replicas(campaign: Campaign) -> None:
+    cluster = campaign.cluster.model_copy(update={"brokers": (5,), "zookeepers": (3,)})
+    start = candidate(campaign, ("broker-4", 0, 8_000), cluster=cluster)
+    found = [one.campaign.cluster.largest for one in way("servers").less(start)]
+    assert [(one.brokers, one.zookeepers) for one in found] == [(4, 3), (5, 1), (5, 2)]
+
+
+def test_a_whole_search_over_campaigns(campaign: Campaign) -> None:
+    """It takes the kill that is held for three seconds, acks=all, and 50 records a second."""
+
+    def fails(one: Candidate) -> bool:
+        faults = one.campaign.faults
+        topics = {planned.cell.topic for planned in runs_of(one.campaign)[0].cells}
+        return (
+            any(
+                isinstance(f, FaultEntry) and f.fault == "kill" and f.hold[0] >= 3_000
+                for f in faults
+            )
+            and "acks-all-minisr-2" in topics
+            and one.campaign.workload.rate >= 50
+        )
+
+    many = [("broker-1", 10_000 * n, 700) for n in range(6)]
+    start = candidate(campaign, *many, ("one", 90_000, 13_000))
+    told: list[tuple[str, bool]] = []
+    search = Search(
+        fails=fails, ways=WAYS, told=lambda one, _tally, best: told.append((str(one), best))
+    )
+    found = search.shrink(start).campaign
+    (fault,) = found.faults
+    assert (fault.at, fault.hold) == ((3_000, 3_000), (3_200, 3_200))
+    assert [one.cell.topic for one in runs_of(found)[0].cells] == ["acks-all-minisr-2"]
+    assert (found.workload.rate, found.cluster.largest.brokers) == (50, 3)
+    assert told[-1] == ("1 faults, 1 cells, 3 brokers, 50 records/s", False)
+
+
+# --- the judge ---------------------------------------------------------------------------------
+
+
+class Processes:
+    """Runs nothing, and leaves behind what a campaign would have."""
+
+    def __init__(self, result: Callable[[Campaign], CampaignResult | None]) -> None:
+        self.result = result
+        self.asked_to_stop = False
+        self.runs = 0
+
+    def run(self, arguments: Sequence[str], output: object = None) -> ExitStatus:  # noqa: ARG002
+        file, option, directory = arguments
+        assert option == "--out"
+        self.runs += 1
+        campaign = load(Path(file))
+        result = self.result(campaign)
+        Path(directory).mkdir()
+        if result is None:
+            return ExitStatus.INCONCLUSIVE
+        document = verdict.to_document({"name": campaign.name, "seed": 1}, result)
+        verdict.write(Path(directory), document)
+        return ExitStatus.BROKEN if result.verdict is Verdict.FAIL else ExitStatus.HELD
+
+
+def judging(tmp_path: Path, processes: Processes, runs_max: int = 99) -> Judge:
+    return Judge(tmp_path, frozenset({LOST}), processes, runs_max)  # type: ignore[arg-type]
+
+
+class TestJudge:
+    def test_it_fails_likewise_if_it_breaks_one_of_the_same_guarantees(
+        self, campaign: Campaign, tmp_path: Path
+    ) -> None:
+        answers = [(LOST, "order"), ("order",), ()]
+        judge = judging(tmp_path, Processes(lambda _: result_of(answers.pop(0))))
+        one = candidate(campaign, ("one", 0, 500))
+        assert [judge.fails(one) for _ in range(3)] == [True, False, False]
+
+    def test_what_was_run_is_remembered(self, campaign: Campaign, tmp_path: Path) -> None:
+        answers = [(LOST,), (), (LOST,)]
+        one = candidate(campaign, ("one", 0, 500))
+        first = judging(tmp_path, Processes(lambda _: result_of(answers.pop(0))))
+        assert [first.fails(one) for _ in range(2)] == [True, False]
+        processes = Processes(lambda _: result_of(answers.pop(0)))
+        second = judging(tmp_path, processes)
+        assert [second.fails(one) for _ in range(3)] == [True, False, True]
+        assert processes.runs == 1
+
+    def test_half_a_line_of_the_journal_is_no_run(self, campaign: Campaign, tmp_path: Path) -> None:
+        one = candidate(campaign, ("one", 0, 500))
+        judging(tmp_path, Processes(lambda _: result_of((LOST,)))).fails(one)
+        journal = tmp_path / DIRECTORY / "journal.jsonl"
+        journal.write_text(journal.read_text() + '{"candidate": "abc", "fai')
+        processes = Processes(lambda _: result_of(()))
+        again = judging(tmp_path, processes)
+        assert [again.fails(one) for _ in range(2)] == [True, False]
+        third = judging(tmp_path, Processes(lambda _: result_of((LOST,))))
+        assert [third.fails(one) for _ in range(2)] == [True, False], "what came after it, too"
+
+    def test_who_asked_to_stop_is_no_judgement(self, campaign: Campaign, tmp_path: Path) -> None:
+        def asked(_: Campaign) -> CampaignResult:
+            processes.asked_to_stop = True
+            return result_of((LOST,))
+
+        processes = Processes(asked)
+        judge = judging(tmp_path, processes)
+        with pytest.raises(AskedToStop):
+            judge.fails(candidate(campaign, ("one", 0, 500)))
+        assert not (tmp_path / DIRECTORY / "journal.jsonl").exists()
+        assert not (tmp_path / DIRECTORY / "run").exists()
+
+    def test_so_many_runs_and_no_more(self, campaign: Campaign, tmp_path: Path) -> None:
+        judge = judging(tmp_path, Processes(lambda _: result_of(())), runs_max=2)
+        one = candidate(campaign, ("one", 0, 500))
+        assert [judge.fails(one) for _ in range(2)] == [False, False]
+        with pytest.raises(OutOfRuns):
+            judge.fails(one)
+
+    @pytest.mark.parametrize("answer", [None, result_of((), infrastructure_failed=True)])
+    def test_a_run_that_broke_down_says_nothing(
+        self, campaign: Campaign, tmp_path: Path, answer: CampaignResult | None
+    ) -> None:
+        answers = [answer, answer, result_of((LOST,))]
+        judge = judging(tmp_path, Processes(lambda _: answers.pop(0)))
+        assert judge.fails(candidate(campaign, ("one", 0, 500))) is True
+        never = judging(tmp_path, Processes(lambda _: answer))
+        with pytest.raises(InfraError, match="cannot be run here"):
+            never.fails(candidate(campaign, ("one", 0, 700)))
+
+    def test_the_smallest_is_a_campaign_file_with_how_often_it_failed(
+        self, campaign: Campaign, tmp_path: Path
+    ) -> None:
+        judge = judging(tmp_path, Processes(lambda _: result_of((LOST,))))
+        one = candidate(campaign, ("one", 0, 500))
+        assert judge.fails(one)
+        judge.keep(one, Tally(1, 3))
+        file = tmp_path / DIRECTORY / "smallest.yaml"
+        assert file.read_text().startswith(f"# Failed 1 of 3 runs: {LOST}.\n")
+        assert load(file) == one.campaign
+        kept = verdict.read(tmp_path / DIRECTORY / "smallest")
+        assert kept is not None
+        assert kept.verdict is Verdict.FAIL
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_nothing_to_shrink(campaign: Campaign, tmp_path: Path) -> None:
+    def shrink(directory: Path, *options: str):
+        return CliRunner().invoke(cli, ["shrink", str(directory), *options])
+
+    assert shrink(tmp_path).exit_code == 2
+    directory = create(campaign.resolved(seed=1), 0, tmp_path / "out")
+    unchecked = shrink(directory)
+    assert (unchecked.exit_code, "is not checked yet" in unchecked.stderr) == (2, True)
+    document = verdict.to_document({"name": "small", "seed": 1}, result_of(()))
+    (directory / "verdict.json").write_text(json.dumps(document))
+    held = shrink(directory)
+    assert (held.exit_code, "no run of it broke a guarantee" in held.stderr) == (2, True)
+    other = shrink(directory, "--run", "1")
+    assert (other.exit_code, "run 1 broke no guarantee" in other.stderr) == (2, True)
+    for result in (unchecked, held, other):
+        assert "Traceback" not in result.output
+
+
+def test_a_candidate_s_file_is_yaml_with_kafka_s_names(campaign: Campaign) -> None:
+    document = yaml.safe_load(candidate(campaign, ("one", 0, 500)).text)
+    assert document["cells"]["min.insync.replicas"] == [1, 2]
+    assert document["faults"][0]["seed"] == 1
