@@ -11,7 +11,8 @@ from harness.campaign.ground import planned_members
 from harness.campaign.model import Campaign
 from harness.campaign.schedule import Entry, FaultEntry, StoryEntry
 from harness.campaign.schedule_problems import schedule_problems
-from harness.campaign.stories import Story, catalogue, target_of, unrolled
+from harness.campaign.stories import catalogue
+from harness.campaign.story_problems import steps_as_faults, story_problems
 from history.cell import Cell
 from infra.documents import Problem, problems_of
 from infra.interface import Capability
@@ -53,12 +54,13 @@ def _struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
 
 def fault_problems(campaign: Campaign) -> Iterator[Problem]:
     """Everything that is wrong with the faults of ``campaign``."""
-    partitions = {cell.topic: cell.partitions for cell in expand(campaign.cells)}
+    cells = {cell.topic: cell for cell in expand(campaign.cells)}
+    partitions = {topic: cell.partitions for topic, cell in cells.items()}
     members = planned_members(campaign.cluster.smallest)
     found = [
         problem
         for index, entry in enumerate(campaign.faults)
-        for problem in _any_entry_problems(entry, f"faults[{index}]", campaign, members)
+        for problem in _fault_or_story(entry, f"faults[{index}]", members, cells)
     ]
     yield from found or schedule_problems(campaign)
     if (spec := campaign.failover) is not None:
@@ -67,73 +69,25 @@ def fault_problems(campaign: Campaign) -> Iterator[Problem]:
             yield Problem(field="failover", reason=reason)
         yield from failover.problems(spec, len(members.brokers))
         of_its_own = {**partitions, failover.TOPIC: spec.partitions[0]}
-        yield from entry_problems(spec.kill, "failover", members, of_its_own)
+        yield from _entry_problems(spec.kill, "failover", members, of_its_own)
 
 
-def _any_entry_problems(
-    entry: Entry, where: str, campaign: Campaign, members: Members
+def _fault_or_story(
+    entry: Entry, where: str, members: Members, cells: Mapping[str, Cell]
 ) -> Iterator[Problem]:
-    cells = {cell.topic: cell for cell in expand(campaign.cells)}
-    if isinstance(entry, StoryEntry):
-        yield from story_problems(entry, where, cells, members)
-    else:
-        partitions = {topic: cell.partitions for topic, cell in cells.items()}
-        yield from entry_problems(entry, where, members, partitions)
-
-
-def story_problems(
-    entry: StoryEntry, where: str, cells: Mapping[str, Cell], members: Members
-) -> Iterator[Problem]:
-    """What is wrong with a story: that there is none, that a fault is missing for it, that it
-    cannot play on this topic; else what is wrong with its steps."""
-    yield from unknown("story", entry.story, list(catalogue()), f"{where}.story")
-    story = catalogue().get(entry.story)
-    if story is None:
-        return
-    for fault in story.missing:
-        reason = f"{entry.story} needs the fault {fault}, which there is not"
-        yield Problem(field=f"{where}.story", reason=reason)
-    wrong = list(_topic_problems(entry, story, cells))
-    yield from (Problem(field=f"{where}.{field}", reason=reason) for field, reason in wrong)
-    if wrong or story.missing:
-        return
     partitions = {topic: cell.partitions for topic, cell in cells.items()}
-    servers = {"broker": members.brokers, "zookeeper": members.zookeepers}
-    partition = None if entry.topic is None else (entry.topic, _number(entry))
-    for step in unrolled(story, servers, seed=0):
-        struck = FaultEntry(
-            fault=step.fault, target=target_of(step, partition), parameters=step.parameters
-        )
-        yield from entry_problems(struck, f"{where}.story.{step.step}", members, partitions)
-
-
-def _topic_problems(
-    entry: StoryEntry, story: Story, cells: Mapping[str, Cell]
-) -> Iterator[tuple[str, str]]:
-    """By field."""
-    if entry.topic is None:
-        if story.needs_topic:
-            yield "topic", f"{entry.story} plays on a partition: a topic is needed"
+    if isinstance(entry, FaultEntry):
+        yield from _entry_problems(entry, where, members, partitions)
         return
-    if not story.needs_topic:
-        yield "topic", f"{entry.story} is about no partition"
-    elif (cell := cells.get(entry.topic)) is None:
-        yield "topic", f"no cell has the topic {entry.topic!r}; there are: {', '.join(cells)}"
-    elif cell.replication_factor < story.replicas:
-        needed = f"{entry.story} needs {story.replicas} replicas"
-        yield "topic", f"{needed}, and {entry.topic} has {cell.replication_factor}"
-    elif _number(entry) >= cell.partitions:
-        yield "partition", f"{entry.topic} has the partitions 0 to {cell.partitions - 1}"
+    found = list(story_problems(entry, where, cells))
+    yield from found
+    for field, fault in () if found else steps_as_faults(entry, where, members):
+        yield from _entry_problems(fault, field, members, partitions)
 
 
-def _number(entry: StoryEntry) -> int:
-    return entry.partition if entry.partition != "any" else 0
-
-
-def entry_problems(
+def _entry_problems(
     entry: FaultEntry, where: str, members: Members, partitions: Mapping[str, int]
 ) -> Iterator[Problem]:
-    """What is wrong with one fault."""
     yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")
     fault = FAULTS.get(entry.fault)
     parameters = yield from _parameters(entry, fault, f"{where}.parameters")

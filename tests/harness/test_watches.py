@@ -81,6 +81,7 @@ def test_an_end_that_no_fault_accounts_for_is_a_finding(run: Run, memory: Memory
     watched()
     assert watched() == [("started", None, None), ("ended", 70, None)]
     assert run.findings == ["run 1, servers: broker-1 ended by itself, status 70"]
+    assert run.ended_by_themselves == ["broker-1"]
 
 
 def test_an_end_under_a_fault_is_that_faults(run: Run, memory: Memory, watched) -> None:
