@@ -150,6 +150,11 @@ def test_refused(campaign_file, document, field: str, reason: str) -> None:
     assert reason in result.stderr
 
 
+def test_a_story_says_which_faults_are_missing_for_it() -> None:
+    steps_ = (Step(step="a", fault="kill", target="one"), Step(step="b", fault="x", target="one"))
+    assert Story(summary="x", source="x", steps=steps_).missing == ("x",)
+
+
 @pytest.mark.parametrize("name", [n for n, story in catalogue().items() if story.missing])
 def test_a_story_whose_fault_there_is_not_is_refused(campaign: Campaign, name: str) -> None:
     (problem,) = fault_problems(telling(campaign, entry(name)))
