@@ -1,63 +1,23 @@
-"""What proofs are composed of: one small observation each, and what other faults account for.
+"""What proofs are composed of: one small observation each (``nemesis.looking`` says how)."""
 
-A proof is not upset by another fault that is on. A subject for which another open fault accounts is
-left out, and said to be: with a broker killed by one fault, no link to it tells whether another one
-cut it; with ZooKeeper stopped, no registration expires.
-"""
-
-import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from infra.interface import ClusterView, ProcessState, ViewUnavailable
-from nemesis.effects import LINK, PROCESS, Kill, Stop
+from nemesis.effects import LINK, PROCESS
 from nemesis.interface import Cluster, Injection, Link, Look, Observation, Resource
-
-Seen = tuple[bool, object]
-"""Whether the claim is true of a subject, and what was seen of it."""
+from nemesis.looking import Seen, accounted, in_state, observe, of_brokers, of_process
 
 _PROBES_AT_ONCE = 8
-_NO_ANSWER = "ZooKeeper does not answer"
-
-
-def killed(injection: Injection) -> Look:
-    """Signal 9 ended the processes that this fault sent it to, as the kernel tells."""
-    cluster = injection.cluster
-
-    def seen(server: str) -> Seen:
-        code = cluster.server(server).process.exit_code()
-        return code == -signal.SIGKILL, code
-
-    def look() -> Observation:
-        done = {e.server for e in injection.done() if isinstance(e, Kill)}
-        planned = [e.server for e in injection.plan.effects if isinstance(e, Kill)]
-        return _observe("ended by signal 9", planned, seen, _unless(done, "was down already"))
-
-    return look
-
-
-def stopped(injection: Injection) -> Look:
-    """The kernel says state T of the processes that this fault stopped."""
-
-    def look() -> Observation:
-        done = {e.server for e in injection.done() if isinstance(e, Stop)}
-        planned = [e.server for e in injection.plan.effects if isinstance(e, Stop)]
-
-        def why_not(server: str) -> str | None:
-            return _unless(done, "was not running")(server) or _process(injection, server)
-
-        return _observe("stopped", planned, _state(injection.cluster, "stopped"), why_not)
-
-    return look
 
 
 def running(injection: Injection, servers: Iterable[str]) -> Look:
     """The processes run: neither stopped nor gone."""
-    return lambda: _observe(
+    return lambda: observe(
         "running",
         servers,
-        _state(injection.cluster, "running"),
-        lambda server: _process(injection, server),
+        in_state(injection.cluster, "running"),
+        lambda server: of_process(injection, server),
     )
 
 
@@ -77,7 +37,7 @@ def expired(injection: Injection, brokers: Sequence[str]) -> Look:
     def seen(view: ClusterView, broker: int) -> Seen:
         return broker not in view.brokers, broker not in view.brokers
 
-    return _of_brokers(injection, "registration expired", brokers, seen)
+    return of_brokers(injection, "registration expired", brokers, seen)
 
 
 def deposed(injection: Injection, brokers: Sequence[str]) -> Look:
@@ -87,7 +47,7 @@ def deposed(injection: Injection, brokers: Sequence[str]) -> Look:
         leads = [f"{t}-{n}" for (t, n), p in sorted(view.partitions.items()) if p.leader == broker]
         return not leads, leads
 
-    return _of_brokers(injection, "leads nothing", brokers, seen, needs_the_others=True)
+    return of_brokers(injection, "leads nothing", brokers, seen, needs_the_others=True)
 
 
 def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str] = ()) -> Look:
@@ -110,7 +70,7 @@ def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str]
         )
         return holder is not None and not old, "by the session that died" if old else bool(holder)
 
-    return _of_brokers(injection, "registered", brokers, seen)
+    return of_brokers(injection, "registered", brokers, seen)
 
 
 def zookeeper_silent(injection: Injection) -> Look:
@@ -123,7 +83,7 @@ def zookeeper_silent(injection: Injection) -> Look:
             return True, str(silence)
         return False, "answers"
 
-    return lambda: _observe("ZooKeeper", ["ensemble"], seen, lambda _subject: None)
+    return lambda: observe("ZooKeeper", ["ensemble"], seen, lambda _subject: None)
 
 
 def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
@@ -149,16 +109,7 @@ def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
     return look
 
 
-# --- what others account for -------------------------------------------------------------------
-
-
-def _accounted(injection: Injection, concerns: Callable[[Resource], bool]) -> str | None:
-    labels = dict.fromkeys(o.label for o in injection.others() if concerns(o.effect.resource))
-    return f"{', '.join(labels)} is on" if labels else None
-
-
-def _process(injection: Injection, server: str) -> str | None:
-    return _accounted(injection, lambda resource: resource == Resource(PROCESS, (server,)))
+# --- links -------------------------------------------------------------------------------------
 
 
 def _connection(injection: Injection, link: Link) -> str | None:
@@ -168,87 +119,7 @@ def _connection(injection: Injection, link: Link) -> str | None:
     def concerns(resource: Resource) -> bool:
         return set(resource.at) <= ends and resource.kind in (PROCESS, LINK)
 
-    return _accounted(injection, concerns)
-
-
-def _session(injection: Injection, broker: str) -> str | None:
-    """Whatever keeps a broker's session from ending, or from beginning, as it would otherwise: the
-    broker's process, its links to ZooKeeper, ZooKeeper itself."""
-    zookeepers = set(injection.cluster.members.zookeepers)
-
-    def concerns(resource: Resource) -> bool:
-        rest = set(resource.at) - zookeepers
-        return rest == {broker} or not rest
-
-    return _accounted(injection, concerns)
-
-
-def _any_session(injection: Injection) -> str | None:
-    members = injection.cluster.members
-    reasons = (_session(injection, broker) for broker in members.brokers)
-    return next((reason for reason in reasons if reason), None)
-
-
-# --- looking -----------------------------------------------------------------------------------
-
-
-def _unless(done: Iterable[str], otherwise: str) -> Callable[[str], str | None]:
-    return lambda subject: None if subject in done else otherwise
-
-
-def _observe(
-    claim: str,
-    subjects: Iterable[str],
-    seen: Callable[[str], Seen],
-    why_not: Callable[[str], str | None],
-) -> Observation:
-    """Look at every subject for which nothing else accounts."""
-    left_out = {subject: why for subject in subjects if (why := why_not(subject))}
-    looked = {subject: seen(subject) for subject in subjects if subject not in left_out}
-    return Observation(
-        claim=claim,
-        seen={subject: what for subject, (_true, what) in looked.items()},
-        missing=tuple(subject for subject, (true, _what) in looked.items() if not true),
-        left_out=left_out,
-    )
-
-
-def _state(cluster: Cluster, wanted: str) -> Callable[[str], Seen]:
-    def seen(server: str) -> Seen:
-        state = cluster.server(server).process.state()
-        return state is ProcessState(wanted), state.value
-
-    return seen
-
-
-def _of_brokers(
-    injection: Injection,
-    claim: str,
-    brokers: Sequence[str],
-    seen: Callable[[ClusterView, int], Seen],
-    *,
-    needs_the_others: bool = False,
-) -> Look:
-    """``needs_the_others``: it takes some other broker to make it true, a controller or a new
-    leader, so that a fault on any of them accounts for it."""
-
-    def why_not(broker: str) -> str | None:
-        return _any_session(injection) if needs_the_others else _session(injection, broker)
-
-    def look() -> Observation:
-        try:
-            view = injection.cluster.system.view() if brokers else None
-        except ViewUnavailable:
-            view = None
-
-        def of_one(broker: str) -> Seen:
-            if view is None:
-                return False, _NO_ANSWER
-            return seen(view, injection.cluster.server(broker).id)
-
-        return _observe(claim, brokers, of_one, why_not)
-
-    return look
+    return accounted(injection, concerns)
 
 
 def _probing(injection: Injection, claim: str, links: Sequence[Link], *, wanted: bool) -> Look:
@@ -269,7 +140,7 @@ def _probing(injection: Injection, claim: str, links: Sequence[Link], *, wanted:
         shown.update(
             name for name, is_open in zip(waiting, reached, strict=True) if is_open is wanted
         )
-        return _observe(claim, by_name, lambda name: (name in shown, words[name in shown]), why_not)
+        return observe(claim, by_name, lambda name: (name in shown, words[name in shown]), why_not)
 
     return look
 

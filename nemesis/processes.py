@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from infra.interface import Capability, Timings
 from nemesis import observations as seen
+from nemesis import process_observations as seen_of
 from nemesis.effects import Kill, Stop
 from nemesis.grudge import majority
 from nemesis.interface import Aim, Effect, Injection, Look, Members, Parameters, Plan, Target
@@ -81,13 +82,13 @@ KILL = ProcessFault(
     name="kill",
     summary="kill -9 the target's processes, start them again at the end",
     effect=Kill,
-    bite=seen.killed,
+    bite=seen_of.killed,
     ends=True,
 )
 PAUSE = ProcessFault(
     name="pause",
     summary="SIGSTOP the target's processes, SIGCONT them at the end; connections stay open",
     effect=Stop,
-    bite=seen.stopped,
+    bite=seen_of.stopped,
     ends=False,
 )
