@@ -94,6 +94,11 @@ class Process(Protocol):
     def pid(self) -> int:
         """Process id in the node's own numbering."""
 
+    @property
+    def signals(self) -> frozenset[int]:
+        """Every signal that was sent to it here. One that was asked to end may do so at any time
+        later."""
+
     def state(self) -> ProcessState: ...
 
     def exit_code(self) -> int | None:
@@ -134,6 +139,13 @@ class Node(Protocol):
         """Write a file, making its directories."""
 
     def read(self, path: PurePosixPath) -> bytes: ...
+
+    def empty(self, directory: PurePosixPath) -> None:
+        """Remove everything in a directory, for good; the directory itself stays. One that is not
+        there is empty."""
+
+    def entries(self, directory: PurePosixPath) -> int:
+        """How many files and directories there are below a directory; 0 where there is none."""
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         """Copy a file or a whole directory from the node to this machine."""
@@ -301,8 +313,14 @@ class System(Timings, Protocol):
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
         """Of every ZooKeeper server, now. Raises ViewUnavailable when one does not answer."""
 
+    def expired_sessions(self) -> frozenset[int]:
+        """The sessions that ZooKeeper has expired so far, as its servers' logs tell: of a session
+        that is gone, whether it was ended by its client or by silence. Raises ViewUnavailable when
+        a log cannot be read."""
+
     def replica_directories(self, broker: Server) -> PurePosixPath:
-        """The broker's ``log.dirs``, with one directory per replica."""
+        """The broker's ``log.dirs``, with one directory per replica, and nothing of the broker's
+        besides: emptied, it is the disk of a new machine."""
 
     def close(self) -> None:
         """Stop every server, gently first. Idempotent."""

@@ -13,6 +13,7 @@ from infra.interface import ClockReading, Command, InfraError, Software
 from infra.process import AgentProcess
 
 _END_TIMEOUT_S = 30.0
+_EMPTY_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,16 @@ class AgentNode:
 
     def read(self, path: PurePosixPath) -> bytes:
         return self.agent.read(path)
+
+    def empty(self, directory: PurePosixPath) -> None:
+        self.agent.ask("empty", path=str(directory), timeout=_EMPTY_TIMEOUT_S)
+
+    def entries(self, directory: PurePosixPath) -> int:
+        try:
+            found = self.agent.ask("tree", path=str(directory))
+        except FileNotFoundError:
+            return 0
+        return sum(entry["name"] != "" for entry in found)
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         copying.fetch(self.agent, source, target)

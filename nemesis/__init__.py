@@ -3,10 +3,15 @@
 ``FAULTS`` is the catalogue: one module per family, one line here per fault.
 """
 
+from nemesis.clients import CRASH_CLIENT
 from nemesis.interface import Fault
 from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING
-from nemesis.processes import KILL, PAUSE
+from nemesis.processes import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 
 FAULTS: dict[str, Fault] = {
-    fault.name: fault for fault in (KILL, PAUSE, ISOLATE, CUT, HALVES, MAJORITIES_RING, BRIDGE)
+    fault.name: fault
+    for fault in (
+        *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, CRASH_CLIENT),
+        *(ISOLATE, CUT, HALVES, MAJORITIES_RING, BRIDGE),
+    )
 }

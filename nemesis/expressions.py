@@ -39,7 +39,7 @@ OF_CLUSTER: Mapping[str, str] = {
     "all": "every broker",
     "zookeeper": "every ZooKeeper server",
     ZK_LEADER: "the leader of the ZooKeeper ensemble",
-    "clients": "the nodes where clients run (in links, and where a fault is aimed at nodes)",
+    "clients": "the nodes where clients run (not where a fault is aimed at servers)",
 }
 MOVING = frozenset({*OF_PARTITION, *OF_TOPIC, "controller", "most-leaders"})
 """Roles that only ZooKeeper's state tells."""
@@ -143,14 +143,34 @@ def _role_problems(
     everybody = (*members.servers, *members.clients)
     if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
         yield f"there is no {role.name}; there are {', '.join(everybody)}"
-    if aim is Aim.SERVERS and (role.name == "clients" or role.name in members.clients):
-        yield f"the fault is aimed at servers, and {role.name} is none"
+    if not _fits(role, aim, members):
+        yield f"the fault is aimed at {aim}, and {role.name} is none"
     if role.topic is None:
         return
     if role.topic not in partitions:
         yield f"no cell has the topic {role.topic!r}; there are: {', '.join(partitions)}"
     elif (role.partition or 0) >= partitions[role.topic]:
         yield f"{role.topic} has the partitions 0 to {partitions[role.topic] - 1}"
+
+
+_TAKES: Mapping[Aim, frozenset[str]] = {
+    Aim.SERVERS: frozenset({"broker", "zookeeper"}),
+    Aim.BROKERS: frozenset({"broker"}),
+    Aim.CLIENTS: frozenset({"client"}),
+}
+"""Whom a fault can be aimed at; anybody where its aim is not here."""
+
+
+def _fits(role: Role, aim: Aim, members: Members) -> bool:
+    """Whether a role or name stands for those that ``aim`` takes. Whom a quantifier chooses among
+    is for the roles of its set to say."""
+    if role.of is not None or aim not in _TAKES:
+        return True
+    if role.name == "clients" or role.name in members.clients:
+        return "client" in _TAKES[aim]
+    if role.name in ("zookeeper", ZK_LEADER) or role.name in members.zookeepers:
+        return "zookeeper" in _TAKES[aim]
+    return "broker" in _TAKES[aim]
 
 
 @dataclass(slots=True)

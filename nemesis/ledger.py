@@ -116,6 +116,16 @@ class Ledger:
             )
             return next(ending, None)
 
+    def ended_by(self, client: str) -> int | None:
+        """The fault, open or healed, that ended a client for good; None where none did."""
+        with self._lock:
+            ending = (
+                number
+                for number, effects in self._done.items()
+                if any(effect.ends == client for effect in effects)
+            )
+            return next(ending, None)
+
     def _write(self, entry: Mapping[str, object], *, synced: bool = False) -> None:
         with self._path.open("a", encoding="utf-8") as ledger:
             ledger.write(json.dumps(entry) + "\n")

@@ -16,7 +16,7 @@ from history.cell import Cell
 from history.manifest import PlannedFailover
 from infra.interface import Backend, Node, System
 from nemesis.executor import Executor
-from nemesis.interface import Cluster
+from nemesis.interface import Cluster, WorkloadClient
 from nemesis.ledger import Ledger
 from workloads.interface import Workload
 
@@ -41,7 +41,8 @@ class Run:
     Attributes:
         number: From 1.
         directory: ``runs/<number>`` of the results.
-        producers: Filled by the step ``workload``, emptied by ``flush``.
+        started: The clients of the workload, filled by the step ``workload``.
+        producers: Those of them that are not known to have ended; emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
         failovers: What is measured when the final read is over.
@@ -66,6 +67,7 @@ class Run:
     clock: Clock
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
+    started: list[ClientProcess] = field(default_factory=list)
     producers: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
@@ -83,7 +85,23 @@ class Run:
     @property
     def cluster(self) -> Cluster:
         """What faults may touch."""
-        return Cluster(backend=self.backend, system=self.system, clients=[self.client_node])
+        return Cluster(
+            backend=self.backend,
+            system=self.system,
+            clients=[self.client_node],
+            workload=self._workload,
+        )
+
+    def _workload(self) -> Sequence[WorkloadClient]:
+        return [
+            WorkloadClient(
+                name=one.client.name,
+                node=self.client_node.name,
+                process=one.process,
+                runs=one in self.producers,
+            )
+            for one in self.started
+        ]
 
     def finding(self, phase: str, text: str) -> None:
         """Record and show what a reader of the results must know: the step has not ended well."""

@@ -16,6 +16,7 @@ VERBS: Verbs = {
     "end_all": processes.end_all,
     "mkdir": files.mkdir,
     "tree": files.tree,
+    "empty": files.empty,
     "can_cut": cuts.obstacle,
     "cut": cuts.cut,
     "heal": cuts.heal,

@@ -18,6 +18,7 @@ from infra.interface import (
     ClusterView,
     Command,
     DeploymentError,
+    InfraError,
     Node,
     Server,
     ViewUnavailable,
@@ -25,7 +26,7 @@ from infra.interface import (
 )
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
-from infra.systems.zookeeper import counters, mode, serves, zookeeper_server
+from infra.systems.zookeeper import counters, expired_sessions, mode, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
@@ -133,6 +134,12 @@ class BundledSystem:
         if silent:
             raise ViewUnavailable(f"{', '.join(silent)}: no answer to srvr and mntr")
         return [told for told in found if told is not None]
+
+    def expired_sessions(self) -> frozenset[int]:
+        try:
+            return frozenset().union(*map(expired_sessions, self._zookeepers))
+        except (InfraError, FileNotFoundError) as error:
+            raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
 
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory / "data"

@@ -62,10 +62,14 @@ class NodeServer:
             self._process.signal(signal.SIGTERM)
             self._process.signal(signal.SIGCONT)
 
+    def log(self) -> bytes:
+        """What it has written to its log, from its first start on. Raises FileNotFoundError."""
+        return self.node.read(self.node.log_directory / f"{self._command.name}.log")
+
     def log_tail(self) -> str:
         """The end of what it has written to its log so far."""
         try:
-            log = self.node.read(self.node.log_directory / f"{self._command.name}.log")
+            log = self.log()
         except FileNotFoundError:
             return "(no log)"
         return log[-_LOG_TAIL_BYTES:].decode(errors="replace") or "(empty log)"

@@ -149,6 +149,7 @@ def signals_and_states(backend: Backend, _scratch: Path) -> None:
     sleeper.signal(signal.SIGKILL)
     wait_until(lambda: sleeper.state() is ProcessState.EXITED, 10, "EXITED")
     assert sleeper.wait(10) == sleeper.exit_code() == -signal.SIGKILL
+    assert sleeper.signals == {signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL}
     with pytest.raises(ProcessLookupError, match=str(sleeper.pid)):
         sleeper.signal(signal.SIGCONT)
 
@@ -229,6 +230,26 @@ def files(backend: Backend, scratch: Path) -> None:
     for read in (node.read, lambda path: node.fetch(path, scratch / "x")):
         with pytest.raises(FileNotFoundError):
             read(PurePosixPath("/nonexistent"))
+
+
+def a_directory_is_emptied(backend: Backend, _scratch: Path) -> None:
+    """And nothing beside it; the directory stays."""
+    node = backend.node("a")
+    home, aside = node.directory / "disk", node.directory / "aside"
+    assert node.entries(home) == 0
+    node.empty(home)  # it is not there
+    for path in (home / "meta.properties", home / "t-0" / "0.log", home / "t-0" / "deeper" / "x"):
+        node.write(path, b"content")
+    node.write(aside / "kept", b"content")
+    link = f"import os; os.symlink({str(aside)!r}, {str(home / 'link')!r})"
+    assert _python(node, "links", link).wait(20) == 0
+    assert node.entries(home) == 6
+    assert (node.entries(aside), node.entries(node.directory / "nothing")) == (1, 0)
+    for _ in range(2):
+        node.empty(home)
+        assert node.entries(home) == 0
+    assert node.read(aside / "kept") == b"content"
+    assert _python(node, "stays", f"import os; os.listdir({str(home)!r})").wait(20) == 0
 
 
 def what_cannot_be_written_is_told(backend: Backend, scratch: Path) -> None:
@@ -351,6 +372,7 @@ CASES = (
     a_killed_server_leaves_its_node_and_its_data,
     orphans_are_reaped,
     files,
+    a_directory_is_emptied,
     a_hundred_megabytes,
     what_is_shared_comes_here,
     its_software_is_there,

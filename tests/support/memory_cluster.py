@@ -23,7 +23,7 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from nemesis.interface import Cluster
+from nemesis.interface import Cluster, WorkloadClient
 
 
 @dataclass
@@ -34,6 +34,9 @@ class MemoryProcess:
     code: int | None = None
     deaf: bool = False
     """Ignores signals, as a fault that does not bite."""
+    stubborn: bool = False
+    """Does not end when it is asked to."""
+    signals: frozenset[int] = frozenset()
 
     def state(self) -> ProcessState:
         return self.current
@@ -42,12 +45,15 @@ class MemoryProcess:
         return self.code
 
     def signal(self, signal_number: int) -> None:
+        self.signals |= {signal_number}
         if self.deaf:
             return
         if self.current is ProcessState.EXITED:
             raise ProcessLookupError(self.name)
         if signal_number == signal.SIGKILL:
             self.current, self.code = ProcessState.EXITED, -signal_number
+        elif signal_number == signal.SIGTERM and not self.stubborn:
+            self.current, self.code = ProcessState.EXITED, 0
         elif signal_number == signal.SIGSTOP:
             self.current = ProcessState.STOPPED
         elif signal_number == signal.SIGCONT:
@@ -64,6 +70,10 @@ class MemoryNode:
     name: str
     address: str
     reading: ClockReading = field(default_factory=lambda: ClockReading(offset_ns=0, bound_ns=0))
+    files: int = 1
+    """What its server has on its disk."""
+    full: bool = False
+    """Nothing can be removed, as a fault that does not bite."""
 
     @property
     def directory(self) -> PurePosixPath:
@@ -86,6 +96,12 @@ class MemoryNode:
     def read(self, path: PurePosixPath) -> bytes:
         raise FileNotFoundError(path)
 
+    def empty(self, directory: PurePosixPath) -> None:  # noqa: ARG002
+        self.files = self.files if self.full else 0
+
+    def entries(self, directory: PurePosixPath) -> int:  # noqa: ARG002
+        return self.files
+
     def fetch(self, source: PurePosixPath, target: Path) -> None:  # noqa: ARG002
         raise FileNotFoundError(source)
 
@@ -102,13 +118,14 @@ class MemoryNode:
 class MemoryServer:
     name: str
     id: int
-    node: Node
+    node: MemoryNode
     port: int
     process: MemoryProcess
     starts: int = 0
 
     def start(self) -> MemoryProcess:
         self.starts += 1
+        self.node.files += 1
         self.process = MemoryProcess(self.name)
         return self.process
 
@@ -191,6 +208,11 @@ class MemorySystem:
             for server in self.zookeepers
         ]
 
+    def expired_sessions(self) -> frozenset[int]:
+        """Whoever was killed has let its session expire; whoever was asked to end has closed it."""
+        gone = (one for one in self.brokers if not self._registered(one))
+        return frozenset(self._session(one) for one in gone if one.process.code != 0)
+
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory
 
@@ -265,6 +287,7 @@ class Memory:
 
     backend: MemoryBackend
     system: MemorySystem
+    workload: list[MemoryProcess]
     cluster: Cluster
 
 
@@ -284,5 +307,16 @@ def memory_cluster(brokers: int = 3, zookeepers: int = 1) -> Memory:
         topics={"orders": 3},
     )
     backend.servers = {server.name: server for server in (*system.brokers, *system.zookeepers)}
-    clients = [MemoryNode("client-1", "client-1")]
-    return Memory(backend, system, Cluster(backend=backend, system=system, clients=clients))
+    workload = [MemoryProcess(f"producer-{topic}") for topic in ("orders", "payments")]
+    cluster = Cluster(
+        backend=backend,
+        system=system,
+        clients=[MemoryNode("client-1", "client-1")],
+        workload=lambda: [_client(process) for process in workload],
+    )
+    return Memory(backend, system, workload, cluster)
+
+
+def _client(process: MemoryProcess) -> WorkloadClient:
+    runs = process.state() is not ProcessState.EXITED
+    return WorkloadClient(name=process.name, node="client-1", process=process, runs=runs)
