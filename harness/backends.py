@@ -11,11 +11,12 @@ from history.cell import as_text
 from infra import attended
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
+from infra.docker.engine import limits as docker_limits
 from infra.docker.engine import unavailable
 from infra.interface import Backend, Capability, System
 from infra.local import enter as local_enter
 from infra.local.backend import LocalBackend
-from infra.nodes import capabilities
+from infra.nodes import capabilities, limits
 from infra.registry import Kind
 from infra.ssh import hosts, inventory
 from infra.ssh.backend import SshBackend
@@ -96,7 +97,7 @@ def _on_this_machine(site: Site) -> frozenset[Capability]:
     uncuttable = local_enter.uncuttable()
     if uncuttable is not None:
         site.tell(f"links cannot be cut: {uncuttable}")
-    return capabilities([uncuttable])
+    return capabilities([uncuttable], [limits(local_enter.unlimited, site.tell)])
 
 
 def _survey(site: Site) -> frozenset[Capability]:
@@ -111,7 +112,7 @@ BACKENDS: Mapping[str, Place] = {
         enter=local_enter.enter,
     ),
     DockerBackend.name: Place(
-        capabilities=lambda _: capabilities([None]),  # nft is in the image
+        capabilities=lambda _: capabilities([None], [docker_limits()]),  # nft is in the image
         obstacle=unavailable,
         open=_docker,
         enter=docker_enter.enter,

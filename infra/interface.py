@@ -25,8 +25,21 @@ class Capability(StrEnum):
     SLOW_LINKS = "slow-links"
     """Delay packets between nodes."""
 
+    LIMIT_CPU = "limit-cpu"
+    """Let the processes of a node have no more than a part of one core."""
+
+    LIMIT_MEMORY = "limit-memory"
+    """Let the processes of a node have no more than so much memory beyond what they have."""
+
     LOSE_UNSYNCED_WRITES = "lose-unsynced-writes"
     """Give a node a disk that forgets what was not fsynced, as at a power failure."""
+
+
+class Scarce(StrEnum):
+    """What a node can have too little of."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
 
 
 class ProcessState(StrEnum):
@@ -146,6 +159,23 @@ class Node(Protocol):
 
     def entries(self, directory: PurePosixPath) -> int:
         """How many files and directories there are below a directory; 0 where there is none."""
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        """Let the node's processes, those that run and those that will be started, have no more
+        than so much, together. Idempotent. Raises InfraError where the backend cannot.
+
+        Args:
+            amount: Of CPU, thousandths of one core; of memory, bytes beyond what they have now,
+                for what they write into files, too. Who needs more is killed by the kernel.
+        """
+
+    def lift(self, what: Scarce) -> None:
+        """Undo :meth:`limit`. Idempotent."""
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        """What the kernel has counted since :meth:`limit`; empty where nothing is limited. Of CPU:
+        ``throttled`` (tenths of a second in which somebody had to wait), ``throttled_us`` (how
+        long). Of memory: ``hits`` (how often the limit was met), ``killed`` (processes)."""
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         """Copy a file or a whole directory from the node to this machine."""

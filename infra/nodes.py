@@ -2,20 +2,50 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from infra.interface import Capability, InfraError, Node
+from infra.interface import Capability, InfraError, Node, Scarce
 from infra.node import AgentNode
+
+Tell = Callable[[str], object]
+
+
+def _nobody(_line: str) -> None: ...
+
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SLACK_S = 15.0
 
 
-def capabilities(uncuttable: Iterable[str | None]) -> frozenset[Capability]:
-    """What a backend can do. ``uncuttable``: of each place, why links to it cannot be cut; None
-    when they can."""
+LIMITS: Mapping[Capability, Scarce] = {
+    Capability.LIMIT_CPU: Scarce.CPU,
+    Capability.LIMIT_MEMORY: Scarce.MEMORY,
+}
+
+
+def capabilities(
+    uncuttable: Iterable[str | None], limits: Iterable[Collection[Capability]] = ((),)
+) -> frozenset[Capability]:
+    """What a backend can do.
+
+    Args:
+        uncuttable: Of each place, why links to it cannot be cut; None when they can.
+        limits: Of each place, which of :data:`LIMITS` it has.
+    """
     cuttable = all(obstacle is None for obstacle in uncuttable)
-    return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])})
+    limited = frozenset(LIMITS).intersection(*limits)
+    return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])}) | limited
+
+
+def limits(
+    unlimited: Callable[[Scarce], str | None], tell: Tell = _nobody
+) -> frozenset[Capability]:
+    """Which of :data:`LIMITS` a place has. ``unlimited``: why it has none; ``tell``: told that."""
+    found = {capability: unlimited(what) for capability, what in LIMITS.items()}
+    for capability, obstacle in found.items():
+        if obstacle is not None:
+            tell(f"no {capability}: {obstacle}")
+    return frozenset(capability for capability, obstacle in found.items() if obstacle is None)
 
 
 class Nodes:

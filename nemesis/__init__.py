@@ -7,11 +7,12 @@ from nemesis.clients import CRASH_CLIENT
 from nemesis.interface import Fault
 from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING
 from nemesis.processes import KILL, PAUSE, REPLACE, RESTART, TERMINATE
+from nemesis.starvation import STARVE_CPU, STARVE_MEMORY
 
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, CRASH_CLIENT),
+        *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY, CRASH_CLIENT),
         *(ISOLATE, CUT, HALVES, MAJORITIES_RING, BRIDGE),
     )
 }

@@ -141,7 +141,7 @@ def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:
 
 def _ended_by(parameters: Parameters) -> Sequence[Makes]:
     assert isinstance(parameters, Restarted)
-    return {"kill": (Kill,), "terminate": (Terminate,)}[parameters.signal]
+    return (Kill,) if parameters.signal == "kill" else (Terminate,)
 
 
 KILL = ProcessFault(

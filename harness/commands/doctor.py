@@ -14,9 +14,9 @@ from rich.table import Table
 from harness.console import console
 from harness.exit_status import ExitStatus
 from infra.docker.engine import unavailable
-from infra.interface import InfraError
+from infra.interface import InfraError, Scarce
 from infra.java import JAVA_VERSION_MIN, find_java
-from infra.local.enter import can_enter, uncuttable
+from infra.local.enter import can_enter, uncuttable, unlimited
 from infra.ssh import hosts
 
 _GIB = 1024**3
@@ -67,7 +67,16 @@ def doctor(context: click.Context) -> None:
 
 def findings(directory: Path) -> Iterator[Finding]:
     """Look for everything; results are to go below ``directory``."""
-    for look in (_namespaces, _nft, _java, _memory, lambda: _disk(directory), _docker, _ssh):
+    for look in (
+        _namespaces,
+        _nft,
+        _limits,
+        _java,
+        _memory,
+        lambda: _disk(directory),
+        _docker,
+        _ssh,
+    ):
         yield look()
 
 
@@ -91,6 +100,18 @@ def _nft() -> Finding:
         seen="links can be cut" if obstacle is None else "links cannot be cut",
         cost="faults that cut links, with the backend local",
         remedy=obstacle or "",
+    )
+
+
+def _limits() -> Finding:
+    obstacle = can_enter() or next(filter(None, map(unlimited, Scarce)), None)
+    return Finding(
+        what="control groups",
+        works=obstacle is None,
+        seen="CPU and memory can be limited" if obstacle is None else "not usable",
+        cost="starve-cpu and starve-memory, with the backend local",
+        remedy=obstacle or "",
+        needed=False,
     )
 
 

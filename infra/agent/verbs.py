@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.agent import cuts, facts, files, probes, processes
+from infra.agent import cgroups, cuts, facts, files, probes, processes
 
 Verbs = Mapping[str, Callable[..., Any]]
 """Arguments and results are JSON's."""
@@ -17,6 +17,10 @@ VERBS: Verbs = {
     "mkdir": files.mkdir,
     "tree": files.tree,
     "empty": files.empty,
+    "can_limit": cgroups.obstacle,
+    "limit": processes.limit,
+    "lift": cgroups.lift,
+    "counted": cgroups.counted,
     "can_cut": cuts.obstacle,
     "cut": cuts.cut,
     "heal": cuts.heal,

@@ -14,7 +14,7 @@ from docker.errors import DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
-from infra.docker.engine import connected, owned, unavailable
+from infra.docker.engine import connected, limits, owned, unavailable
 from infra.docker.image import ensure_image
 from infra.docker.node import make_node, remove
 from infra.interface import Capability, InfraError, Node
@@ -64,7 +64,8 @@ class DockerBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities(node.agent.ask("can_cut") for node in self._nodes.made())
+        uncuttable = [node.agent.ask("can_cut") for node in self._nodes.made()]
+        return capabilities(uncuttable, [limits()])
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when there is no

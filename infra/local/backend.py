@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.interface import Capability, InfraError, Node
-from infra.local.enter import host_network, inside, uncuttable
+from infra.local.enter import host_network, inside, uncuttable, unlimited
 from infra.local.namespace import NetworkNamespace
 from infra.local.network import Router, free_subnet, routed_networks
 from infra.local.node import make_node
 from infra.node import AgentNode
-from infra.nodes import Nodes, capabilities
+from infra.nodes import Nodes, capabilities, limits
 from infra.together import on_all
 
 
@@ -44,7 +44,7 @@ class LocalBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities([uncuttable()])
+        return capabilities([uncuttable()], [limits(unlimited)])
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or out of

@@ -21,13 +21,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from infra.agent import cgroups
+from infra.agent.cgroups import RUN
 from infra.agent.cuts import TABLE
 from infra.agent.privilege import search_path
-from infra.interface import InfraError
+from infra.interface import InfraError, Scarce
 from infra.local.marker import marked as inside
 from infra.registry import STATE_DIRECTORY, Kind, Registry
 
-__all__ = ["can_enter", "enter", "host_network", "inside", "uncuttable"]
+__all__ = ["can_enter", "enter", "host_network", "inside", "uncuttable", "unlimited"]
 
 _HOST_NETWORK = "ACKPROOF_HOST_NETWORK"
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "env")
@@ -77,7 +79,7 @@ def enter(
     flags = _way_in()
     registry = Registry.open()
     registry.add(run_id, kind, results=results, scratch=scratch, rootless=flags == _AS_USER)
-    environ = {**os.environ, STATE_DIRECTORY: str(registry.directory)}
+    environ = {**os.environ, STATE_DIRECTORY: str(registry.directory), RUN: run_id}
     environ.pop(_HOST_NETWORK, None)
     if flags == _AS_ROOT:
         descriptor = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -103,6 +105,14 @@ def uncuttable() -> str | None:
     it."""
     complaint = _try(_way_in(), "nft", "add", "table", *TABLE.split())
     return f"nft does not work here ({complaint}): {_INSTALL_NFT}" if complaint else None
+
+
+def unlimited(what: Scarce) -> str | None:
+    """None when processes can be given too little of ``what`` here, tried for real; else why
+    not."""
+    if _way_in() != _AS_ROOT:
+        return "control groups are made by root alone: sudo"
+    return cgroups.obstacle(what)
 
 
 def host_network() -> int | None:

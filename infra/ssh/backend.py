@@ -14,7 +14,7 @@ from infra.agent_client import AgentClient
 from infra.copying import Copied
 from infra.interface import Capability, InfraError, Node
 from infra.node import AgentNode, Made
-from infra.nodes import Nodes, capabilities
+from infra.nodes import Nodes, capabilities, limits
 from infra.ssh.connection import Channels
 from infra.ssh.hosts import ReadyHost, make_ready
 from infra.ssh.inventory import Host, Inventory, place
@@ -62,6 +62,7 @@ class SshBackend:
         self._nodes = Nodes(self._make)
         self._keepers: list[Keeper] = []
         self._uncuttable: list[str | None] = []
+        self._limits: list[frozenset[Capability]] = []
         try:
             self._place(names)
             on_all(self.node, names)
@@ -71,7 +72,7 @@ class SshBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities(self._uncuttable)
+        return capabilities(self._uncuttable, self._limits)
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when no host is
@@ -130,6 +131,7 @@ class SshBackend:
             host.connection.close()
             raise
         self._uncuttable.append(prepared.uncuttable)
+        self._limits.append(limits(prepared.unlimited.get))
         self._keepers.append(Keeper(node, prepared.base, self._run))
         return node
 

@@ -6,13 +6,13 @@ run has the host). From packages of the distribution: ``python3-venv``, a Java, 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from infra.agent_client import AgentClient
-from infra.interface import InfraError, Software
+from infra.interface import InfraError, Scarce, Software
 from infra.java import JAVA_VERSION_MIN, parse_version
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
@@ -60,6 +60,8 @@ class Prepared:
         program, agent: See :class:`Brought`.
         sources: For PYTHONPATH.
         uncuttable: Why its links cannot be cut; None when they can.
+        unlimited: Why processes cannot be given too little of something, by what it is; None
+            where they can.
     """
 
     base: PurePosixPath
@@ -68,6 +70,7 @@ class Prepared:
     software: Software
     sources: PurePosixPath
     uncuttable: str | None
+    unlimited: Mapping[Scarce, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ def prepare(connection: Connection, directory: str, report: Report) -> Prepared:
             zookeeper_class_path=":".join(str(jars / path.name) for path in zookeeper_jars()),
         ),
         uncuttable=facts["not_root"] or agent.ask("can_cut"),
+        unlimited={what: facts["not_root"] or agent.ask("can_limit", what=what) for what in Scarce},
     )
 
 

@@ -15,9 +15,19 @@ import psutil
 import pytest
 from ensemble import three_zookeepers_survive_their_leader
 from peer import PORT, peers
+from scarcity import control_groups, too_little_cpu, too_little_memory
 
 from infra.agent.probes import accepts
-from infra.interface import Backend, Command, InfraError, Node, Process, ProcessState
+from infra.interface import (
+    Backend,
+    Capability,
+    Command,
+    InfraError,
+    Node,
+    Process,
+    ProcessState,
+    Scarce,
+)
 from infra.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"
@@ -352,12 +362,16 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     stopped.signal(signal.SIGSTOP)
     b.start(Command(name="leaves", argv=["setsid", "sleep", "1000"], env=env))
     backend.cut(a, b)
-    (scratch / "ready").write_text("")
+    if Capability.LIMIT_CPU in backend.capabilities:
+        a.limit(Scarce.CPU, 500)
+    (scratch / "ready").write_text("\n".join(control_groups()))
     signal.pause()
 
 
 CASES = (
     many_links_are_cut_at_once,
+    too_little_cpu,
+    too_little_memory,
     the_clock_is_compared,
     an_agent_that_is_silent_is_told,
     an_agent_that_is_killed_takes_its_processes_along,

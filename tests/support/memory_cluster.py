@@ -18,6 +18,7 @@ from infra.interface import (
     PartitionView,
     Process,
     ProcessState,
+    Scarce,
     Server,
     Software,
     ViewUnavailable,
@@ -74,6 +75,9 @@ class MemoryNode:
     """What its server has on its disk."""
     full: bool = False
     """Nothing can be removed, as a fault that does not bite."""
+    limits: dict[Scarce, int] = field(default_factory=dict)
+    content: bool = False
+    """Whatever the limit, it needs no more, as with a fault that does not bite."""
 
     @property
     def directory(self) -> PurePosixPath:
@@ -101,6 +105,20 @@ class MemoryNode:
 
     def entries(self, directory: PurePosixPath) -> int:  # noqa: ARG002
         return self.files
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        self.limits[what] = amount
+
+    def lift(self, what: Scarce) -> None:
+        self.limits.pop(what, None)
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        if what not in self.limits:
+            return {}
+        met = 0 if self.content else 1
+        if what is Scarce.CPU:
+            return {"throttled": met, "throttled_us": 1000 * met}
+        return {"hits": met, "killed": 0}
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:  # noqa: ARG002
         raise FileNotFoundError(source)

@@ -17,7 +17,7 @@ from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.executor import Executor
 from nemesis.expressions import parse
-from nemesis.interface import Cluster, Proof
+from nemesis.interface import Cluster, Proof, WorkloadClient
 from nemesis.ledger import Ledger, OpenFault
 from nemesis.proof import prove
 from nemesis.targets import TargetUnavailable, resolve
@@ -46,10 +46,15 @@ class Striker:
     """Strikes a deployed system, one fault after the other or overlapping."""
 
     def __init__(
-        self, backend: Backend, system: BundledSystem, clients: Sequence[Node], ledger: Path
-    ):
+        self,
+        backend: Backend,
+        system: BundledSystem,
+        clients: Sequence[Node],
+        ledger: Path,
+        workload: Callable[[], Sequence[WorkloadClient]] = tuple,
+    ) -> None:
         self.system = system
-        self.cluster = Cluster(backend=backend, system=system, clients=clients)
+        self.cluster = Cluster(backend=backend, system=system, clients=clients, workload=workload)
         self.ledger = Ledger(ledger)
         self.executor = Executor(self.cluster, self.ledger)
         self._numbers = 0
@@ -141,14 +146,13 @@ def striker(
     scratch: Path,
     *,
     brokers: int = 3,
-    clients: Sequence[Node] = (),
     properties: Mapping[str, str] = {},
 ) -> Iterator[Striker]:
     """A cluster to strike, with one ZooKeeper; nothing of it runs afterwards."""
     system = BundledSystem(backend, brokers=brokers, properties={**TIMINGS, **properties})
     try:
         system.deploy()
-        yield Striker(backend, system, clients, scratch / "ledger.jsonl")
+        yield Striker(backend, system, (), scratch / "ledger.jsonl")
     finally:
         system.close()
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from infra.agent import children, cuts
+from infra.agent import cgroups, children, cuts
 from infra.agent.wire import Refused
 from infra.identity import ProcessIdentity
 from infra.ssh.remote.addresses import ssh_port
@@ -63,7 +63,7 @@ def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, 
         _check_ours(base, run)
     if not (claimed / _GUARD).exists():
         own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        _write_whole(claimed / _GUARD, asdict(_start_guard(base, {**own, **env})))
+        _write_whole(claimed / _GUARD, asdict(_start_guard(base, {**own, **env, cgroups.RUN: run})))
     wait_until((claimed / SOCKET).exists, _SERVES_WITHIN_S, "the run's agent")
 
 
@@ -125,6 +125,8 @@ def remove(base: str) -> None:
         return
     if (claimed / _CUT).exists():
         cuts.remove()
+    if (there := tenant(base)) is not None:
+        cgroups.remove(there["run"])
     # The claim goes with the rest, as a whole: a second harness sees all of it or nothing.
     aside = claimed.with_name(f"run.{os.getpid()}.removed")
     claimed.rename(aside)
