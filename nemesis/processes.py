@@ -86,11 +86,11 @@ class ProcessFault:
         brokers = _among(injection, members.brokers)
         at_stake = members.brokers if _among(injection, members.zookeepers) else brokers
         ended = {effect.ends for effect in injection.done()}
-        may_live_on = any(effect.ends is None for effect in injection.plan.effects)
+        lives_on = all(effect.ends is None for effect in injection.plan.effects)
         return [
             seen.running(injection, injection.target.servers),
             seen.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
-            *([seen.sessions_lost(injection, at_stake)] if may_live_on else []),
+            *([seen.sessions_lost(injection, at_stake)] if lives_on else []),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:

@@ -51,7 +51,8 @@ class ContainerLimits:
 
     def _held(self) -> int:
         """Bytes that the kernel cannot take back by writing files out."""
-        told: dict[str, Any] = self._container.stats(stream=False)["memory_stats"]
+        stats: Any = self._container.stats(stream=False)
+        told = stats["memory_stats"]
         files = told["stats"].get("file", told["stats"].get("total_cache", 0))
         return int(told["usage"]) - int(files)
 
@@ -64,7 +65,7 @@ class ContainerLimits:
     def _give(self, size: int) -> None:
         self._update(mem_limit=size, memswap_limit=size)
 
-    def _update(self, **settings: int) -> None:
+    def _update(self, **settings: Any) -> None:
         try:
             self._container.update(**settings)
         except DockerException as error:
