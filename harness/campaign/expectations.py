@@ -7,12 +7,14 @@ one counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from checkers.verdict import Verdict
 from harness.campaign.section import Section
+from harness.campaign.sweep import Scalar
 from history.cell import SETTINGS, Value, as_text
 from infra.documents import Problem
 
@@ -20,8 +22,11 @@ from infra.documents import Problem
 class Expectation(Section):
     """The verdict of the cells with these settings; of all without ``where``."""
 
-    where: Mapping[str, Value] = Field(default_factory=dict)
+    where: Mapping[str, Scalar] = {}
+    """Settings of the cells that it is for: their own, what is swept of the cluster, and
+    `cluster: NAME` of clusters that are compared."""
     verdict: Annotated[Verdict, Field(strict=False)]
+    """What they are to come to: see the [guarantees](guarantees.md)."""
 
     def holds_for(self, settings: Mapping[str, Value]) -> bool:
         """Whether it is for a cell with ``settings``, its own and its cluster's."""
@@ -37,7 +42,16 @@ def _short(written: object) -> object:
     return tuple(written) if isinstance(written, list) else written
 
 
-Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short)]
+class _Short:
+    """Says in the JSON Schema that a verdict may stand for the list."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"enum": [verdict.value for verdict in Verdict]}, handler(schema)]}
+
+
+Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Short()]
 """A pydantic field type."""
 
 
@@ -55,7 +69,8 @@ def problems(
     for index, one in enumerate(expectations):
         if not any(one.holds_for(settings) for settings in cells):
             known = ", ".join(sorted({name for settings in cells for name in settings}))
-            reason = f"no cell has {dict(one.where)}; settings are: {known}"
+            asked = ", ".join(f"{name}: {as_text(value)}" for name, value in one.where.items())
+            reason = f"no cell has {asked}; settings are: {known}"
             yield Problem(field=f"expect[{index}].where", reason=reason)
 
 
