@@ -7,7 +7,8 @@ ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup programs demo test simulate test-kafka test-ssh test-docker docker-tests docker-image \
-        docker-base docker-clean bench bench-quick bench-ready lint nightly clean
+        docker-base docker-clean bench bench-quick bench-ready \
+        reference lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +69,9 @@ bench-quick: setup  ## the same with fewer records and repetitions: for a look
 
 bench-ready: setup  ## the wait for a ready cluster, backend by backend, as ratios (minutes)
 	PYTHONPATH=.:tests/support $(ENGINE) --or-without $(BIN)/python -m benchmarks.ready
+
+reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
+	$(BIN)/python docs/generate.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

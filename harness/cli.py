@@ -14,6 +14,7 @@ from harness.commands.check import check, report
 from harness.commands.clean import clean
 from harness.commands.cluster import cluster
 from harness.commands.doctor import doctor
+from harness.commands.files import init, schema, validate
 from harness.commands.run import carry_out, run
 from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
@@ -47,7 +48,10 @@ def cli(debug: bool) -> None:
     """
 
 
-for command in (doctor, run, check, report, cluster, clean, faults, workloads, checkers, carry_out):
+for command in (
+    *(init, validate, schema, doctor, run, check, report, cluster, clean),
+    *(faults, workloads, checkers, carry_out),
+):
     cli.add_command(command)
 
 

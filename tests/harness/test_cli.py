@@ -14,7 +14,10 @@ from harness.cli import cli
 from harness.directory import create, existing, link_latest
 from harness.running.progress import HEARTBEAT_S, PlainProgress, progress
 
-COMMANDS = ("doctor", "run", "check", "report", "cluster", "clean", "faults", "workloads")
+COMMANDS = (
+    *("init", "validate", "schema"),
+    *("doctor", "run", "check", "report", "cluster", "clean", "faults", "workloads"),
+)
 
 
 def invoke(*arguments: str):
@@ -60,6 +63,9 @@ def test_catalogues() -> None:
         ("cluster", "up", "--brokers", "0"),
         ("cluster", "up", "--property", "nothing"),
         ("cluster", "up", "--property", "zookeeper.session.timeout.ms=soon"),
+        ("cluster", "up", "--property", "zookeeper.sesion.timeout.ms=3000"),
+        ("validate",),
+        ("validate", "nowhere.yaml"),
     ],
 )
 def test_bad_usage(arguments: tuple[str, ...]) -> None:
