@@ -135,7 +135,7 @@ WRONG = {
             "7:31: cells.producer.acks: belongs to cells.acks",
             "7:59: cells.producer.bootstrap.servers: may not be set: the harness knows where the "
             "cluster is",
-            '7:62: cells.producer.linger.mss: No such configuration property: "linger.mss"; did '
+            '7:74: cells.producer.linger.mss: No such configuration property: "linger.mss"; did '
             "you mean linger.ms?",
             "9:16: cluster.properties.broker.id: is set for each broker by the harness",
             "9:47: cluster.properties.log.roll.ms[1]: a whole number from 1, not 'x'",
