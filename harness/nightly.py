@@ -73,7 +73,9 @@ class Night:
 
     def run(self, campaign: Path, seed: int) -> None:
         """Run ``campaign`` to its end."""
-        command = [sys.executable, "-m", "harness", "run", str(campaign), "--seed", str(seed)]
+        # Nobody is there to be asked: what is run by night, however large, is meant.
+        options = ["--seed", str(seed), "--yes"]
+        command = [sys.executable, "-m", "harness", "run", str(campaign), *options]
         # In a process group of its own: Ctrl-C reaches it once, from here, and not once from the
         # terminal and once from here. The second time would be taken for impatience.
         self._campaign = subprocess.Popen(command, process_group=0)

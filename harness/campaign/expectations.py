@@ -17,6 +17,7 @@ from harness.campaign.section import Section
 from harness.campaign.sweep import Scalar
 from history.cell import SETTINGS, Value, as_text
 from infra.documents import Problem
+from infra.wording import unknown
 
 
 class Expectation(Section):
@@ -66,12 +67,16 @@ def problems(
 ) -> Iterator[Problem]:
     """What is wrong with expectations of ``cells``, each all settings of a cell and its cluster:
     one that is for none of them is a slip of the pen."""
+    known = sorted({name for settings in cells for name in settings})
     for index, one in enumerate(expectations):
-        if not any(one.holds_for(settings) for settings in cells):
-            known = ", ".join(sorted({name for settings in cells for name in settings}))
+        where = f"expect[{index}].where"
+        if strange := [name for name in one.where if name not in known]:
+            for name in strange:
+                reason = unknown("setting", name, known)
+                yield Problem(field=f"{where}.{name}", reason=reason, key=True)
+        elif not any(one.holds_for(settings) for settings in cells):
             asked = ", ".join(f"{name}: {as_text(value)}" for name, value in one.where.items())
-            reason = f"no cell has {asked}; settings are: {known}"
-            yield Problem(field=f"expect[{index}].where", reason=reason)
+            yield Problem(field=where, reason=f"no cell has {asked}")
 
 
 def _text(name: str, value: Value) -> str:

@@ -238,7 +238,22 @@ REFUSALS = [
     (
         {"expect": [{"where": {"acks": 2}, "verdict": "fail"}]},
         "expect[0].where",
-        "no cell has acks: 2; settings are: acks, ",
+        "no cell has acks: 2",
+    ),
+    (
+        {
+            "expect": [
+                {"where": {"acks": 1}, "verdict": "pass"},
+                {"where": {"min.isr": 1}, "verdict": "fail"},
+            ]
+        },
+        "expect[1].where.min.isr",
+        "unknown setting 'min.isr'; known: acks, ",
+    ),
+    (
+        {"expect": [{"where": {"replication.factr": 3}, "verdict": "fail"}]},
+        "expect[0].where.replication.factr",
+        "unknown setting 'replication.factr'; did you mean replication.factor?",
     ),
     ({"cells.topic": {"cleanup.policy": "compact,delete"}}, "cells.topic.cleanup.policy", "loss"),
     ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "taken for loss"),
