@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-_TOLD_MAX = 12
+_TOLD_MAX = 20
 
 
 def unknown(kind: str, word: str, known: Iterable[str], *, otherwise: str | None = None) -> str:

@@ -169,7 +169,7 @@ REFUSALS = [
         "cluster.compare.a.log.retention.hours",
         "taken for loss",
     ),
-    ({"faults.0.fault": "meteor"}, "faults[0].fault", "unknown fault 'meteor'; known: kill, pause"),
+    ({"faults.0.fault": "meteor"}, "faults[0].fault", "unknown fault 'meteor'; known: kill, "),
     (
         {"faults.1.target": "everyone"},
         "faults[1].target",
