@@ -13,7 +13,7 @@ ENGINE := infra/docker/with-engine.sh
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) programs  ## virtual environment, packages, Java, nft
+setup: $(STAMP) programs  ## virtual environment, packages, Java, nft, tc
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -28,6 +28,8 @@ programs:
 	@infra/need.sh default-jre-headless infra/java.sh
 	@infra/need.sh nftables which nft || \
 		echo "without nft, the backend local cannot cut links: ackproof doctor" >&2
+	@infra/need.sh iproute2 which tc || \
+		echo "without tc, it cannot make them narrow or slow" >&2
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml

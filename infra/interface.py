@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from infra.impairments import Links
+
 
 class Capability(StrEnum):
     """What some backends can do and others cannot."""
@@ -22,8 +24,17 @@ class Capability(StrEnum):
     """Silently drop packets from one node to another, in that direction alone, for open
     connections too."""
 
+    LOSSY_LINKS = "lossy-links"
+    """Drop some of the packets from one node to another."""
+
+    RESET_LINKS = "reset-links"
+    """Answer packets from one node to another with a reset."""
+
+    NARROW_LINKS = "narrow-links"
+    """Let packets from one node to another pass at a given rate."""
+
     SLOW_LINKS = "slow-links"
-    """Delay packets between nodes."""
+    """Delay packets from one node to another."""
 
     LIMIT_CPU = "limit-cpu"
     """Let the processes of a node have no more than a part of one core."""
@@ -203,14 +214,11 @@ class Backend(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
+    @property
+    def links(self) -> Links: ...
+
     def node(self, name: str) -> Node:
         """The node of that name, made at first asking. ``name``: ``[a-z][a-z0-9-]*``."""
-
-    def cut(self, source: Node, target: Node) -> None:
-        """Drop every packet from ``source`` to ``target`` from now on. Idempotent."""
-
-    def heal(self, source: Node, target: Node) -> None:
-        """Undo :meth:`cut`. Idempotent."""
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         """Whether a new TCP connection from ``source`` to ``target``:``port`` succeeds, tried for
@@ -289,6 +297,11 @@ class Server(Protocol):
     @property
     def port(self) -> int:
         """Port it serves its clients on."""
+
+    @property
+    def peer_ports(self) -> Sequence[int]:
+        """Ports at which servers of its kind talk to each other, the one first at which each of
+        them listens; empty where they are each other's clients."""
 
     @property
     def process(self) -> Process:

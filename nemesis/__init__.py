@@ -5,7 +5,8 @@
 
 from nemesis.clients import CRASH_CLIENT
 from nemesis.interface import Fault
-from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING
+from nemesis.links import FLAP, LOSSY, NARROW, RESET, SLOW
+from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
 from nemesis.processes import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from nemesis.starvation import STARVE_CPU, STARVE_MEMORY
 
@@ -13,6 +14,7 @@ FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
         *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY, CRASH_CLIENT),
-        *(ISOLATE, CUT, HALVES, MAJORITIES_RING, BRIDGE),
+        *(ISOLATE, CUT, MINORITY, HALVES, MAJORITIES_RING, BRIDGE),
+        *(FLAP, LOSSY, RESET, NARROW, SLOW),
     )
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from infra.interface import Process, ProcessState
-from nemesis.interface import Cluster, Link, Resource
+from nemesis.interface import Cluster, Resource
 
 PROCESS = "process"
 DISK = "disk"
@@ -152,28 +152,6 @@ class Crash:
 
     def __str__(self) -> str:
         return f"crash {self.client}"
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Every packet of a link dropped, silently."""
-
-    link: Link
-    ends: ClassVar[None] = None
-
-    @property
-    def resource(self) -> Resource:
-        return Resource(LINK, (self.link.source, self.link.target))
-
-    def apply(self, cluster: Cluster) -> bool:
-        cluster.backend.cut(cluster.node(self.link.source), cluster.node(self.link.target))
-        return True
-
-    def undo(self, cluster: Cluster) -> None:
-        cluster.backend.heal(cluster.node(self.link.source), cluster.node(self.link.target))
-
-    def __str__(self) -> str:
-        return f"cut {self.link}"
 
 
 def kill(process: Process) -> bool:

@@ -8,7 +8,7 @@ as a list of looks (``nemesis.observations``), which are taken until they show i
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -149,6 +149,9 @@ class Resource:
     kind: str
     at: tuple[str, ...]
     """The nodes that it belongs to; of a client's process, that client."""
+    part: Hashable = None
+    """What of it, where effects on different parts do not share: a cut of a link and a loss on the
+    same link are each there for themselves."""
 
 
 class Effect(Protocol):
@@ -170,16 +173,34 @@ class Effect(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """Now on, now off. How long each time is drawn from ``seed``, in milliseconds: shortest and
+    longest."""
+
+    seed: int
+    on_ms: tuple[int, int]
+    off_ms: tuple[int, int]
+
+    def beats(self) -> Iterator[tuple[int, int]]:
+        """How long it is on, and then off; without end, the same each time."""
+        rng = random.Random(self.seed)
+        while True:
+            yield rng.randint(*self.on_ms), rng.randint(*self.off_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a fault will do.
 
     Attributes:
         effects: In the order in which they are applied; undone in the opposite one.
         spares: Links that stay open: without them it would be another fault.
+        rhythm: In which the effects come and go while it is held; None: they stay.
     """
 
     effects: tuple[Effect, ...]
     spares: tuple[Link, ...] = ()
+    rhythm: Rhythm | None = None
 
 
 class Unplannable(ValueError):

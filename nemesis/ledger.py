@@ -70,8 +70,9 @@ class Ledger:
         """Write down that an effect is about to be applied: from now on it may have been."""
         with self._lock:
             self._write({"doing": fault_id, "effect": str(effect)})
-            self._begun[fault_id].append(effect)
-            self._done[fault_id].append(effect)
+            for known in (self._begun[fault_id], self._done[fault_id]):
+                if effect not in known:  # it comes and goes, in a rhythm
+                    known.append(effect)
 
     def changed_nothing(self, fault_id: int, effect: Effect) -> None:
         """Write down that it was so already, before this fault."""

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from infra.interface import Capability, InfraError
-from infra.nodes import capabilities, limits
+from infra.nodes import capabilities, lacking, limits
 from infra.ssh.connection import Connection
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
@@ -64,12 +64,12 @@ def survey(
     ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report), wanted)
     limited = []
     for host in ready:
-        name = host.connection.host
-        if host.prepared.uncuttable is not None:
-            report(f"{name}: links cannot be cut: {host.prepared.uncuttable}")
-        limited.append(limits(host.prepared.unlimited.get, partial(_of_host, report, str(name))))
+        tell = partial(_of_host, report, str(host.connection.host))
+        for line in lacking(host.prepared.obstacles):
+            tell(line)
+        limited.append(limits(host.prepared.unlimited.get, tell))
         host.connection.close()
-    return capabilities([host.prepared.uncuttable for host in ready], limited)
+    return capabilities([host.prepared.obstacles for host in ready], limited)
 
 
 def _of_host(report: Report, name: str, line: str) -> None:

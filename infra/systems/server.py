@@ -1,7 +1,7 @@
 """A server of the system under test: a command line that can be started again and again."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
 
@@ -18,14 +18,23 @@ class NodeServer:
     Args:
         server_id: ``broker.id`` or ZooKeeper's ``myid``.
         port: Where it serves its clients, on the node's address.
+        peer_ports: Where servers of its kind talk to each other.
         command: Starts it. Its configuration is on the node before the first start.
     """
 
-    def __init__(self, node: Node, server_id: int, port: int, command: Command) -> None:
+    def __init__(
+        self,
+        node: Node,
+        server_id: int,
+        port: int,
+        command: Command,
+        peer_ports: Sequence[int] = (),
+    ) -> None:
         self.node = node
         self.name = node.name
         self.id = server_id
         self.port = port
+        self.peer_ports = peer_ports
         self._command = command
         self._process: Process | None = None
 

@@ -68,7 +68,10 @@ def zookeeper_server(
         _MAIN,
         str(home / "zoo.cfg"),
     ]
-    return NodeServer(node, server_id, CLIENT_PORT, Command(name=node.name, argv=argv))
+    command = Command(name=node.name, argv=argv)
+    # All listen for elections, for followers the leader alone.
+    peer_ports = (_ELECTION_PORT, _PEER_PORT) if len(ensemble) > 1 else ()
+    return NodeServer(node, server_id, CLIENT_PORT, command, peer_ports)
 
 
 def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: int) -> str:

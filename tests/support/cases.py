@@ -4,13 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import conformance
+import link_cases
+import network_faults
 import process_faults
 
 from infra.interface import Backend
 
 Case = Callable[[Backend, Path], None]
 
-_SUITES = (conformance, process_faults)
+_SUITES = (conformance, link_cases, network_faults, process_faults)
 
 
 def case_named(name: str) -> Case:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from memory_links import MemoryLinks
+
 from infra.interface import (
     Capability,
     ClockReading,
@@ -25,6 +27,8 @@ from infra.interface import (
     ZooKeeperCounters,
 )
 from nemesis.interface import Cluster, WorkloadClient
+
+CAPABILITIES = frozenset(Capability) - {Capability.LOSE_UNSYNCED_WRITES}
 
 
 @dataclass
@@ -140,6 +144,7 @@ class MemoryServer:
     port: int
     process: MemoryProcess
     starts: int = 0
+    peer_ports: tuple[int, ...] = ()
 
     def start(self) -> MemoryProcess:
         self.starts += 1
@@ -151,7 +156,7 @@ class MemoryServer:
 @dataclass
 class MemoryBackend:
     name: str = "memory"
-    capabilities: frozenset[Capability] = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
+    capabilities: frozenset[Capability] = CAPABILITIES
     links_cut: set[tuple[str, str]] = field(default_factory=set)
     leaky: bool = False
     """Cuts nothing, as a fault that does not bite."""
@@ -159,6 +164,10 @@ class MemoryBackend:
     """By the name of their nodes: where nobody listens, nobody is reached."""
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     """Every ``cut`` and ``heal``, with source and target."""
+    links: MemoryLinks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.links = MemoryLinks(self)
 
     def node(self, name: str) -> Node:
         return MemoryNode(name, name)
@@ -173,10 +182,9 @@ class MemoryBackend:
         self.links_cut.discard((source.name, target.name))
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        both = {(source.name, target.name), (target.name, source.name)}
         server = self.servers.get(target.name)
         listens = server is not None and server.process.state() is not ProcessState.EXITED
-        return listens and port > 0 and timeout > 0 and not both & self.links_cut
+        return self.links.lets_through(source, target, port) and listens and timeout > 0
 
     def close(self) -> None:
         self.links_cut.clear()
@@ -324,6 +332,8 @@ def memory_cluster(brokers: int = 3, zookeepers: int = 1) -> Memory:
         zookeepers=[_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)],
         topics={"orders": 3},
     )
+    for server in system.zookeepers if zookeepers > 1 else ():
+        server.peer_ports = (3888, 2888)
     backend.servers = {server.name: server for server in (*system.brokers, *system.zookeepers)}
     workload = [MemoryProcess(f"producer-{topic}") for topic in ("orders", "payments")]
     cluster = Cluster(

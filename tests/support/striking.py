@@ -59,26 +59,31 @@ class Striker:
         self.executor = Executor(self.cluster, self.ledger)
         self._numbers = 0
 
-    def strike(
+    def aim(
         self, name: str, expression: str, hold_ms: int | None = None, **own: object
     ) -> OpenFault:
-        """Aim, inject, and prove that it bit. ``hold_ms``: long enough for all its effects if not
-        given."""
+        """Plan it. ``hold_ms``: long enough for all its effects if not given."""
         self._numbers += 1
         fault = FAULTS[name]
         target = _resolved(self.cluster, expression, self._numbers)
         parameters = fault.parameters.model_validate(own)
         rng = random.Random(self._numbers)
-        entry = OpenFault(
+        return OpenFault(
             fault_id=self._numbers,
             fault=fault,
             target=target,
             plan=fault.plan(self.cluster.members, target, parameters, rng),
             hold_ms=fault.hold_ms_min(self.system) if hold_ms is None else hold_ms,
         )
+
+    def strike(
+        self, name: str, expression: str, hold_ms: int | None = None, **own: object
+    ) -> OpenFault:
+        """Aim, inject, and prove that it bit."""
+        entry = self.aim(name, expression, hold_ms, **own)
         self.executor.inject(entry)
         proof = self.bitten(entry, PATIENCE_S)
-        assert proof.proven, (name, expression, target.nodes, proof.observations)
+        assert proof.proven, (name, expression, entry.target.nodes, proof.observations)
         return entry
 
     def bitten(self, entry: OpenFault, within_s: float = 0.0) -> Proof:
@@ -146,13 +151,16 @@ def striker(
     scratch: Path,
     *,
     brokers: int = 3,
+    zookeepers: int = 1,
+    clients: Sequence[Node] = (),
     properties: Mapping[str, str] = {},
 ) -> Iterator[Striker]:
-    """A cluster to strike, with one ZooKeeper; nothing of it runs afterwards."""
-    system = BundledSystem(backend, brokers=brokers, properties={**TIMINGS, **properties})
+    """A cluster to strike; nothing of it runs afterwards."""
+    settings = {**TIMINGS, **properties}
+    system = BundledSystem(backend, brokers=brokers, zookeepers=zookeepers, properties=settings)
     try:
         system.deploy()
-        yield Striker(backend, system, (), scratch / "ledger.jsonl")
+        yield Striker(backend, system, clients, scratch / "ledger.jsonl")
     finally:
         system.close()
 
