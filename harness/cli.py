@@ -16,6 +16,7 @@ from harness.commands.cluster import cluster
 from harness.commands.doctor import doctor
 from harness.commands.files import init, schema, validate
 from harness.commands.run import carry_out, run
+from harness.commands.selftest import selftest
 from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
 
@@ -27,6 +28,7 @@ Examples:
   ackproof check results/latest                 the checkers again, on the recorded history
   ackproof cluster up                           a standing cluster, to try by hand
   ackproof clean                                remove what a killed run left behind
+  ackproof selftest --list                      brokers that are broken on purpose
 
 \b
 Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campaign file,
@@ -50,7 +52,7 @@ def cli(debug: bool) -> None:
 
 for command in (
     *(init, validate, schema, doctor, run, check, report, cluster, clean),
-    *(faults, workloads, checkers, carry_out),
+    *(faults, workloads, checkers, selftest, carry_out),
 ):
     cli.add_command(command)
 
