@@ -162,6 +162,8 @@ def _ways(
     if Way.CAMPAIGN.value not in without:
         _check(files)
         ways.append(Campaigns(children, files, seeds))
+    if not ways and len(without) < len(Way):
+        fail("nothing is left to look with", ExitStatus.USAGE)
     return ways
 
 

@@ -1,0 +1,146 @@
+"""What is known is not looked for again, what was interrupted is, and the page says it all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from harness.selftest import table
+from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
+from harness.selftest.catalogue import Bug, catalogue
+from harness.selftest.children import Interrupted
+from harness.selftest.rounds import Round, Rounds, Told
+
+BUGS = catalogue()
+LOUD, QUIET = BUGS["acks-all-answered-at-append"], BUGS["fsync-skipped"]
+FOUND = Finding(
+    outcome=Outcome.FOUND, by="AckedIsCommitted", where="seed 7", looked="8 seeds", seconds=2.4
+)
+NOTHING = Finding(outcome=Outcome.NOT_FOUND, looked="90 seeds", seconds=60.2)
+NOTHING_CERTAIN = Finding(outcome=Outcome.INCONCLUSIVE, why="it|broke <off>\n")
+
+
+@dataclass
+class Looker:
+    """Says what it is told to, of a broker that it recognises by its source."""
+
+    says: Callable[[str], Finding]
+    settings: str = "60 s"
+    way: Way = Way.SIMULATOR
+    jobs: int = 2
+    looked_at: list[str] = field(default_factory=list)
+
+    def look(self, sources: Path, place: Path) -> Finding:
+        assert (sources / "broker" / "replication" / "leader.py").is_file()
+        assert (sources / "harness" / "selftest").is_dir()
+        self.looked_at.append(place.name)
+        return self.says(place.name)
+
+    def confirmed(self, finding: Finding, place: Path) -> Finding:  # noqa: ARG002
+        return finding
+
+
+def rounds_of(looker: Looker, *bugs: Bug | None) -> list[Round]:
+    return [Round(bug, looker) for bug in bugs]
+
+
+def test_what_is_known_is_not_looked_for_again(tmp_path: Path) -> None:
+    looker = Looker(lambda name: FOUND if name == LOUD.name else NOTHING)
+    Rounds(tmp_path, Told()).carry_out(rounds_of(looker, LOUD))
+    again = Rounds(tmp_path, Told())
+    again.carry_out(rounds_of(looker, LOUD, QUIET))
+    assert sorted(looker.looked_at) == [LOUD.name, QUIET.name]
+    attempt = again.known(Round(LOUD, looker))
+    assert attempt is not None
+    assert attempt.finding == FOUND
+
+
+def test_other_settings_or_sources_are_looked_at_again(tmp_path: Path) -> None:
+    looker = Looker(lambda _: NOTHING)
+    rounds = Rounds(tmp_path, Told())
+    rounds.carry_out(rounds_of(looker, QUIET))
+    assert rounds.known(Round(QUIET, replace(looker, settings="600 s"))) is None
+    changed = replace(QUIET, text=QUIET.text + "\n")
+    assert rounds.known(Round(changed, looker)) is None
+    assert rounds.known(Round(QUIET, looker)) is not None
+
+
+def test_what_was_interrupted_is_left_for_the_next_time(tmp_path: Path) -> None:
+    def stopped(name: str) -> Finding:
+        if name == QUIET.name:
+            raise Interrupted
+        return FOUND
+
+    looker = Looker(stopped, jobs=1)
+    rounds = Rounds(tmp_path, Told())
+    with pytest.raises(Interrupted):
+        rounds.carry_out(rounds_of(looker, LOUD, QUIET))
+    assert rounds.known(Round(LOUD, looker)) is not None
+    assert rounds.known(Round(QUIET, looker)) is None
+    assert [path.name for path in (tmp_path / "sources").iterdir()] == [SOUND], "copies are gone"
+
+
+def test_half_a_file_is_nothing_known(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path)
+    attempts.put(Attempt(bug="b", way=Way.CAMPAIGN, finding=FOUND, sources="1", settings="s"))
+    assert attempts.get("b", Way.CAMPAIGN) is not None
+    file = tmp_path / "campaign" / "b.json"
+    file.write_text(file.read_text()[:40])
+    assert attempts.get("b", Way.CAMPAIGN) is None
+
+
+@dataclass
+class Known:
+    """By bug (or ``SOUND``) and way; of old sources where the attempt says so."""
+
+    findings: dict[tuple[str, Way], Finding]
+    old: tuple[str, ...] = ()
+
+    def attempt(self, bug: Bug | None, way: Way) -> Attempt | None:
+        name = SOUND if bug is None else bug.name
+        finding = self.findings.get((name, way))
+        if finding is None:
+            return None
+        return Attempt(bug=name, way=way, finding=finding, sources=name, settings="s")
+
+    def is_current(self, attempt: Attempt, bug: Bug | None) -> bool:
+        assert attempt.sources == (SOUND if bug is None else bug.name)
+        return attempt.bug not in self.old
+
+
+def row(page: str, bug: Bug) -> list[str]:
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| `{bug.name}` |"))
+    return [part.strip() for part in line.strip("|").split(" | ")]
+
+
+def test_the_page_says_what_found_each_bug() -> None:
+    other = BUGS["offsets-not-loaded"]
+    known = Known(
+        {
+            (SOUND, Way.SIMULATOR): NOTHING,
+            (LOUD.name, Way.SIMULATOR): FOUND,
+            (LOUD.name, Way.CAMPAIGN): NOTHING_CERTAIN,
+            (QUIET.name, Way.SIMULATOR): NOTHING,
+            (other.name, Way.SIMULATOR): NOTHING,
+        },
+        old=(QUIET.name,),
+    )
+    page = table.page(BUGS, known)
+    assert "- simulator: everything held (90 seeds, 60 s)" in page
+    assert "- campaign: not run" in page
+    assert "The simulator found 1 of 3 broken brokers.\n" in page
+    assert row(page, LOUD)[-2:] == [
+        "**AckedIsCommitted**, seed 7, 8 seeds, 2 s",
+        "inconclusive: it\\|broke &lt;off>",
+    ]
+    assert row(page, QUIET)[-2:] == ["not found†: 90 seeds, 60 s", "not run"]
+    assert "- groups: `offsets-not-loaded`\n" in page
+    assert f"- replica logs: `{QUIET.name}`\n" in page
+    assert table.missed([LOUD, QUIET, other, BUGS["stop-not-fenced"]], known) == [other]
+
+
+@pytest.mark.parametrize("finding", [FOUND, NOTHING_CERTAIN])
+def test_a_find_in_the_sound_broker_makes_the_page_worthless(finding: Finding) -> None:
+    page = table.page(BUGS, Known({(SOUND, Way.CAMPAIGN): finding}))
+    assert "what this way has found below is worth nothing" in page.replace("whatever", "what")
