@@ -22,7 +22,7 @@ from harness.selftest.children import Children, Interrupted
 from harness.selftest.display import Display
 from harness.selftest.looking import Looking
 from harness.selftest.patches import StalePatch
-from harness.selftest.rounds import Round, Rounds
+from harness.selftest.rounds import Round, Rounds, opened
 from harness.selftest.simulator import Simulator
 from harness.selftest.sources import broken as broken_files
 from harness.selftest.sources import has_simulation
@@ -130,13 +130,12 @@ def selftest(
     with told():
         children = Children()
         children.install()
-        with Display(console()) as display:
-            rounds = Rounds(directory.absolute(), display)
+        with Display(console()) as display, opened(directory.absolute(), display) as rounds:
             looking = _ways(without, files, children, rounds.sound, seconds, seeds, jobs)
             status = _carry_out(wanted, looking, rounds, display)
-        page = out or directory / "detection.md"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(table.page(bugs, rounds), encoding="utf-8")
+            page = out or directory / "detection.md"
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(table.page(bugs, rounds), encoding="utf-8")
         click.echo(str(page))
     context.exit(status)
 

@@ -1,8 +1,10 @@
 """All brokers in all ways, as far as that is not known yet."""
 
+import fcntl
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,17 +37,39 @@ class Told:
         """This came of it; None: it was interrupted."""
 
 
-class Rounds:
-    """Looks at brokers, and keeps below ``directory`` what it sees.
+@contextmanager
+def opened(directory: Path, told: Told) -> Iterator["Rounds"]:
+    """Rounds that keep below ``directory`` what they see.
 
-    Copies the sources as they are now; what becomes of them meanwhile is of no account. Raises
-    OSError.
+    The sources are copied as they are now: what becomes of them meanwhile is of no account. The
+    copies go when this ends, or with the next one. Raises AtWork, OSError.
     """
+    copies = directory / "sources"
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AtWork(f"another selftest is at work in {directory}") from None
+        try:
+            shutil.rmtree(copies, ignore_errors=True)
+            copy_sound(copies / SOUND)
+            yield Rounds(directory, copies, told)
+        finally:
+            shutil.rmtree(copies, ignore_errors=True)
 
-    def __init__(self, directory: Path, told: Told) -> None:
-        self.sound = directory / "sources" / SOUND
-        copy_sound(self.sound)
+
+class AtWork(OSError):
+    """Two selftests in one directory would take each other's copies away."""
+
+
+class Rounds:
+    """Looks at brokers; see :func:`opened`. ``copies`` has the sound one already."""
+
+    def __init__(self, directory: Path, copies: Path, told: Told) -> None:
+        self.sound = copies / SOUND
         self._directory = directory
+        self._copies = copies
         self._attempts = Attempts(directory)
         self._fingerprints = Fingerprints(self.sound)
         self._told = told
@@ -96,7 +120,7 @@ class Rounds:
         if one.bug is None:
             finding = one.looking.look(self.sound, place)
         else:
-            copy = self._directory / "sources" / f"{way.value}-{one.name}"
+            copy = self._copies / f"{way.value}-{one.name}"
             try:
                 copy_broken(self.sound, one.bug, copy)
                 finding = one.looking.look(copy, place)

@@ -10,7 +10,7 @@ from harness.selftest import table
 from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
 from harness.selftest.catalogue import Bug, catalogue
 from harness.selftest.children import Interrupted
-from harness.selftest.rounds import Round, Rounds, Told
+from harness.selftest.rounds import AtWork, Round, Told, opened
 
 BUGS = catalogue()
 LOUD, QUIET = BUGS["acks-all-answered-at-append"], BUGS["fsync-skipped"]
@@ -47,23 +47,24 @@ def rounds_of(looker: Looker, *bugs: Bug | None) -> list[Round]:
 
 def test_what_is_known_is_not_looked_for_again(tmp_path: Path) -> None:
     looker = Looker(lambda name: FOUND if name == LOUD.name else NOTHING)
-    Rounds(tmp_path, Told()).carry_out(rounds_of(looker, LOUD))
-    again = Rounds(tmp_path, Told())
-    again.carry_out(rounds_of(looker, LOUD, QUIET))
+    with opened(tmp_path, Told()) as rounds:
+        rounds.carry_out(rounds_of(looker, LOUD))
+    with opened(tmp_path, Told()) as again:
+        again.carry_out(rounds_of(looker, LOUD, QUIET))
+        attempt = again.known(Round(LOUD, looker))
     assert sorted(looker.looked_at) == [LOUD.name, QUIET.name]
-    attempt = again.known(Round(LOUD, looker))
     assert attempt is not None
     assert attempt.finding == FOUND
 
 
 def test_other_settings_or_sources_are_looked_at_again(tmp_path: Path) -> None:
     looker = Looker(lambda _: NOTHING)
-    rounds = Rounds(tmp_path, Told())
-    rounds.carry_out(rounds_of(looker, QUIET))
-    assert rounds.known(Round(QUIET, replace(looker, settings="600 s"))) is None
-    changed = replace(QUIET, text=QUIET.text + "\n")
-    assert rounds.known(Round(changed, looker)) is None
-    assert rounds.known(Round(QUIET, looker)) is not None
+    with opened(tmp_path, Told()) as rounds:
+        rounds.carry_out(rounds_of(looker, QUIET))
+        assert rounds.known(Round(QUIET, replace(looker, settings="600 s"))) is None
+        changed = replace(QUIET, text=QUIET.text + "\n")
+        assert rounds.known(Round(changed, looker)) is None
+        assert rounds.known(Round(QUIET, looker)) is not None
 
 
 def test_what_was_interrupted_is_left_for_the_next_time(tmp_path: Path) -> None:
@@ -73,12 +74,20 @@ def test_what_was_interrupted_is_left_for_the_next_time(tmp_path: Path) -> None:
         return FOUND
 
     looker = Looker(stopped, jobs=1)
-    rounds = Rounds(tmp_path, Told())
-    with pytest.raises(Interrupted):
-        rounds.carry_out(rounds_of(looker, LOUD, QUIET))
-    assert rounds.known(Round(LOUD, looker)) is not None
-    assert rounds.known(Round(QUIET, looker)) is None
-    assert [path.name for path in (tmp_path / "sources").iterdir()] == [SOUND], "copies are gone"
+    with opened(tmp_path, Told()) as rounds:
+        with pytest.raises(Interrupted):
+            rounds.carry_out(rounds_of(looker, LOUD, QUIET))
+        assert rounds.known(Round(LOUD, looker)) is not None
+        assert rounds.known(Round(QUIET, looker)) is None
+        assert [copy.name for copy in (tmp_path / "sources").iterdir()] == [SOUND]
+    assert not (tmp_path / "sources").exists()
+
+
+def test_two_at_once_do_not_take_each_others_copies_away(tmp_path: Path) -> None:
+    with opened(tmp_path, Told()) as rounds:
+        with pytest.raises(AtWork, match=str(tmp_path)), opened(tmp_path, Told()):
+            pass
+        assert rounds.sound.is_dir()
 
 
 def test_half_a_file_is_nothing_known(tmp_path: Path) -> None:
