@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from patience import TEST_S
 
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
 from harness.report.losses import ANOMALIES_FILE
 from harness.selftest.attempt import Outcome
-from harness.selftest.campaigns import judged
+from harness.selftest.campaigns import Campaigns, judged
+from harness.selftest.children import Children
+from harness.selftest.sources import copy_sound
 from history.cell import Cell
 
 NAME = "quick, seed 1"
@@ -98,3 +102,22 @@ def test_a_verdict_that_did_not_come_is_no_find(tmp_path: Path) -> None:
     unmet = replace(KEPT, expected=Verdict.NOT_GUARANTEED)
     found = judged(result(Verdict.FAIL, unmet), NAME, tmp_path)
     assert found.outcome is Outcome.INCONCLUSIVE
+
+
+CAMPAIGN = """
+name: elsewhere
+cluster: {backend: ssh, inventory: absent.yaml}
+cells: {acks: all, min.insync.replicas: 2, partitions: 1}
+workload: {rate: 100}
+faults: []
+"""
+
+
+@pytest.mark.timeout(TEST_S)
+def test_a_campaign_that_cannot_be_run_is_inconclusive_and_says_why(tmp_path: Path) -> None:
+    sources, file = tmp_path / "sources", tmp_path / "elsewhere.yaml"
+    copy_sound(sources)
+    file.write_text(CAMPAIGN, encoding="utf-8")
+    found = Campaigns(Children(), [file], seeds=1).look(sources, tmp_path / "place")
+    assert (found.outcome, found.looked) == (Outcome.INCONCLUSIVE, "elsewhere, seed 1")
+    assert "absent.yaml" in found.why
