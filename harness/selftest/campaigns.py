@@ -21,7 +21,7 @@ from checkers.verdict import CampaignResult, CellResult, Guarantee, Verdict
 from harness.campaign import validation
 from harness.report import verdict
 from harness.report.losses import ANOMALIES_FILE
-from harness.selftest.attempt import Finding, Outcome, Way
+from harness.selftest.attempt import Attempt, Finding, Outcome, Way
 from harness.selftest.children import Children
 from harness.selftest.simulator import last_words
 from harness.selftest.sources import environment
@@ -44,6 +44,11 @@ class Campaigns:
         self.settings = f"{'; '.join(map(_known_by, files))}; {seeds} seeds"
         self._children = children
         self._runs = [(file.absolute(), seed) for file in files for seed in range(1, seeds + 1)]
+
+    def has_done(self, attempt: Attempt) -> bool:
+        """Only these very campaigns: another one may find what one of these has not, and who names
+        one wants to know what that one finds."""
+        return attempt.settings == self.settings
 
     def look(self, sources: Path, place: Path) -> Finding:
         """One campaign after the other; results of one that passes are not kept."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from harness.selftest.attempt import Finding, Way
+from harness.selftest.attempt import Attempt, Finding, Way
 
 
 class Looking(Protocol):
@@ -11,7 +11,7 @@ class Looking(Protocol):
 
     Attributes:
         jobs: How many brokers may be looked at at once.
-        settings: All that is set, in words: of two that are alike nothing new is to be expected.
+        settings: All that is set, in words.
     """
 
     @property
@@ -22,6 +22,10 @@ class Looking(Protocol):
 
     @property
     def settings(self) -> str: ...
+
+    def has_done(self, attempt: Attempt) -> bool:
+        """Whether nothing more is to be expected than what this attempt of the same sources has
+        come to."""
 
     def look(self, sources: Path, place: Path) -> Finding:
         """Look at the broker in ``sources``. ``place`` is a directory for whatever is kept.

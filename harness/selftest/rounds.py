@@ -83,11 +83,11 @@ class Rounds:
         return attempt.sources == self._fingerprints.of(bug, attempt.way)
 
     def known(self, one: Round) -> Attempt | None:
-        """What came of it, with the present sources and settings."""
+        """What came of it, with the present sources; None where there is more to be done."""
         found = self.attempt(one.bug, one.looking.way)
-        if found is None or found.settings != one.looking.settings:
+        if found is None or not self.is_current(found, one.bug):
             return None
-        return found if self.is_current(found, one.bug) else None
+        return found if one.looking.has_done(found) else None
 
     def carry_out(self, rounds: Sequence[Round]) -> None:
         """Do what is not known yet, as many at once as its way allows.

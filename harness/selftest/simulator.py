@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.selftest.attempt import Finding, Outcome, Way
+from harness.selftest.attempt import Attempt, Finding, Outcome, Way
 from harness.selftest.children import Children
 from harness.selftest.sources import SIMULATION, environment
 
@@ -21,6 +21,7 @@ _SEED_MAX_S = 120
 """Of the processor: what a search may take beyond its time, for its last seed."""
 
 _LAST_WORDS_BYTES = 4096
+_UNIT = " s"
 
 
 class Simulator:
@@ -35,10 +36,16 @@ class Simulator:
 
     def __init__(self, children: Children, sound: Path, seconds: float, jobs: int) -> None:
         self.jobs = jobs
-        self.settings = f"{seconds:g} s"
+        self.settings = f"{seconds:g}{_UNIT}"
         self._children = children
         self._sound = sound
         self._seconds = seconds
+
+    def has_done(self, attempt: Attempt) -> bool:
+        """Who searches longer comes by the same seeds: what was found is found, and what was not
+        found in more time is not found in less."""
+        searched = float(attempt.settings.removesuffix(_UNIT))
+        return attempt.finding.outcome is Outcome.FOUND or searched >= self._seconds
 
     def look(self, sources: Path, place: Path) -> Finding:
         """All seeds from 0 on, for as long as there is time."""

@@ -9,8 +9,9 @@ import pytest
 from harness.selftest import table
 from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
 from harness.selftest.catalogue import Bug, catalogue
-from harness.selftest.children import Interrupted
+from harness.selftest.children import Children, Interrupted
 from harness.selftest.rounds import AtWork, Round, Told, opened
+from harness.selftest.simulator import Simulator
 
 BUGS = catalogue()
 LOUD, QUIET = BUGS["acks-all-answered-at-append"], BUGS["fsync-skipped"]
@@ -30,6 +31,9 @@ class Looker:
     way: Way = Way.SIMULATOR
     jobs: int = 2
     looked_at: list[str] = field(default_factory=list)
+
+    def has_done(self, attempt: Attempt) -> bool:
+        return attempt.settings == self.settings
 
     def look(self, sources: Path, place: Path) -> Finding:
         assert (sources / "broker" / "replication" / "leader.py").is_file()
@@ -97,6 +101,19 @@ def test_half_a_file_is_nothing_known(tmp_path: Path) -> None:
     file = tmp_path / "campaign" / "b.json"
     file.write_text(file.read_text()[:40])
     assert attempts.get("b", Way.CAMPAIGN) is None
+
+
+def test_a_longer_search_is_for_what_a_shorter_one_has_not_found(tmp_path: Path) -> None:
+    def attempt(finding: Finding) -> Attempt:
+        return Attempt(
+            bug="b", way=Way.SIMULATOR, finding=finding, sources="1", settings=minute.settings
+        )
+
+    minute, hour, second = (Simulator(Children(), tmp_path, s, 1) for s in (60, 3600, 1.5))
+    assert all(search.has_done(attempt(FOUND)) for search in (second, minute, hour))
+    assert second.has_done(attempt(NOTHING))
+    assert minute.has_done(attempt(NOTHING))
+    assert not hour.has_done(attempt(NOTHING))
 
 
 @dataclass
