@@ -13,18 +13,16 @@ from harness.backends import BACKENDS
 from harness.campaign import validation
 from harness.commands.errors import fail, told
 from harness.console import console
-from harness.exit_status import ExitStatus, worst
-from harness.selftest import table
-from harness.selftest.attempt import Outcome, Way
+from harness.exit_status import ExitStatus
+from harness.selftest import session, table
+from harness.selftest.attempt import Way
 from harness.selftest.campaigns import Campaigns
 from harness.selftest.catalogue import Bug, UnknownBug, catalogue, chosen
-from harness.selftest.children import Children, Interrupted
+from harness.selftest.children import Children
 from harness.selftest.display import Display
 from harness.selftest.looking import Looking
-from harness.selftest.patches import StalePatch
-from harness.selftest.rounds import Round, Rounds, opened
+from harness.selftest.rounds import opened
 from harness.selftest.simulator import Simulator
-from harness.selftest.sources import broken as broken_files
 from harness.selftest.sources import has_simulation
 from infra.interface import InfraError
 
@@ -132,7 +130,7 @@ def selftest(
         children.install()
         with Display(console()) as display, opened(directory.absolute(), display) as rounds:
             looking = _ways(without, files, children, rounds.sound, seconds, seeds, jobs)
-            status = _carry_out(wanted, looking, rounds, display)
+            status = session.carry_out(wanted, looking, rounds, display, click.echo)
             page = out or directory / "detection.md"
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(table.page(bugs, rounds), encoding="utf-8")
@@ -171,50 +169,6 @@ def _check(files: Sequence[Path]) -> None:
         campaign = validation.check(file, meant=True).campaign
         if obstacle := BACKENDS[campaign.cluster.backend].obstacle():
             raise InfraError(obstacle)
-
-
-def _carry_out(
-    bugs: Sequence[Bug], looking: Sequence[Looking], rounds: Rounds, display: Display
-) -> ExitStatus:
-    """The sound broker first; the bugs, if there is nothing the matter with it."""
-    controls = [Round(None, one) for one in looking]
-    broken = [Round(bug, one) for one in looking for bug in bugs]
-    try:
-        for bug in bugs:
-            broken_files(bug, rounds.sound)
-        display.expect(sum(rounds.known(one) is None for one in (*controls, *broken)))
-        rounds.carry_out(controls)
-        if status := _of_the_sound(controls, rounds):
-            return status
-        rounds.carry_out(broken)
-    except StalePatch as stale:
-        fail(str(stale), ExitStatus.INCONCLUSIVE)
-    except Interrupted:
-        click.echo("ackproof: interrupted; the same command goes on with the rest", err=True)
-        return ExitStatus.INCONCLUSIVE
-    missed = table.missed(bugs, rounds)
-    if missed:
-        click.echo(f"found by nobody: {', '.join(bug.name for bug in missed)}")
-    return ExitStatus.INCONCLUSIVE if missed else ExitStatus.HELD
-
-
-def _of_the_sound(controls: Sequence[Round], rounds: Rounds) -> ExitStatus | None:
-    """None: everything held."""
-    statuses = []
-    for one in controls:
-        attempt = rounds.known(one)
-        assert attempt is not None
-        finding, way = attempt.finding, attempt.way.value
-        if finding.outcome is Outcome.FOUND:
-            where = f"{finding.by}, {finding.where}"
-            click.echo(f"the {way} finds a fault in the sound broker ({where}): {finding.why}")
-            statuses.append(ExitStatus.BROKEN)
-        elif finding.outcome is Outcome.INCONCLUSIVE:
-            click.echo(f"the {way} says nothing certain of the sound broker: {finding.why}")
-            statuses.append(ExitStatus.INCONCLUSIVE)
-    if statuses:
-        click.echo("so no find in a broken one would be worth anything; none was looked for")
-    return worst(statuses) if statuses else None
 
 
 def _listed(bugs: Sequence[Bug]) -> Table:

@@ -1,16 +1,21 @@
 """What is known is not looked for again, what was interrupted is, and the page says it all."""
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from harness.exit_status import ExitStatus
 from harness.selftest import table
 from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
 from harness.selftest.catalogue import Bug, catalogue
 from harness.selftest.children import Children, Interrupted
+from harness.selftest.display import Display
 from harness.selftest.rounds import AtWork, Round, Told, opened
+from harness.selftest.session import carry_out
 from harness.selftest.simulator import Simulator
 
 BUGS = catalogue()
@@ -114,6 +119,44 @@ def test_a_longer_search_is_for_what_a_shorter_one_has_not_found(tmp_path: Path)
     assert second.has_done(attempt(NOTHING))
     assert minute.has_done(attempt(NOTHING))
     assert not hour.has_done(attempt(NOTHING))
+
+
+@pytest.mark.parametrize(
+    ("sound", "quiet", "status", "words"),
+    [
+        (NOTHING, FOUND, ExitStatus.HELD, ""),
+        (NOTHING, NOTHING, ExitStatus.INCONCLUSIVE, f"found by nobody: {QUIET.name}"),
+        (NOTHING, NOTHING_CERTAIN, ExitStatus.INCONCLUSIVE, f"found by nobody: {QUIET.name}"),
+        (FOUND, FOUND, ExitStatus.BROKEN, "none was looked for"),
+        (NOTHING_CERTAIN, FOUND, ExitStatus.INCONCLUSIVE, "none was looked for"),
+    ],
+)
+def test_the_sound_broker_decides_whether_the_others_are_looked_at(
+    tmp_path: Path, sound: Finding, quiet: Finding, status: ExitStatus, words: str
+) -> None:
+    said = {SOUND: sound, LOUD.name: FOUND, QUIET.name: quiet}
+    looker, told = Looker(said.__getitem__), io.StringIO()
+    with (
+        Display(Console(file=io.StringIO())) as display,
+        opened(tmp_path, display) as rounds,
+    ):
+        came = carry_out([LOUD, QUIET], [looker], rounds, display, told.write)
+    assert came is status
+    assert words in told.getvalue()
+    assert (looker.looked_at == [SOUND]) == ("none was" in words)
+
+
+def test_a_bug_that_does_not_fit_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
+    stale = replace(LOUD, text=LOUD.text.replace("event.acks != -1", "event.acks != -2"))
+    looker, told = Looker(lambda _: NOTHING), io.StringIO()
+    with (
+        Display(Console(file=io.StringIO())) as display,
+        opened(tmp_path, display) as rounds,
+    ):
+        came = carry_out([QUIET, stale], [looker], rounds, display, told.write)
+    assert came is ExitStatus.INCONCLUSIVE
+    assert LOUD.name in told.getvalue()
+    assert not looker.looked_at
 
 
 @dataclass
