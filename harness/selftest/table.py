@@ -164,7 +164,10 @@ def _misses(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
     if not left:
         return
     yield "## Found by nobody\n"
-    yield "By what could show them; what several kinds of observation could show stands at each.\n"
+    yield (
+        "In the time that there was. By what could show them; what several kinds of observation "
+        "could show stands at each.\n"
+    )
     for observation in OBSERVATIONS:
         names = [f"`{bug.name}`" for bug in left if observation in bug.seen_by]
         if names:
