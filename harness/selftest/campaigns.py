@@ -111,7 +111,6 @@ def judged(result: CampaignResult, name: str, directory: Path) -> Finding:
             outcome=Outcome.FOUND,
             by=guarantee.name,
             where=f"{name}: {cell.cell}{f', {fault}' if fault else ''}",
-            looked=name,
             why=guarantee.reason,
         )
     if result.verdict is Verdict.PASS and not result.infrastructure_failed:
