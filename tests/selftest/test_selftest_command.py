@@ -90,6 +90,7 @@ def endless(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def searching(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    assert process.poll() is None, "it ended by itself"
     return [
         child
         for child in psutil.Process(process.pid).children(recursive=True)
