@@ -6,13 +6,14 @@ STAMP  := $(VENV)/.installed
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test simulate test-kafka test-ssh test-docker docker-tests docker-image \
-        docker-base docker-clean bench bench-quick bench-ready lint nightly clean
+.PHONY: help setup programs demo test simulate selftest test-kafka test-ssh test-docker docker-tests docker-image \
+        docker-base docker-clean bench bench-quick bench-ready \
+        reference lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) programs  ## virtual environment, packages, Java, nft
+setup: $(STAMP) programs  ## virtual environment, packages, Java, nft, tc
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -27,6 +28,8 @@ programs:
 	@infra/need.sh default-jre-headless infra/java.sh
 	@infra/need.sh nftables which nft || \
 		echo "without nft, the backend local cannot cut links: ackproof doctor" >&2
+	@infra/need.sh iproute2 which tc || \
+		echo "without tc, it cannot make them narrow or slow" >&2
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
@@ -36,6 +39,9 @@ test: setup lint  ## lint, types, unit, property, simulation, integration and en
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
 	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)
+
+selftest: setup  ## what finds a broken broker, written to docs/detection.md; hours, goes on where it was
+	$(BIN)/ackproof selftest --out docs/detection.md
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh
@@ -68,6 +74,9 @@ bench-quick: setup  ## the same with fewer records and repetitions: for a look
 
 bench-ready: setup  ## the wait for a ready cluster, backend by backend, as ratios (minutes)
 	PYTHONPATH=.:tests/support $(ENGINE) --or-without $(BIN)/python -m benchmarks.ready
+
+reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
+	$(BIN)/python docs/generate.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

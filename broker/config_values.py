@@ -85,13 +85,42 @@ def _count_by_address(value: object) -> object:
     return tuple((address.strip(), int(count)) for address, _, count in entries)
 
 
+_PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
+
+def _written(pattern: str) -> object:
+    """The type, in ``server.properties``, of what is read from text."""
+    return Annotated[str, Field(pattern=pattern)]
+
+
 TimestampType = Literal["CreateTime", "LogAppendTime"]
-Version = Annotated[tuple[int, ...], BeforeValidator(_version)]
+Version = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_version, json_schema_input_type=_written(r"^[0-9]+(\.[0-9]+)+(-.*)?$")),
+]
 Bool = Annotated[bool, BeforeValidator(_boolean)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
-CountByAddress = Annotated[tuple[tuple[str, int], ...], BeforeValidator(_count_by_address)]
-MetricsListener = Annotated[HttpListener | None, BeforeValidator(_http_listener)]
-OneListener = Annotated[Listener, BeforeValidator(_listener)]
+Paths = Annotated[
+    tuple[Path, ...], BeforeValidator(_paths, json_schema_input_type=_written(r"[^,\s]"))
+]
+CountByAddress = Annotated[
+    tuple[tuple[str, int], ...],
+    BeforeValidator(
+        _count_by_address,
+        json_schema_input_type=_written(r"^([^,\s]+:[0-9]+(,[^,\s]+:[0-9]+)*)?$"),
+    ),
+]
+MetricsListener = Annotated[
+    HttpListener | None,
+    BeforeValidator(
+        _http_listener, json_schema_input_type=_written(rf"^http://[A-Za-z0-9.-]+:{_PORT}$")
+    ),
+]
+OneListener = Annotated[
+    Listener,
+    BeforeValidator(
+        _listener, json_schema_input_type=_written(rf"^PLAINTEXT://[A-Za-z0-9.-]*:{_PORT}$")
+    ),
+]
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 MinusOneOrMore = Annotated[int, Field(ge=-1)]

@@ -1,5 +1,6 @@
 """The backends that a campaign can name, and how its system is made on one."""
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from history.cell import as_text
 from infra import attended
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
+from infra.docker.engine import limits as docker_limits
 from infra.docker.engine import unavailable
 from infra.interface import Backend, Capability, System
 from infra.local import enter as local_enter
 from infra.local.backend import LocalBackend
-from infra.nodes import capabilities
+from infra.nodes import Obstacles, capabilities, lacking, limits
 from infra.registry import Kind
 from infra.ssh import hosts, inventory
 from infra.ssh.backend import SshBackend
@@ -93,10 +95,21 @@ def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
 
 
 def _on_this_machine(site: Site) -> frozenset[Capability]:
-    uncuttable = local_enter.uncuttable()
-    if uncuttable is not None:
-        site.tell(f"links cannot be cut: {uncuttable}")
-    return capabilities([uncuttable])
+    return capabilities([_told(site)], [limits(local_enter.unlimited, site.tell)])
+
+
+def _in_containers(site: Site) -> frozenset[Capability]:
+    """The kernel is this machine's, the programs are in the image. Where this machine lacks them,
+    the kernel cannot be asked, and is taken to be a usual one."""
+    asked = all(map(shutil.which, ("nft", "tc")))
+    return capabilities([_told(site)] if asked else [], [docker_limits()])
+
+
+def _told(site: Site) -> Obstacles:
+    obstacles = local_enter.obstacles()
+    for line in lacking(obstacles):
+        site.tell(line)
+    return obstacles
 
 
 def _survey(site: Site) -> frozenset[Capability]:
@@ -111,7 +124,7 @@ BACKENDS: Mapping[str, Place] = {
         enter=local_enter.enter,
     ),
     DockerBackend.name: Place(
-        capabilities=lambda _: capabilities([None]),  # nft is in the image
+        capabilities=_in_containers,
         obstacle=unavailable,
         open=_docker,
         enter=docker_enter.enter,

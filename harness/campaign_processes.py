@@ -33,7 +33,8 @@ class CampaignProcesses:
     def run(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> ExitStatus:
         """Run ``ackproof run <arguments>`` to its end; what it says goes to ``output``, or to where
         ours goes."""
-        command = [sys.executable, "-m", "harness", "run", *arguments]
+        # Nobody is there to be asked: what is run like this, however large, is meant.
+        command = [sys.executable, "-m", "harness", "run", *arguments, "--yes"]
         # In a process group of its own: Ctrl-C reaches it once, from here, and not once from the
         # terminal and once from here. The second time would be taken for impatience.
         self._campaign = subprocess.Popen(

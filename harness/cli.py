@@ -14,7 +14,9 @@ from harness.commands.check import check, report
 from harness.commands.clean import clean
 from harness.commands.cluster import cluster
 from harness.commands.doctor import doctor
+from harness.commands.files import init, schema, validate
 from harness.commands.run import carry_out, run
+from harness.commands.selftest import selftest
 from harness.commands.shrink import shrink
 from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
@@ -28,6 +30,7 @@ Examples:
   ackproof shrink results/latest                what failed once more, with less and less
   ackproof cluster up                           a standing cluster, to try by hand
   ackproof clean                                remove what a killed run left behind
+  ackproof selftest --list                      brokers that are broken on purpose
 
 \b
 Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campaign file,
@@ -50,8 +53,8 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(doctor, run, check, report, shrink, cluster, clean),
-    *(faults, workloads, checkers, carry_out),
+    *(init, validate, schema, doctor, run, check, report, shrink, cluster, clean),
+    *(faults, workloads, checkers, selftest, carry_out),
 ):
     cli.add_command(command)
 

@@ -38,6 +38,7 @@ class Setting(Generic[T]):
         default: The value where the cell does not say; None where every cell must.
         short: What it is called in names of cells.
         named: Whether it stands in the name of every cell; others do where they are swept.
+        meaning: What it does, in a sentence or two; for the reference of the campaign file.
     """
 
     name: str
@@ -46,6 +47,12 @@ class Setting(Generic[T]):
     default: "Callable[[Cell], T] | None" = None
     short: str | None = None
     named: bool = False
+    meaning: str = ""
+
+    @property
+    def written(self) -> Mapping[str, object]:
+        """The JSON Schema of a value, as a campaign file writes it."""
+        return _WRITTEN.get(self.parse, {})
 
     def __get__(self, cell: "Cell | None", _owner: "type[Cell]") -> T:
         if cell is None:
@@ -76,6 +83,12 @@ def _flag(value: object) -> bool:
     return value
 
 
+_WRITTEN: Mapping[Callable[[object], Value], Mapping[str, object]] = {
+    _acks: {"enum": ["0", "1", "all", "-1", 0, 1, -1]},
+    _count: {"type": "integer", "minimum": 1},
+    _flag: {"type": "boolean"},
+}
+
 _IN_FLIGHT_IDEMPOTENT = 5
 _IN_FLIGHT = 1_000_000
 """librdkafka's defaults (CONFIGURATION.md)."""
@@ -95,7 +108,14 @@ class Cell:
     topic: str
     settings: Mapping[str, Value] = field(default_factory=dict)
 
-    acks = Setting(name="acks", parse=_acks, scope=Scope.PRODUCER, named=True)
+    acks = Setting(
+        name="acks",
+        parse=_acks,
+        scope=Scope.PRODUCER,
+        named=True,
+        meaning="Whose acknowledgement a send waits for: nobody's (0), the leader's (1), that of "
+        "all in sync (all, or -1).",
+    )
     min_insync_replicas = Setting(
         name="min.insync.replicas",
         parse=_count,
@@ -103,6 +123,7 @@ class Cell:
         default=lambda _: 1,
         short="minisr",
         named=True,
+        meaning="With acks=all a partition takes records only while so many replicas are in sync.",
     )
     replication_factor = Setting(
         name="replication.factor",
@@ -110,16 +131,30 @@ class Cell:
         scope=Scope.CREATION,
         default=lambda _: 3,
         short="rf",
+        meaning="Replicas of each partition. There must be as many brokers.",
     )
-    partitions = Setting(name="partitions", parse=_count, scope=Scope.CREATION, default=lambda _: 1)
+    partitions = Setting(
+        name="partitions",
+        parse=_count,
+        scope=Scope.CREATION,
+        default=lambda _: 1,
+        meaning="Partitions of the cell's topic.",
+    )
     unclean_leader_election = Setting(
         name="unclean.leader.election.enable",
         parse=_flag,
         scope=Scope.TOPIC,
         default=lambda _: False,
+        meaning="Whether a replica outside the ISR may lead when nobody in it can: available, but "
+        "acknowledged records are lost.",
     )
     enable_idempotence = Setting(
-        name="enable.idempotence", parse=_flag, scope=Scope.PRODUCER, default=lambda _: False
+        name="enable.idempotence",
+        parse=_flag,
+        scope=Scope.PRODUCER,
+        default=lambda _: False,
+        meaning="Whether the producer numbers its records, so that one that is sent again is not "
+        "written twice. Needs acks=all.",
     )
     max_in_flight = Setting(
         name="max.in.flight.requests.per.connection",
@@ -127,6 +162,8 @@ class Cell:
         scope=Scope.PRODUCER,
         default=lambda cell: _IN_FLIGHT_IDEMPOTENT if cell.enable_idempotence else _IN_FLIGHT,
         short="inflight",
+        meaning="Requests that a producer may have under way to one broker. With "
+        "enable.idempotence, 5 where nothing is said.",
     )
 
     def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:

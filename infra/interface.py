@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from infra.impairments import Links
+
 
 class Capability(StrEnum):
     """What some backends can do and others cannot."""
@@ -22,11 +24,33 @@ class Capability(StrEnum):
     """Silently drop packets from one node to another, in that direction alone, for open
     connections too."""
 
+    LOSSY_LINKS = "lossy-links"
+    """Drop some of the packets from one node to another."""
+
+    RESET_LINKS = "reset-links"
+    """Answer packets from one node to another with a reset."""
+
+    NARROW_LINKS = "narrow-links"
+    """Let packets from one node to another pass at a given rate."""
+
     SLOW_LINKS = "slow-links"
-    """Delay packets between nodes."""
+    """Delay packets from one node to another."""
+
+    LIMIT_CPU = "limit-cpu"
+    """Let the processes of a node have no more than a part of one core."""
+
+    LIMIT_MEMORY = "limit-memory"
+    """Let the processes of a node have no more than so much memory beyond what they have."""
 
     LOSE_UNSYNCED_WRITES = "lose-unsynced-writes"
     """Give a node a disk that forgets what was not fsynced, as at a power failure."""
+
+
+class Scarce(StrEnum):
+    """What a node can have too little of."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
 
 
 class ProcessState(StrEnum):
@@ -94,6 +118,11 @@ class Process(Protocol):
     def pid(self) -> int:
         """Process id in the node's own numbering."""
 
+    @property
+    def signals(self) -> frozenset[int]:
+        """Every signal that was sent to it here. One that was asked to end may do so at any time
+        later."""
+
     def state(self) -> ProcessState: ...
 
     def exit_code(self) -> int | None:
@@ -135,6 +164,30 @@ class Node(Protocol):
 
     def read(self, path: PurePosixPath) -> bytes: ...
 
+    def empty(self, directory: PurePosixPath) -> None:
+        """Remove everything in a directory, for good; the directory itself stays. One that is not
+        there is empty."""
+
+    def entries(self, directory: PurePosixPath) -> int:
+        """How many files and directories there are below a directory; 0 where there is none."""
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        """Let the node's processes, those that run and those that will be started, have no more
+        than so much, together. Idempotent. Raises InfraError where the backend cannot.
+
+        Args:
+            amount: Of CPU, thousandths of one core; of memory, bytes beyond what they have now,
+                for what they write into files, too. Who needs more is killed by the kernel.
+        """
+
+    def lift(self, what: Scarce) -> None:
+        """Undo :meth:`limit`. Idempotent."""
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        """What the kernel has counted since :meth:`limit`; empty where nothing is limited. Of CPU:
+        ``throttled`` (tenths of a second in which somebody had to wait), ``throttled_us`` (how
+        long). Of memory: ``hits`` (how often the limit was met), ``killed`` (processes)."""
+
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         """Copy a file or a whole directory from the node to this machine."""
 
@@ -161,14 +214,11 @@ class Backend(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
+    @property
+    def links(self) -> Links: ...
+
     def node(self, name: str) -> Node:
         """The node of that name, made at first asking. ``name``: ``[a-z][a-z0-9-]*``."""
-
-    def cut(self, source: Node, target: Node) -> None:
-        """Drop every packet from ``source`` to ``target`` from now on. Idempotent."""
-
-    def heal(self, source: Node, target: Node) -> None:
-        """Undo :meth:`cut`. Idempotent."""
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         """Whether a new TCP connection from ``source`` to ``target``:``port`` succeeds, tried for
@@ -249,6 +299,11 @@ class Server(Protocol):
         """Port it serves its clients on."""
 
     @property
+    def peer_ports(self) -> Sequence[int]:
+        """Ports at which servers of its kind talk to each other, the one first at which each of
+        them listens; empty where they are each other's clients."""
+
+    @property
     def process(self) -> Process:
         """The process last started."""
 
@@ -301,8 +356,14 @@ class System(Timings, Protocol):
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
         """Of every ZooKeeper server, now. Raises ViewUnavailable when one does not answer."""
 
+    def expired_sessions(self) -> frozenset[int]:
+        """The sessions that ZooKeeper has expired so far, as its servers' logs tell: of a session
+        that is gone, whether it was ended by its client or by silence. Raises ViewUnavailable when
+        a log cannot be read."""
+
     def replica_directories(self, broker: Server) -> PurePosixPath:
-        """The broker's ``log.dirs``, with one directory per replica."""
+        """The broker's ``log.dirs``, with one directory per replica, and nothing of the broker's
+        besides: emptied, it is the disk of a new machine."""
 
     def close(self) -> None:
         """Stop every server, gently first. Idempotent."""

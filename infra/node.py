@@ -2,17 +2,19 @@
 
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from infra import copying
 from infra.agent_client import AgentClient
 from infra.copying import Shares
-from infra.interface import ClockReading, Command, InfraError, Software
+from infra.interface import ClockReading, Command, InfraError, Scarce, Software
+from infra.limits import AgentLimits, Limits
 from infra.process import AgentProcess
 
 _END_TIMEOUT_S = 30.0
+_EMPTY_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class Made:
         software: Finds out what ``Node.software`` is.
         shares: What of this machine the node sees.
         remove: Removes what was made, called once. Raises InfraError when it cannot.
+        limits: Gives its processes too little; None: the agent does.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Made:
     software: Callable[[], Software]
     shares: Shares
     remove: Callable[[], None]
+    limits: Limits | None = None
 
 
 class AgentNode:
@@ -47,6 +51,7 @@ class AgentNode:
         self.directory = made.directory
         self.log_directory = made.directory / "logs"
         self.agent = made.agent
+        self._limits = made.limits or AgentLimits(made.agent)
         self._software: Software | None = None
         self._lock = threading.Lock()
         self._processes: list[AgentProcess] = []
@@ -79,6 +84,25 @@ class AgentNode:
 
     def read(self, path: PurePosixPath) -> bytes:
         return self.agent.read(path)
+
+    def empty(self, directory: PurePosixPath) -> None:
+        self.agent.ask("empty", path=str(directory), timeout=_EMPTY_TIMEOUT_S)
+
+    def entries(self, directory: PurePosixPath) -> int:
+        try:
+            found = self.agent.ask("tree", path=str(directory))
+        except FileNotFoundError:
+            return 0
+        return sum(entry["name"] != "" for entry in found)
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        self._limits.limit(what, amount)
+
+    def lift(self, what: Scarce) -> None:
+        self._limits.lift(what)
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        return self._limits.counted(what)
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         copying.fetch(self.agent, source, target)

@@ -2,20 +2,67 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from infra.interface import Capability, InfraError, Node
+from infra.interface import Capability, InfraError, Node, Scarce
 from infra.node import AgentNode
+
+Tell = Callable[[str], object]
+Obstacles = Mapping[str, str | None]
+"""By capability of links, why a place does not have it; None where it does."""
+
+OF_LINKS = (
+    Capability.CUT_LINKS,
+    Capability.LOSSY_LINKS,
+    Capability.RESET_LINKS,
+    Capability.NARROW_LINKS,
+    Capability.SLOW_LINKS,
+)
+
+
+def _nobody(_line: str) -> None: ...
+
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SLACK_S = 15.0
 
 
-def capabilities(uncuttable: Iterable[str | None]) -> frozenset[Capability]:
-    """What a backend can do. ``uncuttable``: of each place, why links to it cannot be cut; None
-    when they can."""
-    cuttable = all(obstacle is None for obstacle in uncuttable)
-    return frozenset({Capability.SIGNALS, *([Capability.CUT_LINKS] if cuttable else [])})
+LIMITS: Mapping[Capability, Scarce] = {
+    Capability.LIMIT_CPU: Scarce.CPU,
+    Capability.LIMIT_MEMORY: Scarce.MEMORY,
+}
+
+
+def capabilities(
+    links: Iterable[Obstacles], limits: Iterable[Collection[Capability]] = ((),)
+) -> frozenset[Capability]:
+    """What a backend can do.
+
+    Args:
+        links: Of each place.
+        limits: Of each place, which of :data:`LIMITS` it has.
+    """
+    missing = {name for place in links for name, obstacle in place.items() if obstacle}
+    limited = frozenset(LIMITS).intersection(*limits)
+    return limited | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}
+
+
+def limits(
+    unlimited: Callable[[Scarce], str | None], tell: Tell = _nobody
+) -> frozenset[Capability]:
+    """Which of :data:`LIMITS` a place has. ``unlimited``: why it has none; ``tell``: told that."""
+    found = {capability: unlimited(what) for capability, what in LIMITS.items()}
+    for capability, obstacle in found.items():
+        if obstacle is not None:
+            tell(f"no {capability}: {obstacle}")
+    return frozenset(capability for capability, obstacle in found.items() if obstacle is None)
+
+
+def lacking(place: Obstacles) -> Iterator[str]:
+    """What a place does not have, a line for each reason."""
+    for reason in dict.fromkeys(reason for reason in place.values() if reason):
+        names = ", ".join(name for name, why in place.items() if why == reason)
+        yield f"no {names}: {reason}"
 
 
 class Nodes:
@@ -51,14 +98,8 @@ class Nodes:
         """A node that was got here, as what it is."""
         return self._made[node.name]
 
-    def cut(self, source: Node, target: Node) -> None:
-        """See ``infra.interface.Backend``; the same for :meth:`heal` and :meth:`reaches`."""
-        self.ours(target).agent.ask("cut", addresses=self.ours(source).addresses)
-
-    def heal(self, source: Node, target: Node) -> None:
-        self.ours(target).agent.ask("heal", addresses=self.ours(source).addresses)
-
     def reaches(self, source: Node, target: Node, port: int, timeout: float) -> bool:
+        """See ``infra.interface.Backend``."""
         arguments = {"address": target.address, "port": port, "within": timeout}
         reached: bool = self.ours(source).agent.ask(
             "reaches", timeout=timeout + _SLACK_S, **arguments

@@ -18,6 +18,11 @@ class AgentProcess:
         self.number = number
         self._agent = agent
         self._exit_code: int | None = None
+        self._signals: set[int] = set()
+
+    @property
+    def signals(self) -> frozenset[int]:
+        return frozenset(self._signals)
 
     def state(self) -> ProcessState:
         if self._exit_code is not None:
@@ -33,6 +38,7 @@ class AgentProcess:
     def signal(self, signal_number: int) -> None:
         if self._exit_code is not None:
             raise ProcessLookupError(f"{self.name} (process {self.pid}) has exited")
+        self._signals.add(int(signal_number))  # before: sent it may be though the answer is lost
         self._agent.ask("signal", number=self.number, signal_number=int(signal_number))
 
     def wait(self, timeout: float | None = None) -> int:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from infra.agent import cgroups
 from infra.identity import ProcessIdentity
 from infra.interface import InfraError
 
@@ -144,11 +145,12 @@ class Registry:
         return map(self.get, self.run_ids())
 
     def remove(self, run_id: str) -> None:
-        """Remove the run's scratch directory, then its entry. Raises OSError when the directory
-        does not go; the entry stays then."""
+        """Remove the run's scratch directory and control groups, then its entry. Raises OSError
+        when something does not go; the entry stays then."""
         scratch = self.get(run_id).scratch
         if scratch is not None and scratch.exists():
             shutil.rmtree(scratch)
+        cgroups.remove(run_id)
         self._path(run_id).unlink()
 
     def _path(self, run_id: str) -> Path:

@@ -5,11 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.interface import ProcessState
-from nemesis.interface import Cluster, Link, Resource
+from infra.interface import Process, ProcessState
+from nemesis.interface import Cluster, Resource
 
 PROCESS = "process"
+DISK = "disk"
 LINK = "link"
+CLIENT = "client"
 _KILLED_WITHIN_S = 10.0
 
 
@@ -28,24 +30,75 @@ class Kill:
         return self.server
 
     def apply(self, cluster: Cluster) -> bool:
-        process = cluster.server(self.server).process
-        try:
-            process.signal(signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        # A kill that is healed at once finds the process still running, starts nothing, and then
-        # it dies: the server would stay down though the fault is over.
-        with suppress(TimeoutError):
-            process.wait(_KILLED_WITHIN_S)
-        return True
+        return kill(cluster.server(self.server).process)
 
     def undo(self, cluster: Cluster) -> None:
-        server = cluster.server(self.server)
-        if server.process.state() is ProcessState.EXITED:
-            server.start()
+        start_again(cluster, self.server)
 
     def __str__(self) -> str:
         return f"kill {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """SIGTERM to a server's process, whose end is not waited for: of several servers that are to
+    end together, the second would be asked when the first is gone. Undone by starting the server,
+    on the same data."""
+
+    server: str
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(PROCESS, (self.server,))
+
+    @property
+    def ends(self) -> str:
+        return self.server
+
+    def apply(self, cluster: Cluster) -> bool:
+        try:
+            cluster.server(self.server).process.signal(signal.SIGTERM)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        process = cluster.server(self.server).process
+        # One that was asked and still runs would end when the fault is over, and stay down. A
+        # process that another effect has started meanwhile was never asked.
+        if signal.SIGTERM in process.signals:
+            kill(process)
+        start_again(cluster, self.server)
+
+    def __str__(self) -> str:
+        return f"terminate {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Everything removed from a broker's data directories while it is down: the disk of a new
+    machine. Nothing brings it back."""
+
+    server: str
+    ends: ClassVar[None] = None
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(DISK, (self.server,))
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises RuntimeError while the broker runs: it would go on writing into files that have
+        no name any more, and come back with half a disk."""
+        broker = cluster.server(self.server)
+        if broker.process.state() is not ProcessState.EXITED:
+            raise RuntimeError(f"{self.server} runs: its disk is left alone")
+        broker.node.empty(cluster.system.replica_directories(broker))
+        return True
+
+    def undo(self, cluster: Cluster) -> None: ...
+
+    def __str__(self) -> str:
+        return f"empty the disk of {self.server}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +132,43 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Every packet of a link dropped, silently."""
+class Crash:
+    """SIGKILL to a client of the workload. Nothing brings it back."""
 
-    link: Link
-    ends: ClassVar[None] = None
+    client: str
 
     @property
     def resource(self) -> Resource:
-        return Resource(LINK, (self.link.source, self.link.target))
+        return Resource(CLIENT, (self.client,))
+
+    @property
+    def ends(self) -> str:
+        return self.client
 
     def apply(self, cluster: Cluster) -> bool:
-        cluster.backend.cut(cluster.node(self.link.source), cluster.node(self.link.target))
-        return True
+        return kill(cluster.client(self.client).process)
 
-    def undo(self, cluster: Cluster) -> None:
-        cluster.backend.heal(cluster.node(self.link.source), cluster.node(self.link.target))
+    def undo(self, cluster: Cluster) -> None: ...
 
     def __str__(self) -> str:
-        return f"cut {self.link}"
+        return f"crash {self.client}"
+
+
+def kill(process: Process) -> bool:
+    """SIGKILL, and wait for the end; False when there was nothing left to kill."""
+    try:
+        process.signal(signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    # A kill that is healed at once finds the process still running, starts nothing, and then
+    # it dies: the server would stay down though the fault is over.
+    with suppress(TimeoutError):
+        process.wait(_KILLED_WITHIN_S)
+    return True
+
+
+def start_again(cluster: Cluster, name: str) -> None:
+    """Start a server, on the data that it has, unless it runs."""
+    server = cluster.server(name)
+    if server.process.state() is ProcessState.EXITED:
+        server.start()

@@ -4,16 +4,22 @@ Effects are counted by holder. Two faults that cut the same link hold it both; t
 to cut at the first and to heal at the last. The same for a server's process: killed by one fault
 and stopped by another, it runs again when the last of them lets go.
 
+A plan with a rhythm has a thread of its own, which lets go of its effects and applies them again,
+beat by beat, until healing begins. Between two beats the fault is still open.
+
 Healing closes a gate before it undoes anything. The thread that injects may hang in an effect (a
 host that does not answer) and be left behind: what it would do next is refused, and the effect that
 it hung in, it undoes itself when it comes back.
 """
 
+import logging
 import threading
 from dataclasses import dataclass, field
 
-from nemesis.interface import Cluster, Effect, Injection, Resource
+from nemesis.interface import Cluster, Effect, Injection, Resource, Rhythm
 from nemesis.ledger import Ledger, OpenFault
+
+logger = logging.getLogger(__name__)
 
 
 class GateClosed(RuntimeError):
@@ -48,6 +54,7 @@ class Executor:
         self._closed = False
         self._healing: set[int] = set()
         self._resources: dict[Resource, _Held] = {}
+        self._rhythms: dict[int, threading.Event] = {}
 
     def inject(self, entry: OpenFault) -> None:
         """Write the intent into the ledger and apply the effects, one after the other. Raises
@@ -58,6 +65,8 @@ class Executor:
             self._ledger.open(entry)
         for effect in entry.plan.effects:
             self._apply(entry, effect)
+        if entry.plan.rhythm is not None:
+            self._begin(entry, entry.plan.rhythm)
 
     def heal(self, entry: OpenFault) -> None:
         """Undo what was done, the last first; what other faults hold stays. Idempotent.
@@ -66,6 +75,8 @@ class Executor:
         """
         with self._gate:
             self._healing.add(entry.fault_id)
+            if (rhythm := self._rhythms.pop(entry.fault_id, None)) is not None:
+                rhythm.set()
             held = [self._resources.get(effect.resource) for effect in entry.plan.effects]
         failures = [self._undone(one, entry.fault_id) for one in reversed(held) if one is not None]
         if reasons := [failure for failure in failures if failure]:
@@ -87,15 +98,48 @@ class Executor:
             others=lambda: self._ledger.others(entry.fault_id),
         )
 
+    def _begin(self, entry: OpenFault, rhythm: Rhythm) -> None:
+        over = threading.Event()
+        with self._gate:
+            if self._closed or entry.fault_id in self._healing:
+                raise GateClosed(entry.label)
+            self._rhythms[entry.fault_id] = over
+        name = f"rhythm-{entry.fault_id}"
+        arguments = (entry, rhythm, over)
+        threading.Thread(target=self._beat, args=arguments, name=name, daemon=True).start()
+
+    def _beat(self, entry: OpenFault, rhythm: Rhythm, over: threading.Event) -> None:
+        """Until healing begins. What fails in one beat is tried again in the next: healing, which
+        undoes all of it, does not rest on this thread, and the proof does not take its word."""
+        for on_ms, off_ms in rhythm.beats():
+            if over.wait(on_ms / 1000):
+                return
+            self._let_go_of_all(entry)
+            if over.wait(off_ms / 1000):
+                return
+            try:
+                for effect in entry.plan.effects:
+                    self._apply(entry, effect)
+            except GateClosed:
+                return
+            except Exception:
+                logger.exception("%s: a beat failed", entry.label)
+
+    def _let_go_of_all(self, entry: OpenFault) -> None:
+        for effect in reversed(entry.plan.effects):
+            if failure := self._undone(self._held(effect.resource), entry.fault_id):
+                logger.error("%s: %s: %s", entry.label, effect, failure)
+
     def _apply(self, entry: OpenFault, effect: Effect) -> None:
         held = self._held(effect.resource)
         with held.lock:
+            did_before = effect in self._ledger.done(entry.fault_id)  # in an earlier beat
             self._take(held, entry, effect)
             try:
-                if effect in held.applied or not effect.apply(self._cluster):
-                    self._ledger.changed_nothing(entry.fault_id, effect)
-                else:
+                if effect not in held.applied and effect.apply(self._cluster):
                     held.applied.append(effect)
+                elif not did_before:
+                    self._ledger.changed_nothing(entry.fault_id, effect)
             except BaseException:
                 # Half of it may be done: a request can be carried out and its answer be lost.
                 held.applied.append(effect)

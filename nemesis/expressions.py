@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from infra.wording import hint
 from nemesis.interface import Aim, Members
 
 ZK_LEADER = "zk-leader"
@@ -39,8 +40,9 @@ OF_CLUSTER: Mapping[str, str] = {
     "all": "every broker",
     "zookeeper": "every ZooKeeper server",
     ZK_LEADER: "the leader of the ZooKeeper ensemble",
-    "clients": "the nodes where clients run (in links, and where a fault is aimed at nodes)",
+    "clients": "the nodes where clients run (not where a fault is aimed at servers)",
 }
+_NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
 MOVING = frozenset({*OF_PARTITION, *OF_TOPIC, "controller", "most-leaders"})
 """Roles that only ZooKeeper's state tells."""
 
@@ -104,10 +106,13 @@ def parse(text: str) -> Expression:
 
 
 def problems(
-    expression: Expression, aim: Aim, members: Members, partitions: Mapping[str, int]
+    expression: Expression,
+    aim: Aim,
+    members: Members | None,
+    partitions: Mapping[str, int] | None,
 ) -> Iterator[str]:
     """What is wrong with it in a cluster of ``members`` with these topics, for a fault with this
-    ``aim``; ``partitions``: how many each topic has."""
+    ``aim``; ``partitions``: how many each topic has. None where that is not known."""
     if aim is Aim.LINKS and expression.to is None:
         yield "the fault is aimed at links, like leader(topic, 0) -> zookeeper"
     if aim is not Aim.LINKS and expression.to is not None:
@@ -138,19 +143,40 @@ def _roles(part: Set) -> Iterator[Role]:
 
 
 def _role_problems(
-    role: Role, aim: Aim, members: Members, partitions: Mapping[str, int]
+    role: Role, aim: Aim, members: Members | None, partitions: Mapping[str, int] | None
 ) -> Iterator[str]:
-    everybody = (*members.servers, *members.clients)
-    if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
-        yield f"there is no {role.name}; there are {', '.join(everybody)}"
-    if aim is Aim.SERVERS and (role.name == "clients" or role.name in members.clients):
-        yield f"the fault is aimed at servers, and {role.name} is none"
-    if role.topic is None:
+    if members is not None:
+        everybody = (*members.servers, *members.clients)
+        if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
+            yield f"there is no {role.name}; there are {', '.join(everybody)}"
+        if not _fits(role, aim, members):
+            yield f"the fault is aimed at {aim}, and {role.name} is none"
+    if role.topic is None or partitions is None:
         return
     if role.topic not in partitions:
-        yield f"no cell has the topic {role.topic!r}; there are: {', '.join(partitions)}"
+        yield f"no cell has the topic {role.topic!r}; {hint(role.topic, partitions)}"
     elif (role.partition or 0) >= partitions[role.topic]:
         yield f"{role.topic} has the partitions 0 to {partitions[role.topic] - 1}"
+
+
+_TAKES: Mapping[Aim, frozenset[str]] = {
+    Aim.SERVERS: frozenset({"broker", "zookeeper"}),
+    Aim.BROKERS: frozenset({"broker"}),
+    Aim.CLIENTS: frozenset({"client"}),
+}
+"""Whom a fault can be aimed at; anybody where its aim is not here."""
+
+
+def _fits(role: Role, aim: Aim, members: Members) -> bool:
+    """Whether a role or name stands for those that ``aim`` takes. Whom a quantifier chooses among
+    is for the roles of its set to say."""
+    if role.of is not None or aim not in _TAKES:
+        return True
+    if role.name == "clients" or role.name in members.clients:
+        return "client" in _TAKES[aim]
+    if role.name in ("zookeeper", ZK_LEADER) or role.name in members.zookeepers:
+        return "zookeeper" in _TAKES[aim]
+    return "broker" in _TAKES[aim]
 
 
 @dataclass(slots=True)
@@ -200,7 +226,10 @@ class _Parser:
             self._expect(")")
             return Role(name, of=of)
         if not (name in QUANTIFIERS or name in OF_CLUSTER or _NUMBERED.fullmatch(name)):
-            raise ValueError(f"{name!r} is not a target; known: {', '.join(known())}")
+            known_forms = f"known: {', '.join(known())}"
+            raise ValueError(
+                f"{name!r} is not a target; {hint(name, _NAMES, otherwise=known_forms)}"
+            )
         if self.tokens[:1] == ["("]:
             raise ValueError(f"{name} takes no partition")
         return Role(name)

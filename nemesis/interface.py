@@ -8,23 +8,29 @@ as a list of looks (``nemesis.observations``), which are taken until they show i
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.interface import Backend, Capability, Node, Server, System, Timings
+from infra.interface import Backend, Capability, Node, Process, Server, System, Timings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """Who there is, by name. What is pure knows no more of a cluster than this."""
+    """Who there is, by name. What is pure knows no more of a cluster than this.
+
+    Attributes:
+        clients: The nodes where clients run.
+        workload: The clients that run now, and the node of each.
+    """
 
     brokers: tuple[str, ...]
     zookeepers: tuple[str, ...]
     clients: tuple[str, ...] = ()
+    workload: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -32,15 +38,29 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadClient:
+    """A client of the workload that was started. ``node``: the name of the node that it runs on;
+    ``runs``: whether it is not known to have ended."""
+
+    name: str
+    node: str
+    process: Process
+    runs: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What a fault may touch.
 
-    ``clients`` are the nodes where workload clients run.
+    Attributes:
+        clients: The nodes where workload clients run.
+        workload: The workload's clients that were started until now.
     """
 
     backend: Backend
     system: System
     clients: Sequence[Node]
+    workload: Callable[[], Sequence[WorkloadClient]] = tuple
 
     @property
     def members(self) -> Members:
@@ -48,6 +68,7 @@ class Cluster:
             brokers=tuple(server.name for server in self.system.brokers),
             zookeepers=tuple(server.name for server in self.system.zookeepers),
             clients=tuple(node.name for node in self.clients),
+            workload={client.name: client.node for client in self.workload() if client.runs},
         )
 
     def server(self, name: str) -> Server:
@@ -57,6 +78,13 @@ class Cluster:
             if server.name == name:
                 return server
         raise LookupError(f"no server {name!r}; there are {', '.join(s.name for s in servers)}")
+
+    def client(self, name: str) -> WorkloadClient:
+        """Raises LookupError for a name that is no client's."""
+        found = next((client for client in self.workload() if client.name == name), None)
+        if found is None:
+            raise LookupError(f"no client {name!r} of the workload")
+        return found
 
     def node(self, name: str) -> Node:
         """A server's node, or a client's."""
@@ -83,6 +111,9 @@ class Aim(StrEnum):
     """What a fault can be aimed at."""
 
     SERVERS = "servers"
+    BROKERS = "brokers"
+    CLIENTS = "clients"
+    """The nodes where clients run."""
     NODES = "nodes"
     """Servers, and the nodes where clients run."""
     LINKS = "links"
@@ -117,7 +148,10 @@ class Resource:
 
     kind: str
     at: tuple[str, ...]
-    """The nodes that it belongs to."""
+    """The nodes that it belongs to; of a client's process, that client."""
+    part: Hashable = None
+    """What of it, where effects on different parts do not share: a cut of a link and a loss on the
+    same link are each there for themselves."""
 
 
 class Effect(Protocol):
@@ -128,8 +162,8 @@ class Effect(Protocol):
 
     @property
     def ends(self) -> str | None:
-        """The server whose process may end of it, by name; None where none should: a server that
-        ends all the same has ended by itself."""
+        """The server or client whose process may end of it, by name; None where none should: one
+        that ends all the same has ended by itself."""
 
     def apply(self, cluster: Cluster) -> bool:
         """Do it. False when there was nothing to be done, because it was so already."""
@@ -139,16 +173,34 @@ class Effect(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """Now on, now off. How long each time is drawn from ``seed``, in milliseconds: shortest and
+    longest."""
+
+    seed: int
+    on_ms: tuple[int, int]
+    off_ms: tuple[int, int]
+
+    def beats(self) -> Iterator[tuple[int, int]]:
+        """How long it is on, and then off; without end, the same each time."""
+        rng = random.Random(self.seed)
+        while True:
+            yield rng.randint(*self.on_ms), rng.randint(*self.off_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a fault will do.
 
     Attributes:
         effects: In the order in which they are applied; undone in the opposite one.
         spares: Links that stay open: without them it would be another fault.
+        rhythm: In which the effects come and go while it is held; None: they stay.
     """
 
     effects: tuple[Effect, ...]
     spares: tuple[Link, ...] = ()
+    rhythm: Rhythm | None = None
 
 
 class Unplannable(ValueError):

@@ -70,8 +70,9 @@ class Ledger:
         """Write down that an effect is about to be applied: from now on it may have been."""
         with self._lock:
             self._write({"doing": fault_id, "effect": str(effect)})
-            self._begun[fault_id].append(effect)
-            self._done[fault_id].append(effect)
+            for known in (self._begun[fault_id], self._done[fault_id]):
+                if effect not in known:  # it comes and goes, in a rhythm
+                    known.append(effect)
 
     def changed_nothing(self, fault_id: int, effect: Effect) -> None:
         """Write down that it was so already, before this fault."""
@@ -113,6 +114,16 @@ class Ledger:
                 entry.fault_id
                 for entry in self.still_open()
                 if any(effect.ends == server for effect in self._done[entry.fault_id])
+            )
+            return next(ending, None)
+
+    def ended_by(self, client: str) -> int | None:
+        """The fault, open or healed, that ended a client for good; None where none did."""
+        with self._lock:
+            ending = (
+                number
+                for number, effects in self._done.items()
+                if any(effect.ends == client for effect in effects)
             )
             return next(ending, None)
 

@@ -1,4 +1,4 @@
-"""Faults on the network: a grudge each, applied, proven and healed alike."""
+"""Faults that cut the network: a grudge each, applied, proven and healed alike."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from pydantic import Field
 
 from infra.interface import Capability, Timings
 from nemesis import grudge as shapes
+from nemesis import link_observations as seen_of_links
 from nemesis import observations as seen
-from nemesis.effects import Cut
 from nemesis.grudge import Direction, Grudge
 from nemesis.interface import (
     Aim,
@@ -23,7 +23,10 @@ from nemesis.interface import (
     Target,
     Unplannable,
 )
+from nemesis.link_effects import Cut
+from nemesis.link_observations import links_of
 from nemesis.proof import expiry_ms, shrink_ms
+from nemesis.services import Service, carrying
 
 
 class Directed(Parameters):
@@ -32,6 +35,20 @@ class Directed(Parameters):
     direction: Direction = Field(
         default="both", description="drop what comes in, what goes out, or both"
     )
+
+
+class OfService(Parameters):
+    """Of a fault on one port alone."""
+
+    service: Service | None = Field(
+        default=None,
+        description="only what goes over one port: broker (clients and replication share it), "
+        "zookeeper (its client port), quorum (where its servers follow and elect)",
+    )
+
+
+class DirectedOfService(Directed, OfService):
+    """Both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,31 +85,44 @@ class NetworkFault:
         shape = self.shape(members, target, parameters, rng)
         if not shape.grudge:
             raise Unplannable(f"{target.expression} leaves no link to cut")
-        return Plan(effects=tuple(map(Cut, sorted(shape.grudge))), spares=shape.spares)
+        service = service_of(parameters)
+        grudge = carrying(shape.grudge, members, service)
+        return Plan(
+            effects=tuple(Cut(link, service) for link in sorted(grudge)), spares=shape.spares
+        )
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        links = _links(injection)
+        links, service = links_of(injection), _service(injection)
         bite = [
-            seen.closed(injection, links),
-            seen.opened(injection, injection.plan.spares, "still connected"),
+            seen_of_links.closed(injection, links, service),
+            seen_of_links.packets_hit(injection, "packets dropped"),
+            seen_of_links.opened(injection, injection.plan.spares, "still connected"),
         ]
+        if service is not None:
+            bite.append(seen_of_links.others_open(injection, links, service))
         if injection.hold_ms < expiry_ms(injection.cluster.system):
             return bite
         return [*bite, *_consequences(injection, frozenset(links))]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
-        links = _links(injection)
+        links = links_of(injection)
         return [
-            seen.opened(injection, links, "links open"),
-            seen.registered(injection, _at_stake(links, injection.cluster.members)),
+            seen_of_links.opened(injection, links, "links open", _service(injection)),
+            seen.registered(injection, at_stake(links, injection.cluster.members)),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
         return self.full_effect_ms(timings)
 
 
-def _links(injection: Injection) -> list[Link]:
-    return [effect.link for effect in injection.plan.effects if isinstance(effect, Cut)]
+def service_of(parameters: Parameters) -> Service | None:
+    """The service that a fault is about; None for all."""
+    return parameters.service if isinstance(parameters, OfService) else None
+
+
+def _service(injection: Injection) -> Service | None:
+    effects = seen_of_links.effects_of(injection)
+    return effects[0].service if effects else None
 
 
 def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
@@ -107,7 +137,7 @@ def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
     return [*looks, seen.deposed(injection, cut_off)] if some_left else looks
 
 
-def _at_stake(links: Sequence[Link], members: Members) -> list[str]:
+def at_stake(links: Sequence[Link], members: Members) -> list[str]:
     """The brokers whose links to ZooKeeper were cut; where its own were, all."""
     ends = [{link.source, link.target} for link in links]
     zookeepers = set(members.zookeepers)
@@ -116,7 +146,8 @@ def _at_stake(links: Sequence[Link], members: Members) -> list[str]:
     return [b for b in members.brokers if any(b in pair and pair & zookeepers for pair in ends)]
 
 
-def _expired_and_shrunk_ms(timings: Timings) -> int:
+def expired_and_shrunk_ms(timings: Timings) -> int:
+    """When sessions have expired and the ISR has shrunk."""
     return max(expiry_ms(timings), shrink_ms(timings))
 
 
@@ -147,6 +178,20 @@ def _cut(
     rng: random.Random,  # noqa: ARG001
 ) -> Shape:
     return Shape(grudge=frozenset(target.links))
+
+
+def _minority(
+    members: Members,
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,
+) -> Shape:
+    _, few = shapes.halves(_shuffled(target, rng))
+    rest = [name for name in members.servers if name not in few]
+    grudge = shapes.apart(few, rest, _direction(parameters))
+    reached = tuple(Link(client, node) for node in few for client in members.clients[:1])
+    among_themselves = shapes.open_pairs(grudge, few)
+    return Shape(grudge=grudge, spares=(*reached, *among_themselves))
 
 
 def _halves(
@@ -188,7 +233,7 @@ ISOLATE = NetworkFault(
     name="isolate",
     summary="cut servers off from all other servers, ZooKeeper too; clients still reach them",
     aim=Aim.SERVERS,
-    parameters=Directed,
+    parameters=DirectedOfService,
     shape=_isolate,
     full_effect_ms=expiry_ms,
 )
@@ -196,9 +241,18 @@ CUT = NetworkFault(
     name="cut",
     summary="cut links: A -> B in one direction, A <-> B in both",
     aim=Aim.LINKS,
-    parameters=Parameters,
+    parameters=OfService,
     shape=_cut,
-    full_effect_ms=_expired_and_shrunk_ms,
+    full_effect_ms=expired_and_shrunk_ms,
+)
+MINORITY = NetworkFault(
+    name="minority",
+    summary="cut a minority of the target, drawn by the seed, off from all other servers as one; "
+    "clients still reach it",
+    aim=Aim.SERVERS,
+    parameters=Directed,
+    shape=_minority,
+    full_effect_ms=expiry_ms,
 )
 HALVES = NetworkFault(
     name="halves",
@@ -206,7 +260,7 @@ HALVES = NetworkFault(
     aim=Aim.NODES,
     parameters=Directed,
     shape=_halves,
-    full_effect_ms=_expired_and_shrunk_ms,
+    full_effect_ms=expired_and_shrunk_ms,
 )
 MAJORITIES_RING = NetworkFault(
     name="majorities-ring",
@@ -214,7 +268,7 @@ MAJORITIES_RING = NetworkFault(
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_majorities_ring,
-    full_effect_ms=_expired_and_shrunk_ms,
+    full_effect_ms=expired_and_shrunk_ms,
 )
 BRIDGE = NetworkFault(
     name="bridge",
@@ -222,5 +276,5 @@ BRIDGE = NetworkFault(
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_bridge,
-    full_effect_ms=_expired_and_shrunk_ms,
+    full_effect_ms=expired_and_shrunk_ms,
 )

@@ -1,70 +1,126 @@
-"""Faults on server processes: kill, pause."""
+"""Faults on server processes: kill, terminate, restart, pause, and a machine that is replaced.
+
+Each may be aimed at one server or at many: ``all`` brokers, every replica of a ``partition``.
+"""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from infra.interface import Capability, Timings
 from nemesis import observations as seen
-from nemesis.effects import Kill, Stop
+from nemesis import process_observations as processes_seen
+from nemesis.effects import Empty, Kill, Stop, Terminate
 from nemesis.grudge import majority
-from nemesis.interface import Aim, Effect, Injection, Look, Members, Parameters, Plan, Target
+from nemesis.interface import (
+    Aim,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+    Unplannable,
+)
 from nemesis.proof import expiry_ms
 
+Makes = Callable[[str], Effect]
+"""An effect on a server of that name."""
 
-@dataclass(frozen=True, slots=True)
+
+class Restarted(Parameters):
+    """Of a restart."""
+
+    signal: Literal["kill", "terminate"] = Field(
+        default="kill", description="how the process ends: SIGKILL, or SIGTERM and by itself"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFault:
-    """The same effect on every target's process.
+    """The same effects on every target's process: the first on all of them, then the next.
 
     Proven by what the kernel says of the processes; and, where it is held for that long, by what it
     does to the cluster: the brokers' sessions expire, or ZooKeeper without its quorum answers
     nobody. Healed when the processes run and the brokers are registered: with ZooKeeper's processes
     it is every broker's session that was at stake.
+
+    Attributes:
+        makes: The effects, in their order.
+        in_the_end: What becomes of the brokers when it is held for long.
+        full_effect_ms: How long that is.
     """
 
     name: str
     summary: str
-    effect: Callable[[str], Effect]
-    bite: Callable[[Injection], Look]
-    ends: bool
-    """Whether the process does not live on."""
+    makes: Callable[[Parameters], Sequence[Makes]]
+    in_the_end: Callable[[Injection, Sequence[str]], Look] | None = seen.expired
+    full_effect_ms: Callable[[Timings], int] = expiry_ms
+    aim: Aim = Aim.SERVERS
+    parameters: type[Parameters] = Parameters
+    destroys: Literal["all"] | None = None
 
-    aim: ClassVar[Aim] = Aim.SERVERS
-    parameters: ClassVar[type[Parameters]] = Parameters
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.SIGNALS})
-    destroys: ClassVar[None] = None
 
     def plan(
         self,
-        members: Members,  # noqa: ARG002
+        members: Members,
         target: Target,
-        parameters: Parameters,  # noqa: ARG002
+        parameters: Parameters,
         rng: random.Random,  # noqa: ARG002
     ) -> Plan:
-        return Plan(effects=tuple(self.effect(server) for server in target.servers))
+        if self.aim is Aim.BROKERS and (others := set(target.servers) - set(members.brokers)):
+            raise Unplannable(f"{self.name} is for brokers, not for {', '.join(sorted(others))}")
+        makes = self.makes(parameters)
+        return Plan(effects=tuple(make(server) for make in makes for server in target.servers))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        bite = self.bite(injection)
-        if injection.hold_ms < self.hold_ms_min(injection.cluster.system):
-            return [bite]
-        if _takes_the_quorum(injection):
-            return [bite, seen.zookeeper_silent(injection)]
-        return [bite, seen.expired(injection, _among(injection, injection.cluster.members.brokers))]
+        return [*self._bite(injection), *self._consequences(injection)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         members = injection.cluster.members
         brokers = _among(injection, members.brokers)
         at_stake = members.brokers if _among(injection, members.zookeepers) else brokers
-        killed = [effect.server for effect in injection.done() if isinstance(effect, Kill)]
+        ended = {effect.ends for effect in injection.done()}
+        lives_on = all(effect.ends is None for effect in injection.plan.effects)
         return [
             seen.running(injection, injection.target.servers),
-            seen.registered(injection, at_stake, anew=[b for b in brokers if b in killed]),
-            *([] if self.ends else [seen.sessions_lost(injection, at_stake)]),
+            seen.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
+            *([seen.sessions_lost(injection, at_stake)] if lives_on else []),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
-        return expiry_ms(timings)
+        return self.full_effect_ms(timings)
+
+    def _bite(self, injection: Injection) -> Iterator[Look]:
+        kinds = {type(effect) for effect in injection.plan.effects}
+        yield from (look(injection) for kind, look in _SEEN.items() if kind in kinds)
+        if Terminate in kinds and not _takes_the_quorum(injection):
+            yield processes_seen.session_closed(injection)
+
+    def _consequences(self, injection: Injection) -> Iterator[Look]:
+        if self.in_the_end is None or injection.hold_ms < self.hold_ms_min(
+            injection.cluster.system
+        ):
+            return
+        if _takes_the_quorum(injection):
+            yield seen.zookeeper_silent(injection)
+        else:
+            yield self.in_the_end(injection, _among(injection, injection.cluster.members.brokers))
+
+
+_SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
+    Empty: processes_seen.emptied,
+    Kill: processes_seen.killed,
+    Terminate: processes_seen.terminated,
+    Stop: processes_seen.stopped,
+}
+"""By what each kind of effect is seen. What a fault does itself comes first: the disk of a broker
+that another fault had killed is emptied by this one."""
 
 
 def _among(injection: Injection, names: Sequence[str]) -> list[str]:
@@ -77,17 +133,47 @@ def _takes_the_quorum(injection: Injection) -> bool:
     return left < majority(len(zookeepers))
 
 
+def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:
+    # With every broker gone there is no controller that could write down another leader.
+    all_gone = len(brokers) == len(injection.cluster.members.brokers)
+    return seen.deposed(injection, [] if all_gone else brokers)
+
+
+def _ended_by(parameters: Parameters) -> Sequence[Makes]:
+    assert isinstance(parameters, Restarted)
+    return (Kill,) if parameters.signal == "kill" else (Terminate,)
+
+
 KILL = ProcessFault(
     name="kill",
     summary="kill -9 the target's processes, start them again at the end",
-    effect=Kill,
-    bite=seen.killed,
-    ends=True,
+    makes=lambda _: (Kill,),
+)
+TERMINATE = ProcessFault(
+    name="terminate",
+    summary="ask the target's processes to end (SIGTERM), start them again at the end",
+    makes=lambda _: (Terminate,),
+    in_the_end=_deposed,
+)
+RESTART = ProcessFault(
+    name="restart",
+    summary="end the target's processes and start them again at once",
+    makes=_ended_by,
+    in_the_end=None,
+    full_effect_ms=lambda _: 0,
+    parameters=Restarted,
 )
 PAUSE = ProcessFault(
     name="pause",
     summary="SIGSTOP the target's processes, SIGCONT them at the end; connections stay open",
-    effect=Stop,
-    bite=seen.stopped,
-    ends=False,
+    makes=lambda _: (Stop,),
+)
+# Of brokers alone: what a ZooKeeper server has lost is nobody's but its own where it is the only
+# one, and no rule of the checkers knows what the loss of it excuses.
+REPLACE = ProcessFault(
+    name="replace",
+    summary="kill -9 brokers and empty their disks; the same brokers begin anew at the end",
+    makes=lambda _: (Kill, Empty),
+    aim=Aim.BROKERS,
+    destroys="all",
 )

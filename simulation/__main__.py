@@ -1,6 +1,7 @@
 """``python -m simulation``: run a seed, search for one that fails, or replay a plan."""
 
 import itertools
+import json
 import os
 import shlex
 import sys
@@ -8,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -30,7 +31,6 @@ from simulation.story import story
 from simulation.world import Outcome, run
 
 FAILURES_MAX: Final = 3
-"""A search ends when it has found so many."""
 
 console = Console(highlight=False)
 
@@ -38,7 +38,7 @@ console = Console(highlight=False)
 @click.command()
 @click.option("--seed", type=int, help="Run this seed alone, and tell what happened.")
 @click.option("--replay", type=click.Path(exists=True, path_type=Path), help="Run a plan.")
-@click.option("--seconds", type=float, help="Search for so long.")
+@click.option("--seconds", type=float, help="Search for so long; with one job, of its own time.")
 @click.option("--seeds", type=int, help="Search so many seeds.")
 @click.option("--first", default=0, show_default=True, help="First seed of a search.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
@@ -60,6 +60,16 @@ console = Console(highlight=False)
     help="Where failing plans go.",
 )
 @click.option("--coverage/--no-coverage", default=True, help="Show what was met.")
+@click.option(
+    "--failures",
+    type=click.IntRange(min=1),
+    default=FAILURES_MAX,
+    show_default=True,
+    help="A search ends when it has found so many.",
+)
+@click.option(
+    "--summary", type=click.Path(path_type=Path), help="Write there, as JSON, what was found."
+)
 def main(
     seed: int | None,
     replay: Path | None,
@@ -73,6 +83,8 @@ def main(
     shrink: bool,
     save: Path,
     coverage: bool,
+    failures: int,
+    summary: Path | None,
 ) -> None:
     """Run the whole cluster in a simulated world. Exit status 1 when an invariant broke."""
     began = time.monotonic()
@@ -84,7 +96,9 @@ def main(
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
         each = partial(run_seed, mutation=mutation, knot=knot, coordination=coordination)
-        found = _search(iter(span), jobs, seconds, each)
+        found = _search(iter(span), jobs, seconds, each, failures)
+    if summary is not None:
+        summary.write_text(json.dumps(_summary(found), indent=2) + "\n", encoding="utf-8")
     for failure in found.failures:
         _tell(failure, mutation, shrink, save)
     if coverage:
@@ -104,7 +118,11 @@ def _run(plan: Plan, mutation: str | None) -> Found:
 
 
 def _search(
-    seeds: Iterator[int], jobs: int, seconds: float | None, run_seed: Callable[[int], Outcome]
+    seeds: Iterator[int],
+    jobs: int,
+    seconds: float | None,
+    run_seed: Callable[[int], Outcome],
+    failures_max: int,
 ) -> Found:
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
@@ -122,7 +140,7 @@ def _search(
             jobs=jobs,
             seconds=seconds,
             run_seed=run_seed,
-            failures_max=FAILURES_MAX,
+            failures_max=failures_max,
             told=told,
         )
 
@@ -163,6 +181,24 @@ def _shrunk(failure: Outcome) -> Plan:
             )
 
         return Shrinker(fails, told).shrink(failure.plan)
+
+
+def _summary(found: Found) -> dict[str, Any]:
+    """For programs: how much was searched (with one job, in how much time), what broke where."""
+    return {
+        "seeds": found.seeds,
+        "steps": found.steps,
+        "processor_s": round(time.process_time(), 1),
+        "failures": [
+            {
+                "seed": failure.plan.seed,
+                "invariant": failure.violation.invariant,
+                "what": failure.violation.what,
+            }
+            for failure in found.failures
+            if failure.violation is not None
+        ],
+    }
 
 
 def _sum_up(found: Found, seconds: float) -> None:

@@ -156,10 +156,7 @@ class Partition(Promises):
         seat = self.seats.get(broker)
         if seat is None:
             return
-        # Also when it has lost nothing: a cut that was not synced may be undone. A log of 15 that
-        # was cut to 10, where everything is synced, may be 15 long again.
-        seat.certain = kept if seat.known else min(seat.certain, kept)
-        seat.known = False
+        seat.unsure_from(kept)
         if kept >= seat.log.end:
             return
         seat.kept_from_damage = min(seat.kept_from_damage, kept)
@@ -197,36 +194,20 @@ class Partition(Promises):
 
     def hosted(self, broker: int, log: Shadow | None, high_watermark: int) -> None:
         """A new process of ``broker`` has opened its log; None: it could not be read."""
-        seat = self.seat(broker)
-        seat.leads_from.clear()
-        seat.waiting.clear()
-        seat.readable = log is not None
+        (seat := self.seat(broker)).begins_anew(readable=log is not None)
         if log is None:
-            seat.known, seat.certain = False, 0
             return
-        if seat.known and self.checks_data:
-            self._require(
-                log.end == seat.log.end and log.agrees_with(seat.log),
-                "LogKept",
-                f"broker {broker} had {seat.log} and has {log}",
-            )
-        else:
-            kept = log.agrees_up_to(seat.log)
-            self._require(
-                kept >= min(seat.certain, seat.log.end),
-                "LogKept",
-                f"broker {broker} had synced up to {seat.certain} of {seat.log}, and of that its "
-                f"log, {log}, has what lies below {kept}",
-            )
-            if kept >= seat.log.end:
-                seat.kept_from_damage = NODE_IS_FINE
-            elif not seat.is_whole:
-                seat.kept_from_damage = max(seat.kept_from_damage, kept)
-            seat.verified = min(seat.verified, kept)
-            seat.trusted = seat.trusted and log.end == kept  # else what was cut is back
-        seat.log, seat.known = log, True
-        seat.high_watermark = high_watermark
-        seat.verified = min(seat.verified, log.end)
+        kept, as_it_was = log.agrees_up_to(seat.log), seat.known and self.checks_data
+        certain = seat.log.end if as_it_was else min(seat.certain, seat.log.end)
+        self._require(
+            kept >= certain and (not as_it_was or log.end == seat.log.end),
+            "LogKept",
+            f"broker {broker} had {seat.log}, certainly what lies below {certain}, and has {log}, "
+            f"of that what lies below {kept}",
+        )
+        if not as_it_was:
+            seat.keeps(log, kept)
+        seat.has_again(log, high_watermark)
 
     def removed(self, broker: int) -> None:
         """``broker`` has deleted its replica."""
@@ -234,8 +215,7 @@ class Partition(Promises):
 
     def failed(self, broker: int) -> None:
         """``broker`` could not carry out what its replica had decided, and halts."""
-        seat = self.seat(broker)
-        seat.known, seat.certain = False, 0
+        self.seat(broker).unsure_from(0)
 
     # --- steps --------------------------------------------------------------------------------
 

@@ -54,7 +54,14 @@ def search(
     told: Callable[[Found], None],
 ) -> Found:
     """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as
-    there is time; ``told`` is called after each."""
+    there is time; ``told`` is called after each.
+
+    One job is this process itself. It takes the seeds in order, its seconds are the processor's
+    (how far it gets does not depend on what else is running), and it leaves nobody behind whoever
+    kills it.
+    """
+    if jobs == 1:
+        return _one_by_one(seeds, seconds, run_seed, failures_max, told)
     found = Found()
     end = None if seconds is None else time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked
@@ -78,3 +85,21 @@ def search(
                 for future in running:
                     future.cancel()
                 running = {future for future in running if not future.cancelled()}
+
+
+def _one_by_one(
+    seeds: Iterator[int],
+    seconds: float | None,
+    run_seed: Callable[[int], Outcome],
+    failures_max: int,
+    told: Callable[[Found], None],
+) -> Found:
+    found = Found()
+    end = None if seconds is None else time.process_time() + seconds
+    for seed in seeds:
+        found.take(run_seed(seed))
+        told(found)
+        over = end is not None and time.process_time() >= end
+        if over or len(found.failures) >= failures_max:
+            break
+    return found

@@ -44,6 +44,35 @@ class Seat:
         """It has all that it ever had."""
         return self.kept_from_damage == NODE_IS_FINE
 
+    def unsure_from(self, offset: int) -> None:
+        """What lies at ``offset`` and above may be gone, or what was cut from there be back: a log
+        of 15 that was cut to 10, and lost power before that was synced, may be 15 long again."""
+        self.certain = offset if self.known else min(self.certain, offset)
+        self.known = False
+
+    def begins_anew(self, *, readable: bool) -> None:
+        """A new process of its broker has opened the log."""
+        self.leads_from.clear()
+        self.waiting.clear()
+        self.readable = readable
+        if not readable:
+            self.unsure_from(0)
+
+    def keeps(self, log: Shadow, kept: int) -> None:
+        """``log`` is there; of what was, it has what lies below ``kept``."""
+        if kept >= self.log.end:
+            self.kept_from_damage = NODE_IS_FINE
+        elif not self.is_whole:
+            self.kept_from_damage = max(self.kept_from_damage, kept)
+        self.verified = min(self.verified, kept)
+        self.trusted = self.trusted and log.end == kept  # else what was cut is back
+
+    def has_again(self, log: Shadow, high_watermark: int) -> None:
+        """That is what is on the disk."""
+        self.log, self.known = log, True
+        self.high_watermark = high_watermark
+        self.verified = min(self.verified, log.end)
+
     def asked(self, event: Produce) -> None:
         """A produce request begins to wait."""
         size = sum(batch.next_offset - batch.base_offset for batch in event.batches)

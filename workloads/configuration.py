@@ -30,6 +30,8 @@ RESERVED: Mapping[str, str] = {
     "acks": "it is what the cell is about: set the cell's acks",
     "delivery.report.only.error": "acknowledgements would not be recorded",
     "transactional.id": "sends are not transactional",
+    "plugin.library.paths": "a campaign file must not make anybody load a program",
+    "ssl.engine.location": "a campaign file must not make anybody load a program",
 }
 """Properties that ``producer_config`` may not set, and why."""
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from harness.campaign.section import Section
-from harness.campaign.sweep import AsWritten, OneOrSeveral, several
+from harness.campaign.sweep import AsWritten, OneOrSeveral, one_or_several, several
 from history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
 
 CELLS_MAX = 200
@@ -25,14 +25,14 @@ _FURTHER = (Scope.TOPIC, Scope.PRODUCER)
 
 
 class Sweep(Section):
-    """The cross product of all lists, those under ``topic`` and ``producer`` too.
+    """What is told apart: topics and clients. Each value may be a list, and every combination of
+    the lists is a cell, with a topic of its own; all live in the same cluster, through the same
+    faults."""
 
-    Every combination is a cell and has a topic of its own; all live in the same cluster, through
-    the same faults. ``topic``: further topic properties; ``producer``: librdkafka properties.
-    """
-
-    topic: Mapping[str, OneOrSeveral] = Field(default_factory=dict)
-    producer: Mapping[str, OneOrSeveral] = Field(default_factory=dict)
+    topic: Mapping[str, OneOrSeveral] = {}
+    """Further properties of the topics, by Kafka's names, such as ``segment.bytes``."""
+    producer: Mapping[str, OneOrSeveral] = {}
+    """Further properties of the producers, by librdkafka's names, such as ``linger.ms``."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:
@@ -60,12 +60,17 @@ def _values(setting: Setting[Any], written: object) -> tuple[Value, ...]:
 
 
 def _known(setting: Setting[Any]) -> tuple[Any, Any]:
-    """A field of the section: its type and its default."""
+    """A field of the section: its type, and what else there is to say of it."""
     parse = BeforeValidator(partial(_values, setting))
     values = Annotated[tuple[Value, ...], Field(min_length=1)]
+    schema = WithJsonSchema(one_or_several(setting.written))
     if setting.default is None:
-        return Annotated[values, parse, AsWritten], ...
-    return Annotated[values | None, parse, AsWritten], None
+        return Annotated[values, parse, AsWritten, schema], Field(description=setting.meaning)
+    unsaid = setting.default(Cell(name="", topic=""))
+    left_out = Field(
+        default=None, description=setting.meaning, json_schema_extra={"default": unsaid}
+    )
+    return Annotated[values | None, parse, AsWritten, schema], left_out
 
 
 def section(settings: Mapping[str, Setting[Any]]) -> type[Sweep]:

@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from harness.campaign.section import Section
-from harness.campaign.sweep import AsWritten, OneOrSeveral, Several
+from harness.campaign.sweep import AsWritten, OneOrSeveral, Scalar, Several
 from history.cell import Value
 
 TIMING_DEFAULTS_MS = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.max.ms": 30_000}
@@ -25,14 +25,8 @@ _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=40)]
 
 
-def _check_timing(name: str, value: Value) -> None:
-    if name in TIMING_DEFAULTS_MS and (type(value) is not int or value < 1):
-        raise ValueError(f"{name} is a number of milliseconds, not {value!r}")
-
-
 class ClusterSpec(Section):
-    """One cluster: what to deploy and where. ``inventory``: a file, the hosts of the backend ssh;
-    ``properties``: of every broker, Kafka's names."""
+    """One cluster: what to deploy and where; see :class:`ClusterSweep`."""
 
     backend: str = "local"
     inventory: str | None = None
@@ -41,49 +35,27 @@ class ClusterSpec(Section):
     zookeepers: _ZooKeepers = 1
     properties: Mapping[str, Value] = Field(default_factory=dict)
 
-    @field_validator("properties")
-    @classmethod
-    def _timings_are_numbers(cls, given: Mapping[str, Value]) -> Mapping[str, Value]:
-        for name, value in given.items():
-            _check_timing(name, value)
-        return given
-
 
 class ClusterSweep(Section):
-    """As :class:`ClusterSpec`; where several values are given, each combination is a run.
-
-    ``compare``: clusters by name, each with the properties by which it differs from the others.
-    Every one of them is a run, of every combination of the lists. It is for what belongs together:
-    of two properties with two values each, lists make four clusters, whether or not they can be.
-    """
+    """What to deploy, and where. Where several values are given, as a list, each combination is a
+    run."""
 
     backend: str = "local"
+    """Where the nodes are: `local` (namespaces on this machine), `docker` or `ssh`."""
     inventory: str | None = None
+    """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    brokers: Annotated[tuple[_Brokers, ...], Several, AsWritten, Field(min_length=1)] = (3,)
-    zookeepers: Annotated[tuple[_ZooKeepers, ...], Several, AsWritten, Field(min_length=1)] = (1,)
-    properties: Mapping[str, OneOrSeveral] = Field(default_factory=dict)
-    compare: Mapping[_Name, Mapping[str, Value]] = Field(default_factory=dict)
-
-    @field_validator("properties")
-    @classmethod
-    def _timings_are_numbers(
-        cls, given: Mapping[str, tuple[Value, ...]]
-    ) -> Mapping[str, tuple[Value, ...]]:
-        for name, values in given.items():
-            for value in values:
-                _check_timing(name, value)
-        return given
-
-    @field_validator("compare")
-    @classmethod
-    def _theirs_are_numbers_too(
-        cls, given: Mapping[str, Mapping[str, Value]]
-    ) -> Mapping[str, Mapping[str, Value]]:
-        for properties in given.values():
-            for name, value in properties.items():
-                _check_timing(name, value)
-        return given
+    """What is put to the test. `bundled`: the bundled broker, on Apache ZooKeeper."""
+    brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
+    """How many; they are called `broker-1`, `broker-2`, ..."""
+    zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
+    """How many servers ZooKeeper has; `zookeeper-1`, ..."""
+    properties: Mapping[str, OneOrSeveral] = {}
+    """Of every broker, by Kafka's names: [broker-properties.md](broker-properties.md)."""
+    compare: Mapping[_Name, Mapping[str, Scalar]] = {}
+    """Clusters by name, each with the properties by which it differs from the others. Every one of
+    them is a run, of every combination of the lists. For what belongs together: of two properties
+    with two values each, lists make four clusters, whether or not they can be."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

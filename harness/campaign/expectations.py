@@ -7,21 +7,27 @@ one counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from checkers.verdict import Verdict
 from harness.campaign.section import Section
+from harness.campaign.sweep import Scalar
 from history.cell import SETTINGS, Value, as_text
 from infra.documents import Problem
+from infra.wording import unknown
 
 
 class Expectation(Section):
     """The verdict of the cells with these settings; of all without ``where``."""
 
-    where: Mapping[str, Value] = Field(default_factory=dict)
+    where: Mapping[str, Scalar] = {}
+    """Settings of the cells that it is for: their own, what is swept of the cluster, and
+    `cluster: NAME` of clusters that are compared."""
     verdict: Annotated[Verdict, Field(strict=False)]
+    """What they are to come to: see the [guarantees](guarantees.md)."""
 
     def holds_for(self, settings: Mapping[str, Value]) -> bool:
         """Whether it is for a cell with ``settings``, its own and its cluster's."""
@@ -37,7 +43,16 @@ def _short(written: object) -> object:
     return tuple(written) if isinstance(written, list) else written
 
 
-Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short)]
+class _Short:
+    """Says in the JSON Schema that a verdict may stand for the list."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"enum": [verdict.value for verdict in Verdict]}, handler(schema)]}
+
+
+Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Short()]
 """A pydantic field type."""
 
 
@@ -52,11 +67,16 @@ def problems(
 ) -> Iterator[Problem]:
     """What is wrong with expectations of ``cells``, each all settings of a cell and its cluster:
     one that is for none of them is a slip of the pen."""
+    known = sorted({name for settings in cells for name in settings})
     for index, one in enumerate(expectations):
-        if not any(one.holds_for(settings) for settings in cells):
-            known = ", ".join(sorted({name for settings in cells for name in settings}))
-            reason = f"no cell has {dict(one.where)}; settings are: {known}"
-            yield Problem(field=f"expect[{index}].where", reason=reason)
+        where = f"expect[{index}].where"
+        if strange := [name for name in one.where if name not in known]:
+            for name in strange:
+                reason = unknown("setting", name, known)
+                yield Problem(field=f"{where}.{name}", reason=reason, key=True)
+        elif not any(one.holds_for(settings) for settings in cells):
+            asked = ", ".join(f"{name}: {as_text(value)}" for name, value in one.where.items())
+            yield Problem(field=where, reason=f"no cell has {asked}")
 
 
 def _text(name: str, value: Value) -> str:

@@ -1,14 +1,17 @@
 """What is wrong with a campaign's faults: names, parameters, targets."""
 
 import random
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pydantic import ValidationError
 
 from harness.campaign import failover
-from harness.campaign.cells import expand
+from harness.campaign.cells import Sweep, expand
+from harness.campaign.draft import Draft
 from harness.campaign.ground import planned_members
 from harness.campaign.model import Campaign
+from harness.campaign.property_problems import mapping
 from harness.campaign.schedule import Entry, FaultEntry, StoryEntry
 from harness.campaign.schedule_problems import schedule_problems
 from harness.campaign.stories import catalogue
@@ -16,15 +19,11 @@ from harness.campaign.story_problems import steps_as_faults, story_problems
 from history.cell import Cell
 from infra.documents import Problem, problems_of
 from infra.interface import Capability
+from infra.ssh.backend import SshBackend
+from infra.wording import unknown
 from nemesis import FAULTS, expressions
 from nemesis.interface import Fault, Members, Parameters, Unplannable
 from nemesis.targets import TargetUnavailable, resolve_static
-
-
-def unknown(kind: str, name: str, table: Sequence[str], field: str) -> Iterator[Problem]:
-    """The problem that ``table`` has no ``name``, if so."""
-    if name not in table:
-        yield Problem(field=field, reason=f"unknown {kind} {name!r}; known: {', '.join(table)}")
 
 
 def lacking_capabilities(
@@ -41,7 +40,7 @@ def lacking_capabilities(
 
 
 def _struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
-    """Every fault by name, and the field that asks for it."""
+    """The field that asks for it, and every fault by name."""
     for index, entry in enumerate(campaign.faults):
         if isinstance(entry, StoryEntry):
             names = dict.fromkeys(step.fault for step in catalogue()[entry.story].steps)
@@ -52,81 +51,97 @@ def _struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
         yield "failover", campaign.failover.kill.fault
 
 
-def fault_problems(campaign: Campaign) -> Iterator[Problem]:
-    """Everything that is wrong with the faults of ``campaign``."""
-    cells = {cell.topic: cell for cell in expand(campaign.cells)}
-    partitions = {topic: cell.partitions for topic, cell in cells.items()}
-    members = planned_members(campaign.cluster.smallest)
+def without_hosts(campaign: Campaign) -> Iterator[Problem]:
+    """That the backend needs hosts, and nobody named any."""
+    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
+        reason = "the backend ssh needs the file with its hosts (--inventory)"
+        yield Problem(field="cluster.inventory", reason=reason)
+
+
+def own_fault_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+    """What is wrong with faults by themselves: names, parameters, and what is no target at all.
+    Read as they are written, so that they are judged whatever else is wrong with the file."""
+    entries = content.get("faults")
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict) and "story" not in entry:
+            yield from _own_problems(entry, f"faults[{index}]")
+    yield from _unparsable(mapping(content, "failover").get("target"), "failover.target")
+
+
+def fault_problems(draft: Draft) -> Iterator[Problem]:
+    """What is wrong between faults that are right by themselves, and the cluster and the cells."""
+    cells = None if draft.cells is None else _by_topic(draft.cells)
+    topics = None if cells is None else _partitions(cells)
+    members = None if draft.cluster is None else planned_members(draft.cluster.smallest)
     found = [
         problem
-        for index, entry in enumerate(campaign.faults)
+        for index, entry in enumerate(draft.faults or ())
         for problem in _fault_or_story(entry, f"faults[{index}]", members, cells)
     ]
-    yield from found or schedule_problems(campaign)
-    if (spec := campaign.failover) is not None:
-        if failover.TOPIC in partitions:
+    yield from found or schedule_problems(draft)
+    if (spec := draft.failover) is not None:
+        if topics is not None and failover.TOPIC in topics:
             reason = f"a cell has the topic {failover.TOPIC!r}, which is the failover's own"
             yield Problem(field="failover", reason=reason)
-        yield from failover.problems(spec, len(members.brokers))
-        of_its_own = {**partitions, failover.TOPIC: spec.partitions[0]}
-        yield from _entry_problems(spec.kill, "failover", members, of_its_own)
+        yield from failover.problems(spec, None if members is None else len(members.brokers))
+        grown = None if topics is None else {**topics, failover.TOPIC: spec.partitions[0]}
+        yield from _entry_problems(spec.kill, "failover", members, grown)
+
+
+def _by_topic(cells: Sweep) -> Mapping[str, Cell]:
+    return {cell.topic: cell for cell in expand(cells)}
+
+
+def _partitions(cells: Mapping[str, Cell]) -> Mapping[str, int]:
+    return {topic: cell.partitions for topic, cell in cells.items()}
+
+
+def _own_problems(entry: Mapping[str, object], where: str) -> Iterator[Problem]:
+    name, parameters = entry.get("fault"), entry.get("parameters", {})
+    fault = FAULTS.get(name) if isinstance(name, str) else None
+    if isinstance(name, str) and fault is None:
+        yield Problem(field=f"{where}.fault", reason=unknown("fault", name, FAULTS))
+    if fault is not None and isinstance(parameters, dict):
+        try:
+            fault.parameters.model_validate(parameters)
+        except ValidationError as invalid:
+            for one in problems_of(invalid, fault.parameters.model_json_schema()):
+                yield replace(one, field=f"{where}.parameters.{one.field}")
+    yield from _unparsable(entry.get("target"), f"{where}.target")
+
+
+def _unparsable(target: object, field: str) -> Iterator[Problem]:
+    try:
+        if isinstance(target, str):
+            expressions.parse(target)
+    except ValueError as refusal:
+        yield Problem(field=field, reason=str(refusal))
 
 
 def _fault_or_story(
-    entry: Entry, where: str, members: Members, cells: Mapping[str, Cell]
+    entry: Entry, where: str, members: Members | None, cells: Mapping[str, Cell] | None
 ) -> Iterator[Problem]:
-    partitions = {topic: cell.partitions for topic, cell in cells.items()}
+    topics = None if cells is None else _partitions(cells)
     if isinstance(entry, FaultEntry):
-        yield from _entry_problems(entry, where, members, partitions)
+        yield from _entry_problems(entry, where, members, topics)
         return
     found = list(story_problems(entry, where, cells))
     yield from found
-    for field, fault in () if found else steps_as_faults(entry, where, members):
-        yield from _entry_problems(fault, field, members, partitions)
+    if members is not None and not found:
+        for field, fault in steps_as_faults(entry, where, members):
+            yield from _entry_problems(fault, field, members, topics)
 
 
 def _entry_problems(
-    entry: FaultEntry, where: str, members: Members, partitions: Mapping[str, int]
+    entry: FaultEntry, where: str, members: Members | None, topics: Mapping[str, int] | None
 ) -> Iterator[Problem]:
-    yield from unknown("fault", entry.fault, list(FAULTS), f"{where}.fault")
-    fault = FAULTS.get(entry.fault)
-    parameters = yield from _parameters(entry, fault, f"{where}.parameters")
-    for reason in _target_problems(entry, fault, parameters, members, partitions):
+    fault, target = FAULTS[entry.fault], expressions.parse(entry.target)
+    reasons = list(expressions.problems(target, fault.aim, members, topics))
+    if not (reasons or members is None or target.moving or target.asks_zookeeper):
+        parameters = fault.parameters.model_validate(dict(entry.parameters))
+        reasons += _unplannable(fault, target, parameters, members)
+    for reason in reasons:
         yield Problem(field=f"{where}.target", reason=reason)
-
-
-def _parameters(
-    entry: FaultEntry, fault: Fault | None, field: str
-) -> Generator[Problem, None, Parameters | None]:
-    """The fault's parameters, None where they are wrong."""
-    if fault is None:
-        return None
-    try:
-        return fault.parameters.model_validate(dict(entry.parameters))
-    except ValidationError as invalid:
-        for problem in problems_of(invalid):
-            yield Problem(field=f"{field}.{problem.field}", reason=problem.reason)
-    return None
-
-
-def _target_problems(
-    entry: FaultEntry,
-    fault: Fault | None,
-    parameters: Parameters | None,
-    members: Members,
-    partitions: Mapping[str, int],
-) -> Iterator[str]:
-    try:
-        target = expressions.parse(entry.target)
-    except ValueError as refusal:
-        yield str(refusal)
-        return
-    if fault is None:
-        return
-    reasons = list(expressions.problems(target, fault.aim, members, partitions))
-    yield from reasons
-    if not reasons and parameters is not None and not (target.moving or target.asks_zookeeper):
-        yield from _unplannable(fault, target, parameters, members)
 
 
 def _unplannable(

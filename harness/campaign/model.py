@@ -7,68 +7,87 @@ than one field to judge is in :mod:`harness.campaign.validation`.
 
 from typing import Annotated, Self
 
-import yaml
 from pydantic import Field
 
 from harness.campaign.cells import Cells
-from harness.campaign.clusters import ClusterSweep
+from harness.campaign.clusters import RUNS_MAX, ClusterSweep
 from harness.campaign.durations import Duration
 from harness.campaign.expectations import Expectations
 from harness.campaign.failover import FailoverSpec
 from harness.campaign.schedule import Entry, Schedule
 from harness.campaign.section import Section
+from infra.yaml_document import dump
 
 
 class WorkloadSpec(Section):
-    """What the clients of every cell do. ``rate``: records a second and cell; ``record.bytes``:
-    size of a value."""
+    """What the clients of every cell do."""
 
     kind: str = "produce"
-    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """Which workload: `ackproof workloads`."""
+    rate: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+    """Records a second, of each cell."""
     record_bytes: Annotated[int, Field(ge=1)] = 100
+    """Bytes of a record's value."""
 
 
 class EvidenceSpec(Section):
-    """How much a ``pass`` rests on: fewer acked records in a cell make it inconclusive."""
+    """How much a `pass` rests on."""
 
     acked_min: Annotated[int, Field(ge=1)] = 1
+    """A cell with fewer acknowledged records is `inconclusive`."""
 
 
 class Limits(Section):
-    """How long the steps may take. A step over its limit is a finding that names the step."""
+    """How long the steps of a run may take. A step over its limit is a finding that names it."""
 
     deploy: Duration = 90_000
+    """Until all servers serve."""
     ready: Duration = 60_000
+    """Until every partition is led and every ISR is full."""
     fault: Duration | None = None
-    """To prove that a fault bit, and again that it is healed. Without it, what the cluster's
-    timeouts ask for (:func:`harness.campaign.timings.fault_limit_ms`)."""
+    """To prove that a fault bit, and again that it is healed. Without it: 30 s or, where that is
+    longer, what it takes a session to expire and 15 s."""
     recover: Duration = 60_000
+    """After the last fault, until every partition is led and every ISR is full again."""
     final_read: Duration = 60_000
+    """To read everything back."""
     collect: Duration = 60_000
+    """To fetch every replica's log and every server's output."""
     teardown: Duration = 30_000
+    """To end everything."""
 
 
 class Campaign(Section):
-    """A campaign file.
+    """A campaign: what to deploy, what to send, what to break, what must hold."""
 
-    ``seed`` is written into the resolved copy that a run leaves behind; in a file it fixes the
-    seed unless the command line gives another. ``runs``: of every cluster. ``faults`` has no
-    default, so that nobody forgets it: a campaign that breaks nothing says so, ``faults: []``.
-    ``failover``: measured after that, if at all.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100)]
+    """What it is called; the directory of its results, too."""
     seed: Annotated[int, Field(ge=0)] | None = None
-    runs: Annotated[int, Field(ge=1)] = 1
+    """Fixes what is left to chance, unless `--seed` gives another. Without it one is drawn, and
+    written into the copy of the file that a run leaves behind."""
+    runs: Annotated[int, Field(ge=1, le=RUNS_MAX)] = 1
+    """How often it is run, with another seed each time; each of the clusters, if there are
+    several."""
     cluster: ClusterSweep = ClusterSweep()
+    """What to deploy, and where."""
     cells: Cells
+    """The topics and clients that are told apart."""
     expect: Expectations = ()
+    """What is expected of cells, where that is not that everything promised is kept: a verdict, of
+    all cells, or a list. Of several that are for a cell the last one counts."""
     workload: WorkloadSpec
+    """What is sent."""
     evidence: EvidenceSpec = EvidenceSpec()
+    """How much a `pass` rests on."""
     schedule: Schedule = Schedule()
+    """When things break."""
     faults: tuple[Entry, ...]
+    """What breaks. There is no default, so that nobody forgets it: a campaign that breaks nothing,
+    a baseline, says so: `faults: []`."""
     failover: FailoverSpec | None = None
+    """How long failovers take, measured after all that, if at all."""
     limits: Limits = Limits()
+    """How long the steps of a run may take."""
 
     @property
     def baseline(self) -> bool:
@@ -90,5 +109,4 @@ class Campaign(Section):
 
     def to_yaml(self) -> str:
         """The campaign as a file that reads back as this very campaign."""
-        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return yaml.safe_dump(data, sort_keys=False, width=100)
+        return dump(self.model_dump(mode="json", by_alias=True, exclude_none=True))

@@ -5,11 +5,37 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaException, Producer
 
 from history.cell import Cell
-from workloads.configuration import producer_config, producer_properties
-from workloads.payload import Encoder
+from infra.wording import closest
+from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
+from workloads.payload import bytes_min
 from workloads.spec import ProducerSpec, SpecificationError
 
 Properties = Mapping[str, str | bool | int | float]
+
+OFTEN_SET = (
+    *("batch.num.messages", "batch.size", "client.dns.lookup", "client.rack"),
+    *("compression.codec", "compression.level", "compression.type", "connections.max.idle.ms"),
+    *("delivery.timeout.ms", "enable.gapless.guarantee", "enable.idempotence", "linger.ms"),
+    *("max.in.flight", "max.in.flight.requests.per.connection", "message.copy.max.bytes"),
+    *("message.max.bytes", "message.send.max.retries", "message.timeout.ms"),
+    *("metadata.max.age.ms", "metadata.recovery.strategy", "partitioner"),
+    *("queue.buffering.backpressure.threshold", "queue.buffering.max.kbytes"),
+    *("queue.buffering.max.messages", "queue.buffering.max.ms", "queuing.strategy"),
+    *("reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retries"),
+    *("retry.backoff.max.ms", "retry.backoff.ms", "security.protocol", "sasl.mechanism"),
+    *("sasl.username", "sasl.password", "socket.connection.setup.timeout.ms"),
+    *("socket.keepalive.enable", "socket.nagle.disable", "socket.receive.buffer.bytes"),
+    *("socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location"),
+    *("sticky.partitioning.linger.ms", "topic.metadata.refresh.interval.ms"),
+    *("topic.metadata.refresh.sparse", "transaction.timeout.ms"),
+)
+"""Of librdkafka's properties those that a producer is often told: librdkafka does not list its own.
+For suggestions alone."""
+
+_MESSAGE_BYTES_MAX = 1_000_000
+"""librdkafka's default (CONFIGURATION.md)."""
+_OVERHEAD_BYTES = 512
+"""At most what librdkafka adds to a value: headers of message and batch, and the key."""
 
 
 def properties(cell: Cell) -> Properties:
@@ -35,20 +61,46 @@ def properties(cell: Cell) -> Properties:
     return producer_properties(specification)
 
 
-def try_out(cell: Cell, record_bytes: int) -> None:
-    """Make the cell's producer, connected to nowhere, and the smallest of its records.
+class RecordRefused(SpecificationError):
+    """No record of the size can be sent."""
 
-    Raises workloads.spec.SpecificationError with librdkafka's reason, or ours.
+
+def refused(name: str, value: str | float) -> str | None:
+    """Why no producer may have this property, whatever else it has; None where it may."""
+    if canonical(name) in RESERVED:
+        return f"may not be set: {RESERVED[canonical(name)]}"
+    try:
+        Producer({name: value, "log_level": 0})
+    except KafkaException as refusal:
+        told = str(refusal.args[0].str())
+        close = closest(name, OFTEN_SET) if told.startswith("No such") else None
+        return f"{told}; did you mean {close}?" if close else told
+    except (TypeError, ValueError) as refusal:
+        return str(refusal)
+    return None
+
+
+def try_out(cell: Cell, record_bytes: int) -> None:
+    """Make the cell's producer, connected to nowhere, and see whether it can send its records.
+
+    Raises workloads.spec.SpecificationError with librdkafka's reason, or ours; RecordRefused where
+    that is the record's size.
     """
     config = {**properties(cell), "log_level": 0}
     del config["bootstrap.servers"]
     try:
         Producer(config)
-        Encoder(cell.name, 0, record_bytes)
     except KafkaException as refusal:
         raise SpecificationError(refusal.args[0].str()) from None
     except (TypeError, ValueError) as refusal:
         raise SpecificationError(str(refusal)) from None
+    least = bytes_min(cell.name)
+    most = int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
+    if not least <= record_bytes <= most:
+        raise RecordRefused(
+            f"{record_bytes} bytes cannot be: {least} are needed to say whose a record is, and the "
+            f"producer's message.max.bytes has room for {most}"
+        )
 
 
 def message_timeout_ms(cell: Cell) -> int:

@@ -11,145 +11,125 @@ from pydantic import Discriminator, Field, Tag
 
 from harness.campaign.durations import Duration, DurationRange
 from harness.campaign.section import Section
+from infra.wording import closest
 
-FAULTS_MAX = 1_000
+FAULTS_MAX = 5_000
 """Of one run: a schedule with more is a slip of the pen, like a gap of 0 for an hour."""
 
 LANES_MAX = 10
 
 MINORITY = "minority"
 _AtMost = Annotated[int, Field(ge=0)] | Literal["minority"]
+_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Seed = Annotated[int, Field(ge=0)]
 
 
 class AtMost(Section):
-    """How many servers may suffer at once; a number, or ``minority``: as many as leave a majority.
+    """How many servers may suffer at once: a number, or `minority`, as many as leave a majority.
 
-    What counts is what targets can stand for at the most: ``leader(t, 0)`` is one broker,
-    ``isr(t, any)`` as many as the topic has replicas, a link both its ends. Two faults that
-    happen to find the same broker count twice.
+    What counts is what targets can stand for at the most: `leader(t, 0)` is one broker,
+    `isr(t, any)` as many as the topic has replicas, a link both its ends. Two faults that happen to
+    find the same broker count twice.
 
     A fault, or a story, that cannot be alone within these limits is refused with the file. In a
     lane one that does not fit with what is planned to be on at that time is planned for when it
-    does; where the order is ``drawn``, another is drawn instead if there is one that fits. What
-    comes later than planned, because another took longer to heal, waits again.
+    does; where the order is `drawn`, another is drawn instead if there is one that fits. What comes
+    later than planned, because another took longer to heal, waits again.
     """
 
-    brokers: _AtMost | None = Field(
-        default=None, description="brokers that may suffer at once; without it, any number"
-    )
-    zookeepers: _AtMost | None = Field(
-        default=None, description="ZooKeeper servers that may suffer at once; without it, any"
-    )
+    brokers: _AtMost | None = None
+    """Brokers that may suffer at once. Without it, any number."""
+    zookeepers: _AtMost | None = None
+    """ZooKeeper servers that may suffer at once. Without it, any number."""
 
 
 class Schedule(Section):
     """When things break: the faults without a time of their own, one after the other."""
 
-    warmup: Duration = Field(default=5_000, description="traffic before the first fault of a lane")
-    gap: DurationRange = Field(
-        default=(5_000, 10_000),
-        description="rest time, from one fault healed to the next one of the same lane",
-    )
-    tail: Duration = Field(
-        default=5_000, description="traffic after the cluster has recovered from the last fault"
-    )
-    settle: Duration = Field(
-        default=15_000,
-        description="how long a fault without a time of its own waits, at most, for every "
-        "partition to be led and every ISR to be full again before it strikes; with 0 it does not "
-        "wait: with a gap of 0 besides, it strikes right after the one before",
-    )
-    order: Literal["shuffled", "listed", "drawn"] = Field(
-        default="shuffled",
-        description="the list of faults, gone through as it stands (listed) or in another order "
-        "each round (shuffled); or each fault drawn anew, by its weight (drawn)",
-    )
-    rounds: Annotated[int, Field(ge=1)] = Field(
-        default=1,
-        description="how often each lane goes through the list of faults; where they are drawn, "
-        "how many times as many as there are in the list",
-    )
-    lasts: Duration | None = Field(
-        default=None,
-        description="instead of rounds: as many faults as are planned to begin within this time "
-        "(the last one may last longer, and each may come later than planned)",
-    )
-    lanes: Annotated[int, Field(ge=1, le=LANES_MAX)] = Field(
-        default=1,
-        description="how many such sequences go on side by side, each by itself, so that their "
-        "faults overlap",
-    )
-    at_most: AtMost = Field(
-        default=AtMost(), description="how many servers may suffer at once, whatever the lanes"
-    )
-    until: Literal["end", "first-broken-guarantee"] = Field(
-        default="end",
-        description="first-broken-guarantee: no further fault strikes once a server has ended by "
-        "itself (which is seen as it happens), and no further run begins once one broke a "
-        "guarantee (every run is checked when it is over: what was lost cannot be known before)",
-    )
-
-
-_At = Annotated[
-    DurationRange | None,
-    Field(
-        description="when it strikes, once, since the workload began, whatever else is on; "
-        "without it, it is one of those that come one after the other"
-    ),
-]
-_Weight = Annotated[
-    Annotated[float, Field(gt=0, allow_inf_nan=False)] | None,
-    Field(description="with order drawn: how often it is drawn in comparison; 1 if not given"),
-]
-_Seed = Annotated[
-    Annotated[int, Field(ge=0)] | None,
-    Field(description="for what its target leaves open (any, one, ...); without it, the run's"),
-]
+    warmup: Duration = 5_000
+    """Traffic before the first fault of a lane."""
+    gap: DurationRange = (5_000, 10_000)
+    """Rest, from one fault healed to the next of the same lane."""
+    tail: Duration = 5_000
+    """Traffic after the cluster has recovered."""
+    settle: Duration = 15_000
+    """How long a fault without a time of its own waits, at most, for every partition to be led and
+    every ISR to be full again before it strikes. With `0s` it does not wait: with a gap of `0s`
+    besides, it strikes right after the one before."""
+    order: Literal["shuffled", "listed", "drawn"] = "shuffled"
+    """`shuffled` by the seed, in another order each round, or `listed` as in the file; or each
+    fault `drawn` anew, by its weight."""
+    rounds: Annotated[int, Field(ge=1)] = 1
+    """How often each lane goes through the list of faults; where they are drawn, how many times as
+    many as there are in the list."""
+    lasts: Duration | None = None
+    """Instead of rounds: as many faults as are planned to begin within this time. The last one may
+    last longer, and each may come later than planned."""
+    lanes: Annotated[int, Field(ge=1, le=LANES_MAX)] = 1
+    """How many such sequences go on side by side, each by itself, so that their faults overlap."""
+    at_most: AtMost = AtMost()
+    """How many servers may suffer at once, whatever the lanes."""
+    until: Literal["end", "first-broken-guarantee"] = "end"
+    """With `first-broken-guarantee` no further fault strikes once a server has ended by itself,
+    which is seen as it happens, and no further run begins once one broke a guarantee: every run is
+    checked when it is over, what was lost cannot be known before."""
 
 
 class FaultEntry(Section):
     """One fault: which, against whom, for how long."""
 
-    fault: str = Field(description="its name, of those that `ackproof faults` lists")
-    target: str = Field(description="whom it befalls, by role, resolved when its moment has come")
-    parameters: Mapping[str, Any] = Field(
-        default_factory=dict, description="the fault's own settings"
-    )
-    hold: DurationRange | None = Field(
-        default=None,
-        description="how long it is held; without it, the least that gives it its full effect, up "
-        "to half as much again",
-    )
-    at: _At = None
-    weight: _Weight = None
-    seed: _Seed = None
+    fault: str
+    """Its name: see [Faults](#the-catalogue-of-faults)."""
+    target: str
+    """Against whom, said by role, which is resolved when its moment has come: see
+    [Targets](#targets)."""
+    parameters: Mapping[str, Any] = {}
+    """Its own settings: see [Faults](#the-catalogue-of-faults)."""
+    hold: DurationRange | None = None
+    """For how long it is held. Without it: the least that gives it its full effect, up to half as
+    much again."""
+    at: DurationRange | None = None
+    """When it strikes, once, since the workload began, whatever else is on. Without it the fault is
+    one of those that come one after the other."""
+    weight: _Weight | None = None
+    """With the order `drawn`: how often it is drawn, in comparison; 1 if not given."""
+    seed: _Seed | None = None
+    """For what its target leaves open (`any`, `one`, ...). Without it, the run's."""
 
 
 class StoryEntry(Section):
-    """A sequence of faults by name, of those that `ackproof faults` lists; one entry, and as many
-    faults as the story has steps."""
+    """A sequence of faults that has a name; one entry, and as many faults as it has steps."""
 
-    story: str = Field(description="its name")
-    topic: str | None = Field(
-        default=None, description="on which topic it plays, where it is about a partition"
-    )
-    partition: Annotated[int, Field(ge=0)] | Literal["any"] = Field(
-        default="any",
-        description="on which partition of it; any: drawn by the seed, once for the whole story",
-    )
-    at: _At = None
-    weight: _Weight = None
-    seed: _Seed = None
+    story: str
+    """Its name: see [Stories](#the-catalogue-of-stories)."""
+    topic: str | None = None
+    """On which topic it plays, where it is about a partition."""
+    partition: Annotated[int, Field(ge=0)] | Literal["any"] = "any"
+    """On which partition of it; `any`: drawn by the seed, once for the whole story."""
+    at: DurationRange | None = None
+    """When it begins, once, since the workload began, whatever else is on. Without it the story is
+    one of those that come one after the other."""
+    weight: _Weight | None = None
+    """With the order `drawn`: how often it is drawn, in comparison; 1 if not given."""
+    seed: _Seed | None = None
+    """For what it leaves open: the partition, targets, turns, times. Without it, the run's."""
+
+
+_KINDS = {"fault": "<FaultEntry>", "story": "<StoryEntry>"}
 
 
 def _kind(written: object) -> str:
+    """Which of the two an entry is, also where the key that says so is misspelt."""
     if isinstance(written, StoryEntry):
-        return "<story>"
-    return "<story>" if isinstance(written, Mapping) and "story" in written else "<fault>"
+        return _KINDS["story"]
+    keys = list(map(str, written)) if isinstance(written, Mapping) else []
+    said = [name for name in ("story", "fault") if name in keys]
+    meant = [name for key in keys if (name := closest(key, _KINDS)) is not None]
+    return _KINDS[[*said, *meant, "fault"][0]]
 
 
 Entry = Annotated[
-    Annotated[FaultEntry, Tag("<fault>")] | Annotated[StoryEntry, Tag("<story>")],
+    Annotated[FaultEntry, Tag(_KINDS["fault"])] | Annotated[StoryEntry, Tag(_KINDS["story"])],
     Discriminator(_kind),
 ]
 """A pydantic field type: an entry of ``faults``. The tags are no keys of the file, and are left out

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from harness.campaign import scheduler
+from harness.campaign.draft import Draft
 from harness.campaign.ground import Ground, ground_of
 from harness.campaign.model import Campaign
 from harness.campaign.schedule import FAULTS_MAX, Entry, StoryEntry
@@ -11,9 +12,16 @@ from infra.documents import Problem
 from nemesis.bounds import Count
 
 
-def schedule_problems(campaign: Campaign) -> Iterator[Problem]:
-    """Everything that is wrong with the schedule of ``campaign``."""
+def schedule_problems(draft: Draft) -> Iterator[Problem]:
+    """Everything that is wrong with the schedule of ``draft``, as far as it can be told."""
+    if draft.schedule is None or draft.faults is None:
+        return
+    campaign = Campaign.model_construct(
+        cluster=draft.cluster, cells=draft.cells, schedule=draft.schedule, faults=draft.faults
+    )
     yield from _contradictions(campaign)
+    if draft.cluster is None or draft.cells is None:
+        return
     grounds = [ground_of(campaign, cluster) for cluster, _ in campaign.cluster.points()]
     crowded = [problem for ground in grounds for problem in _too_many(campaign, ground)]
     yield from {problem.field: problem for problem in crowded}.values()

@@ -20,6 +20,7 @@ from harness.campaign.model import Campaign
 from harness.campaign.planned import Act, Part, ScheduledFault
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
 from nemesis import FAULTS
+from nemesis.bounds import UNLIMITED
 
 
 def run_seed(seed: int, run: int) -> int:
@@ -37,13 +38,19 @@ def plan(campaign: Campaign, seed: int, ground: Ground) -> tuple[ScheduledFault,
         ground: The run's.
     """
     planned = list(_at_times(campaign, seed, ground))
+    count = sum(len(act.faults) for act in planned)
+    limited = ground.room != UNLIMITED
+    ahead = list(planned) if limited else []  # with what is over by now nothing can meet
     lanes = [_Lane(campaign, seed, number, ground) for number in _numbers(campaign)]
     while going := [lane for lane in lanes if lane.goes_on]:
         lane = min(going, key=lambda one: (one.now_ms, one.number))
-        act = lane.next(planned)
+        ahead = [act for act in ahead if _end_ms(act) > lane.now_ms]
+        act = lane.next(ahead)
         if act is not None:
             planned.append(act)
-        if sum(len(one.faults) for one in planned) > FAULTS_MAX:
+            ahead += [act] if limited else []
+            count += len(act.faults)
+        if count > FAULTS_MAX:
             break
     return _numbered(planned)
 

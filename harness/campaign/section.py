@@ -1,4 +1,5 @@
-"""What the sections of a campaign file have in common: every key is known, with Kafka's dots."""
+"""What the sections of a campaign file have in common: every key is known, with Kafka's dots, and
+says below itself what it means: docs/campaigns.md and the JSON Schema are made of that."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,4 +9,10 @@ def _dotted(field_name: str) -> str:
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=_dotted)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=_dotted,
+        use_attribute_docstrings=True,
+    )

@@ -6,15 +6,18 @@ from harness.campaign.schedule import FaultEntry, StoryEntry
 from harness.campaign.stories import Story, catalogue, target_of, unrolled
 from history.cell import Cell
 from infra.documents import Problem
+from infra.wording import hint, unknown
 from nemesis.interface import Members
 
 
-def story_problems(entry: StoryEntry, where: str, cells: Mapping[str, Cell]) -> Iterator[Problem]:
+def story_problems(
+    entry: StoryEntry, where: str, cells: Mapping[str, Cell] | None
+) -> Iterator[Problem]:
     """That there is no such story, that a fault is missing for it, that it cannot play on this
-    topic; ``cells``: by topic."""
+    topic; ``cells``: by topic, None where they are not known."""
     story = catalogue().get(entry.story)
     if story is None:
-        reason = f"unknown story {entry.story!r}; known: {', '.join(catalogue())}"
+        reason = unknown("story", entry.story, catalogue())
         yield Problem(field=f"{where}.story", reason=reason)
         return
     for fault in story.missing:
@@ -38,7 +41,7 @@ def steps_as_faults(
 
 
 def _topic_problems(
-    entry: StoryEntry, story: Story, cells: Mapping[str, Cell]
+    entry: StoryEntry, story: Story, cells: Mapping[str, Cell] | None
 ) -> Iterator[tuple[str, str]]:
     """By field."""
     if entry.topic is None:
@@ -47,8 +50,10 @@ def _topic_problems(
         return
     if not story.needs_topic:
         yield "topic", f"{entry.story} is about no partition"
+    elif cells is None:
+        return
     elif (cell := cells.get(entry.topic)) is None:
-        yield "topic", f"no cell has the topic {entry.topic!r}; there are: {', '.join(cells)}"
+        yield "topic", f"no cell has the topic {entry.topic!r}; {hint(entry.topic, cells)}"
     elif cell.replication_factor < story.replicas:
         needed = f"{entry.story} needs {story.replicas} replicas"
         yield "topic", f"{needed}, and {entry.topic} has {cell.replication_factor}"

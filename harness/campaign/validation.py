@@ -1,90 +1,144 @@
 """Reading a campaign file, and refusing a wrong one before anything is started.
 
-A refusal names the file and, for every problem found, the field and the reason. Types and keys are
-judged first (:mod:`harness.campaign.model`); when those are right, what fields say about each
-other, and what librdkafka says of the producers' properties.
+A refusal names the file and, for every problem found, line, column, field and reason. First comes
+what is wrong with each thing by itself: types and keys (:mod:`harness.campaign.model`), names,
+properties, parameters, targets. Then what those that are right say about each other, and what
+librdkafka says of the producers' properties.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-import workloads
 from harness.backends import BACKENDS
-from harness.campaign.cell_problems import cell_problems, deleting, size_problems
-from harness.campaign.fault_problems import fault_problems, lacking_capabilities, unknown
+from harness.campaign import sizes
+from harness.campaign.cell_problems import cell_problems
+from harness.campaign.clusters import COMPARED
+from harness.campaign.draft import Draft, draft
+from harness.campaign.fault_problems import fault_problems, own_fault_problems
 from harness.campaign.model import Campaign
-from history.cell import Value
-from infra.documents import DocumentRefused, Problem, parse, problems_of
-from infra.interface import Capability
-from infra.ssh.backend import SshBackend
-from infra.systems import SYSTEMS
+from harness.campaign.property_problems import mapping, property_problems
+from harness.campaign.schema import schema
+from infra import documents
+from infra.documents import Document, DocumentRefused, Problem, problems_of
+from infra.systems import SYSTEMS, properties
+from infra.wording import unknown
+from workloads import WORKLOADS
 
-_SET_FOR_EACH_BROKER = {"broker.id", "listeners", "log.dirs", "zookeeper.connect"}
-_HINTS = {"faults": "a campaign that breaks nothing, a baseline, says so: faults: []"}
-"""What to say besides where a key is missing."""
+_NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
+    ("backend", "cluster", "backend", list(BACKENDS)),
+    ("system", "cluster", "system", list(SYSTEMS)),
+    ("workload", "workload", "kind", list(WORKLOADS)),
+)
+"""What is called by a name of a table: section and key."""
+_HINTS = {
+    "file": "`ackproof init FILE` writes one to start from",
+    "faults": "a campaign that breaks nothing, a baseline, says so: faults: []",
+}
+_ABSENT = ("is missing", "is empty")
+"""What to say besides where a key, or everything, is missing."""
 
 
 class CampaignRefused(DocumentRefused):
     """A campaign file that will not be run. Carries the file and every problem found."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignFile:
+    """A campaign, and where everything of it stands."""
+
+    document: Document
+    campaign: Campaign
+
+    def refuse(self, problems: Iterator[Problem]) -> None:
+        """Raise CampaignRefused if there are any."""
+        if found := list(problems):
+            raise CampaignRefused(self.document.path, self.document.refused(found))
+
+
 def load(path: Path) -> Campaign:
-    """The campaign in the file ``path``; CampaignRefused when there is anything wrong with it."""
+    """The campaign in the file ``path``, each section right by itself. Raises CampaignRefused.
+
+    For files that were checked: the copies that runs leave behind.
+    """
+    document = _read(path)
+    campaign, problems = _model(document)
+    if campaign is None or document.problems:
+        raise CampaignRefused(path, document.refused(problems))
+    return campaign
+
+
+def check(path: Path, *, meant: bool = False) -> CampaignFile:
+    """The campaign in the file ``path``. Raises CampaignRefused with everything that is wrong with
+    it; ``meant``: that it is unusually large is not."""
+    return judged(_read(path), meant=meant)
+
+
+def judged(document: Document, *, meant: bool = False) -> CampaignFile:
+    """As :func:`check`, of a file that was read."""
+    campaign, problems = _model(document)
+    if isinstance(document.content, dict):
+        problems += _by_itself(document.content)
+        wrong = {_section(problem) for problem in (*document.problems, *problems)}
+        problems += _between(draft(document.content, wrong), meant)
+    if campaign is None or problems or document.problems:
+        raise CampaignRefused(document.path, document.refused(problems))
+    return CampaignFile(document=document, campaign=campaign)
+
+
+def _read(path: Path) -> Document:
     try:
-        return Campaign.model_validate_json(parse(path))
+        return documents.read(path)
     except DocumentRefused as refused:
-        raise CampaignRefused(path, refused.problems) from None
+        raise CampaignRefused(path, [_hinted(one) for one in refused.problems]) from None
+
+
+def _model(document: Document) -> tuple[Campaign | None, list[Problem]]:
+    try:
+        return Campaign.model_validate_json(document.as_json), []
     except ValidationError as invalid:
-        raise CampaignRefused(path, [_hinted(one) for one in problems_of(invalid)]) from None
+        return None, [_hinted(one) for one in problems_of(invalid, schema())]
 
 
-def check(campaign: Campaign, path: Path) -> None:
-    """Raise CampaignRefused with everything that is wrong between the fields of ``campaign``."""
-    # Their products are looked at first: what is too large is not even listed.
-    problems = list(size_problems(campaign)) or [
-        *_place_problems(campaign),
-        *cell_problems(campaign),
-        *fault_problems(campaign),
-    ]
-    if problems:
-        raise CampaignRefused(path, problems)
+def _section(problem: Problem) -> str:
+    return re.split(r"[.\[]", problem.field, maxsplit=1)[0]
 
 
-def check_capabilities(campaign: Campaign, path: Path, capabilities: frozenset[Capability]) -> None:
-    """Raise CampaignRefused for every fault that needs what the backend cannot do."""
-    problems = list(lacking_capabilities(campaign, capabilities))
-    if problems:
-        raise CampaignRefused(path, problems)
+def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
+    for what, section, key, known in _NAMES:
+        name = mapping(content, section).get(key)
+        if isinstance(name, str) and name not in known:
+            yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
+    yield from property_problems(content)
+    yield from own_fault_problems(content)
 
 
-def _place_problems(campaign: Campaign) -> Iterator[Problem]:
-    yield from unknown("backend", campaign.cluster.backend, list(BACKENDS), "cluster.backend")
-    yield from unknown("system", campaign.cluster.system, list(SYSTEMS), "cluster.system")
-    yield from unknown(
-        "workload", campaign.workload.kind, list(workloads.WORKLOADS), "workload.kind"
-    )
-    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
-        reason = "the backend ssh needs the file with its hosts (--inventory)"
-        yield Problem(field="cluster.inventory", reason=reason)
-    yield from _property_problems(campaign.cluster.properties, "cluster.properties")
-    for name, own in campaign.cluster.compare.items():
-        where = f"cluster.compare.{name}"
-        yield from _property_problems({key: (value,) for key, value in own.items()}, where)
-        for key in sorted(own.keys() & campaign.cluster.properties.keys()):
-            reason = "stands in cluster.properties, too: say it once for all, or of each"
-            yield Problem(field=f"{where}.{key}", reason=reason)
+def _between(part: Draft, meant: bool) -> Iterator[Problem]:
+    yield from sizes.too_many(part, meant=meant)
+    if any(sizes.too_many(part, meant=True)):
+        return  # what is too large is not even listed
+    yield from _contradictions(part)
+    yield from cell_problems(part)
+    faults = list(fault_problems(part))
+    yield from faults
+    # How long it takes is told by a plan, which there is of faults that are right.
+    yield from sizes.too_much(replace(part, faults=None) if faults else part, meant=meant)
 
 
-def _property_problems(properties: Mapping[str, Sequence[Value]], field: str) -> Iterator[Problem]:
-    for name in sorted(_SET_FOR_EACH_BROKER & properties.keys()):
-        reason = "is set for each broker by the harness"
-        yield Problem(field=f"{field}.{name}", reason=reason)
-    yield from deleting(properties, field)
+def _contradictions(part: Draft) -> Iterator[Problem]:
+    """Broker properties that are right one by one, and do not go together."""
+    if part.cluster is None or (known := properties.known(part.cluster.system)) is None:
+        return
+    for cluster, swept in part.cluster.points():
+        own = f"compare.{swept[COMPARED]}" if COMPARED in swept else ""
+        for name, reason in known.contradictions(cluster.properties):
+            place = "properties" if name in part.cluster.properties else own
+            yield Problem(field=f"cluster.{place}.{name}", reason=reason)
 
 
 def _hinted(problem: Problem) -> Problem:
-    hint = _HINTS.get(problem.field) if problem.reason == "Field required" else None
+    hint = _HINTS.get(problem.field) if problem.reason in _ABSENT else None
     return replace(problem, reason=f"{problem.reason}; {hint}") if hint else problem

@@ -15,6 +15,7 @@ from checkers.catalogue import CATALOGUE
 from harness.campaign.stories import Story, catalogue
 from harness.console import console
 from nemesis import expressions
+from nemesis.examples import EXAMPLES
 from nemesis.interface import Fault
 
 
@@ -61,8 +62,16 @@ def checkers() -> None:
 def _fault(fault: Fault) -> Group:
     needs = ", ".join(sorted(fault.needs))
     facts = [("aimed at", fault.aim.value), ("needs", needs), *_parameters(fault)]
+    facts.extend(("for example", text) for text in _examples(fault))
     summary = Padding(Text(fault.summary), (0, 0, 0, 2))
     return Group(Text(fault.name, style="bold"), summary, _two_columns(facts), Text())
+
+
+def _examples(fault: Fault) -> Iterator[str]:
+    for example in EXAMPLES:
+        if example.fault == fault.name:
+            own = ", ".join(f"{name}: {value}" for name, value in example.parameters.items())
+            yield f"{example.target}{f'  ({own})' if own else ''}: {example.what}"
 
 
 def _story(named: tuple[str, Story]) -> Group:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from harness import standing_cluster
 from harness.campaign.clusters import ClusterSpec
+from harness.campaign.property_problems import property_problems
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus
 from harness.running.deadline import Deadline, SystemClock
@@ -43,6 +44,8 @@ def up(brokers: int, zookeepers: int, properties: tuple[str, ...]) -> None:
         )
     except ValidationError as invalid:
         fail(f"--property: {invalid.errors()[0]['msg']}", ExitStatus.USAGE)
+    for problem in property_problems({"cluster": {"properties": dict(wanted.properties)}}):
+        fail(f"--property: {problem}", ExitStatus.USAGE)
     with told():
         found = standing_cluster.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
         _print(found)

@@ -14,9 +14,10 @@ from rich.table import Table
 from harness.console import console
 from harness.exit_status import ExitStatus
 from infra.docker.engine import unavailable
-from infra.interface import InfraError
+from infra.interface import Capability, InfraError, Scarce
 from infra.java import JAVA_VERSION_MIN, find_java
-from infra.local.enter import can_enter, uncuttable
+from infra.local.enter import can_enter, obstacles, unlimited
+from infra.nodes import OF_LINKS, Obstacles, lacking
 from infra.ssh import hosts
 
 _GIB = 1024**3
@@ -67,7 +68,16 @@ def doctor(context: click.Context) -> None:
 
 def findings(directory: Path) -> Iterator[Finding]:
     """Look for everything; results are to go below ``directory``."""
-    for look in (_namespaces, _nft, _java, _memory, lambda: _disk(directory), _docker, _ssh):
+    for look in (
+        _namespaces,
+        _links,
+        _limits,
+        _java,
+        _memory,
+        lambda: _disk(directory),
+        _docker,
+        _ssh,
+    ):
         yield look()
 
 
@@ -83,14 +93,31 @@ def _namespaces() -> Finding:
     )
 
 
-def _nft() -> Finding:
-    obstacle = can_enter() or uncuttable()
+def _links() -> Finding:
+    obstacle = can_enter()
+    found: Obstacles = dict.fromkeys(OF_LINKS, obstacle) if obstacle else obstacles()
+    there = [name for name, why in found.items() if not why]
     return Finding(
-        what="nftables",
+        what="links (nft, tc)",
+        works=not any(found.values()),
+        seen=", ".join(there) or "links cannot be cut",
+        cost="faults that need "
+        + ", ".join(name for name, why in found.items() if why)
+        + ", with the backend local",
+        remedy="\n".join(lacking(found)),
+        needed=bool(found[Capability.CUT_LINKS]),
+    )
+
+
+def _limits() -> Finding:
+    obstacle = can_enter() or next(filter(None, map(unlimited, Scarce)), None)
+    return Finding(
+        what="control groups",
         works=obstacle is None,
-        seen="links can be cut" if obstacle is None else "links cannot be cut",
-        cost="faults that cut links, with the backend local",
+        seen="CPU and memory can be limited" if obstacle is None else "not usable",
+        cost="starve-cpu and starve-memory, with the backend local",
         remedy=obstacle or "",
+        needed=False,
     )
 
 

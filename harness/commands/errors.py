@@ -19,7 +19,11 @@ def told() -> Iterator[None]:
     """Turns the errors that a user can mend into a message and an exit status."""
     try:
         yield
-    except (DocumentRefused, NotResults) as usage:
+    except DocumentRefused as refused:
+        click.echo(str(refused), err=True)  # each line begins with file, line and column
+        many = len(refused.problems)
+        fail(f"{refused.path}: {many} problem{'s' if many > 1 else ''}", ExitStatus.USAGE)
+    except NotResults as usage:
         fail(str(usage), ExitStatus.USAGE)
     except (InfraError, HistoryError, OSError) as failure:
         if debugging():

@@ -8,7 +8,9 @@ import click
 from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
+from harness.campaign.fault_problems import lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
+from harness.campaign.validation import CampaignFile
 from harness.commands.dry_run import timelines
 from harness.commands.errors import debugging, fail, told
 from harness.console import console
@@ -46,6 +48,7 @@ Examples:
 )
 @click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option("--yes", "meant", is_flag=True, help="However large it is: that is meant.")
 @click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
 @click.option(
     "--out",
@@ -60,6 +63,7 @@ def run(
     accepted: tuple[str, ...],
     system: str | None,
     seed: int | None,
+    meant: bool,
     dry_run: bool,
     out: Path | None,
 ) -> None:
@@ -69,12 +73,13 @@ def run(
     that is wrong with it. The last line is the path of the report.
     """
     with told():
-        campaign = _load(campaign_file, backend, inventory, system, seed)
+        file = validation.check(campaign_file, meant=meant)
+        campaign = _resolved(file.campaign, backend, inventory, system, seed)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             console().print(timelines(campaign))
             return
-        _check_place(campaign, campaign_file, frozenset(accepted))
+        _check_place(campaign, file, frozenset(accepted))
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
@@ -117,22 +122,24 @@ def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
     context.exit(MEANT_AS_1 if status is ExitStatus.BROKEN else status)
 
 
-def _load(
-    path: Path, backend: str | None, inventory: Path | None, system: str | None, seed: int | None
+def _resolved(
+    campaign: Campaign,
+    backend: str | None,
+    inventory: Path | None,
+    system: str | None,
+    seed: int | None,
 ) -> Campaign:
-    campaign = validation.load(path)
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
     hosts = None if inventory is None else str(inventory.absolute())
-    resolved = campaign.resolved(seed=drawn, backend=backend, system=system, inventory=hosts)
-    validation.check(resolved, path)
-    return resolved
+    return campaign.resolved(seed=drawn, backend=backend, system=system, inventory=hosts)
 
 
-def _check_place(campaign: Campaign, path: Path, accepted: frozenset[str]) -> None:
+def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str]) -> None:
     """Raises InfraError when the backend does not work here, CampaignRefused when it cannot do
     what the campaign needs."""
+    file.refuse(without_hosts(campaign))
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
     site = Site(cluster=campaign.cluster.largest, tell=click.echo, accepted_host_keys=accepted)
-    validation.check_capabilities(campaign, path, place.capabilities(site))
+    file.refuse(lacking_capabilities(campaign, place.capabilities(site)))

@@ -17,7 +17,7 @@ from history.manifest import PlannedFailover
 from infra.interface import Backend, Node, System
 from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
-from nemesis.interface import Cluster
+from nemesis.interface import Cluster, WorkloadClient
 from nemesis.ledger import Ledger
 from workloads.interface import Workload
 
@@ -42,7 +42,8 @@ class Run:
     Attributes:
         number: From 1.
         directory: ``runs/<number>`` of the results.
-        producers: Filled by the step ``workload``, emptied by ``flush``.
+        started: The clients of the workload, filled by the step ``workload``.
+        producers: Those of them that are not known to have ended; emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
         failovers: What is measured when the final read is over.
@@ -70,6 +71,7 @@ class Run:
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
+    started: list[ClientProcess] = field(default_factory=list)
     producers: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
@@ -88,7 +90,23 @@ class Run:
     @property
     def cluster(self) -> Cluster:
         """What faults may touch."""
-        return Cluster(backend=self.backend, system=self.system, clients=[self.client_node])
+        return Cluster(
+            backend=self.backend,
+            system=self.system,
+            clients=[self.client_node],
+            workload=self._workload,
+        )
+
+    def _workload(self) -> Sequence[WorkloadClient]:
+        return [
+            WorkloadClient(
+                name=one.client.name,
+                node=self.client_node.name,
+                process=one.process,
+                runs=one in self.producers,
+            )
+            for one in self.started
+        ]
 
     def finding(self, phase: str, text: str) -> None:
         """Record and show what a reader of the results must know: the step has not ended well."""

@@ -1,7 +1,6 @@
 """What of a campaign can be less: fewer faults, sooner, shorter, fewer cells and servers, a lower
 rate. Each candidate is a campaign file that is right; what would not be is not asked for."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -9,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 from harness.campaign import validation
 from harness.campaign.durations import format_ms, parse_ms
 from harness.campaign.model import Campaign
 from harness.shrinking.search import Way
+from infra.documents import Document
 
-Document = dict[str, Any]
+Content = dict[str, Any]
 
 HOLD_MS_MIN = 500
 IDLE_MS = 5_000
@@ -36,8 +35,8 @@ class Candidate:
         return cls(campaign.to_yaml(), campaign)
 
     @property
-    def document(self) -> Document:
-        document: Document = yaml.safe_load(self.text)
+    def document(self) -> Content:
+        document: Content = yaml.safe_load(self.text)
         return document
 
     def __str__(self) -> str:
@@ -48,22 +47,21 @@ class Candidate:
         )
 
 
-def changed(candidate: Candidate, change: Callable[[Document], None]) -> Candidate | None:
+def changed(candidate: Candidate, change: Callable[[Content], None]) -> Candidate | None:
     """The candidate with something changed in its file; None where that is no campaign, or the
     same one."""
     document = deepcopy(candidate.document)
     change(document)
     try:
-        campaign = Campaign.model_validate_json(json.dumps(document))
-        validation.check(campaign, Path("candidate"))
-    except (ValidationError, validation.CampaignRefused):
+        file = validation.judged(Document(path=Path("candidate"), content=document), meant=True)
+    except validation.CampaignRefused:
         return None
-    found = Candidate.of(campaign)
+    found = Candidate.of(file.campaign)
     return None if found == candidate else found
 
 
 def _less(
-    changes: Callable[[Document], Iterable[Callable[[Document], None]]],
+    changes: Callable[[Content], Iterable[Callable[[Content], None]]],
 ) -> Callable[[Candidate], Iterator[Candidate]]:
     def less(candidate: Candidate) -> Iterator[Candidate]:
         for change in changes(candidate.document):
@@ -74,8 +72,8 @@ def _less(
     return less
 
 
-def _set(*path: str | int, value: object) -> Callable[[Document], None]:
-    def change(document: Document) -> None:
+def _set(*path: str | int, value: object) -> Callable[[Content], None]:
+    def change(document: Content) -> None:
         section: Any = document
         for key in path[:-1]:
             section = section[key]
@@ -95,7 +93,7 @@ def _with_faults(candidate: Candidate, faults: Sequence[object]) -> Candidate | 
     return changed(candidate, _set("faults", value=list(faults)))
 
 
-def _sooner(document: Document) -> Iterator[Callable[[Document], None]]:
+def _sooner(document: Content) -> Iterator[Callable[[Content], None]]:
     """Without the time in which nothing is on; then without that before the first alone."""
     faults = document["faults"]
     if faults:
@@ -103,7 +101,7 @@ def _sooner(document: Document) -> Iterator[Callable[[Document], None]]:
         yield lambda changing: _close_gaps(changing["faults"], None)
 
 
-def _close_gaps(faults: Sequence[Document], idle_ms: int | None) -> None:
+def _close_gaps(faults: Sequence[Content], idle_ms: int | None) -> None:
     """Let the first begin at once, and no more than ``idle_ms`` pass between the end of all before
     and the next; of a story nobody knows how long it takes."""
     earlier_ms = None
@@ -119,7 +117,7 @@ def _close_gaps(faults: Sequence[Document], idle_ms: int | None) -> None:
         fault["at"] = [format_ms(at_ms - earlier_ms)] * 2
 
 
-def _shorter(document: Document) -> Iterator[Callable[[Document], None]]:
+def _shorter(document: Content) -> Iterator[Callable[[Content], None]]:
     """All holds by half, then each."""
     halves = {
         number: max(HOLD_MS_MIN, round(parse_ms(fault["hold"][1]) // 2, -2))
@@ -127,8 +125,8 @@ def _shorter(document: Document) -> Iterator[Callable[[Document], None]]:
         if "hold" in fault and parse_ms(fault["hold"][1]) > HOLD_MS_MIN
     }
 
-    def hold(numbers: Iterable[int]) -> Callable[[Document], None]:
-        def change(changing: Document) -> None:
+    def hold(numbers: Iterable[int]) -> Callable[[Content], None]:
+        def change(changing: Content) -> None:
             for number in numbers:
                 changing["faults"][number]["hold"] = [format_ms(halves[number])] * 2
 
@@ -142,7 +140,7 @@ def _shorter(document: Document) -> Iterator[Callable[[Document], None]]:
 # --- everything else -----------------------------------------------------------------------------
 
 
-def _fewer_cells(document: Document) -> Iterator[Callable[[Document], None]]:
+def _fewer_cells(document: Content) -> Iterator[Callable[[Content], None]]:
     """Of each list of values, one alone; then all but one."""
     for path, values in _swept(document["cells"], ("cells",)):
         for value in values:
@@ -161,13 +159,13 @@ def _swept(
             yield (*path, name), value
 
 
-def _fewer_servers(document: Document) -> Iterator[Callable[[Document], None]]:
+def _fewer_servers(document: Content) -> Iterator[Callable[[Content], None]]:
     for kind in ("brokers", "zookeepers"):
         for number in range(1, document["cluster"][kind]):
             yield _set("cluster", kind, value=number)
 
 
-def _lower_rate(document: Document) -> Iterator[Callable[[Document], None]]:
+def _lower_rate(document: Content) -> Iterator[Callable[[Content], None]]:
     half = document["workload"]["rate"] / 2
     if half >= RATE_MIN:
         yield _set("workload", "rate", value=half)

@@ -35,6 +35,17 @@ def write(path: str, chunks: Iterable[bytes]) -> None:
         raise
 
 
+def empty(path: str) -> None:
+    """Remove everything in a directory, which stays itself: it may be where a disk is mounted. One
+    that is not there is empty. What cannot be removed is raised; the rest may be gone then."""
+    for directory, directories, files in os.walk(path, topdown=False):
+        for name in files:
+            os.unlink(os.path.join(directory, name))
+        for name in directories:
+            below = os.path.join(directory, name)
+            (os.unlink if os.path.islink(below) else os.rmdir)(below)
+
+
 def tree(path: str) -> list[dict[str, object]]:
     """Everything below a directory, parents first; of a file, itself alone under the name ``""``.
     ``stamp`` changes whenever the content may have. Raises FileNotFoundError."""

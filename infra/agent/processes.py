@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from infra.agent import children
+from infra.agent import cgroups, children
 from infra.agent.children import Child, in_main_thread
 from infra.agent.stat import stat
 
@@ -25,7 +25,14 @@ def start(argv: Sequence[str], env: Mapping[str, str], directory: str, log: str)
         _started.append(child)
         return {"number": len(_started) - 1, "pid": child.pid}
 
-    return in_main_thread(start_it)
+    started = in_main_thread(start_it)
+    cgroups.adopt(started["pid"])
+    return started
+
+
+def limit(what: str, amount: int) -> None:
+    """Let the processes that run have no more of ``what``, together; see ``cgroups.limit``."""
+    cgroups.limit(what, amount, [child.pid for child in tuple(_started) if child.code is None])
 
 
 def state(number: int) -> dict[str, object]:

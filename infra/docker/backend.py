@@ -1,8 +1,8 @@
 """The Docker backend: nodes as containers on a private bridge network of the run.
 
 The engine is this machine's own, and we are root (see :mod:`infra.docker.engine`). The harness
-reaches containers at their addresses on the bridge, and is never cut. Not handled: slow links,
-disks that lose writes, a container that something else removes (its processes are gone then).
+reaches containers at their addresses on the bridge, and is never cut. Not handled: disks that
+lose writes, a container that something else removes (its processes are gone then).
 """
 
 import secrets
@@ -14,10 +14,11 @@ from docker.errors import DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
-from infra.docker.engine import connected, owned, unavailable
+from infra.docker.engine import connected, limits, owned, unavailable
 from infra.docker.image import ensure_image
 from infra.docker.node import make_node, remove
 from infra.interface import Capability, InfraError, Node
+from infra.links import AgentLinks
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities
 from infra.together import on_all
@@ -50,6 +51,7 @@ class DockerBackend:
             raise InfraError(obstacle)
         self._shared = shared and shared.absolute()
         self._nodes = Nodes(self._make)
+        self.links = AgentLinks(self._nodes)
         self._run = f"ackproof-{secrets.token_hex(4)}"
         if self._shared is not None:
             self._shared.mkdir(parents=True, exist_ok=True)
@@ -64,18 +66,13 @@ class DockerBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities(node.agent.ask("can_cut") for node in self._nodes.made())
+        obstacles = [node.agent.ask("obstacles") for node in self._nodes.made()]
+        return capabilities(obstacles, [limits()])
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when there is no
         container to be had."""
         return self._nodes.get(name)
-
-    def cut(self, source: Node, target: Node) -> None:
-        self._nodes.cut(source, target)
-
-    def heal(self, source: Node, target: Node) -> None:
-        self._nodes.heal(source, target)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)
@@ -102,7 +99,7 @@ class DockerBackend:
                 hostname=name,
                 network=self._run,
                 labels=owned(),
-                cap_add=["NET_ADMIN"],  # of its own network alone, to cut links there
+                cap_add=["NET_ADMIN"],  # of its own network alone
                 mounts=[Mount(shared, shared, type="bind")] if shared else [],
             )
         except DockerException as error:

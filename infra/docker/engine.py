@@ -22,7 +22,7 @@ import docker
 from docker.errors import DockerException
 
 from infra.identity import ProcessIdentity
-from infra.interface import InfraError
+from infra.interface import Capability, InfraError
 
 OWNER = "ackproof.owner"
 """Label of containers and networks: the owner's ProcessIdentity as JSON."""
@@ -30,6 +30,7 @@ OWNER = "ackproof.owner"
 IMAGE = "ackproof.image"
 """Label of every image made here."""
 
+_LIMITS = {Capability.LIMIT_CPU: "CpuCfsQuota", Capability.LIMIT_MEMORY: "MemoryLimit"}
 _UNIX = "unix://"
 _DEFAULT_HOST = "unix:///var/run/docker.sock"
 _INSTALL = "install Docker Engine and start it (Debian: apt-get install docker.io)"
@@ -96,6 +97,14 @@ def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
         raise InfraError(f"Docker Engine: {error}") from error
     finally:
         client.close()
+
+
+def limits() -> frozenset[Capability]:
+    """What containers can be given too little of, as the engine tells of its kernel. Raises
+    InfraError where there is no engine."""
+    with connected() as client:
+        info = client.info()
+    return frozenset(capability for capability, told in _LIMITS.items() if info.get(told))
 
 
 def owned() -> dict[str, str]:

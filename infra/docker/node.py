@@ -9,6 +9,7 @@ from docker.models.containers import Container
 
 from infra.agent_client import AgentClient
 from infra.copying import SeenThere
+from infra.docker.limits import ContainerLimits
 from infra.identity import ProcessIdentity
 from infra.interface import InfraError, Software
 from infra.node import AgentNode, Made
@@ -43,6 +44,7 @@ def make_node(name: str, container: Container, network: str, shared: Path | None
             software=lambda: _software(agent),
             shares=SeenThere(name, shared),
             remove=lambda: remove(container),
+            limits=ContainerLimits(container, agent),
         )
     )
 

@@ -1,20 +1,21 @@
 """The local backend: nodes as network namespaces of this machine.
 
 Made inside the namespaces of :mod:`infra.local.enter`, whose end is the end of everything here.
-Not handled: more than one open backend in a process (they would share the one router), slow
-links, disks that lose writes.
+Not handled: more than one open backend in a process (they would share the one router),
+disks that lose writes.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from infra.interface import Capability, InfraError, Node
-from infra.local.enter import host_network, inside, uncuttable
+from infra.links import AgentLinks
+from infra.local.enter import host_network, inside, obstacles, unlimited
 from infra.local.namespace import NetworkNamespace
 from infra.local.network import Router, free_subnet, routed_networks
 from infra.local.node import make_node
 from infra.node import AgentNode
-from infra.nodes import Nodes, capabilities
+from infra.nodes import Nodes, capabilities, limits
 from infra.together import on_all
 
 
@@ -36,6 +37,7 @@ class LocalBackend:
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
         self._directory = directory.absolute()
         self._nodes = Nodes(self._make)
+        self.links = AgentLinks(self._nodes)
         descriptor = host_network()
         self._host = None if descriptor is None else NetworkNamespace(descriptor)
         self._router = Router(free_subnet(self._host.call(routed_networks) if self._host else ()))
@@ -44,18 +46,12 @@ class LocalBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities([uncuttable()])
+        return capabilities([obstacles()], [limits(unlimited)])
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or out of
         addresses."""
         return self._nodes.get(name)
-
-    def cut(self, source: Node, target: Node) -> None:
-        self._nodes.cut(source, target)
-
-    def heal(self, source: Node, target: Node) -> None:
-        self._nodes.heal(source, target)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)

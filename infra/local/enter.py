@@ -21,17 +21,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from infra.agent.cuts import TABLE
+from infra.agent import cgroups, queues, rules
+from infra.agent.cgroups import RUN
 from infra.agent.privilege import search_path
-from infra.interface import InfraError
+from infra.interface import InfraError, Scarce
 from infra.local.marker import marked as inside
 from infra.registry import STATE_DIRECTORY, Kind, Registry
 
-__all__ = ["can_enter", "enter", "host_network", "inside", "uncuttable"]
+__all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "unlimited"]
 
 _HOST_NETWORK = "ACKPROOF_HOST_NETWORK"
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "env")
-_INSTALL_NFT = "install it (Debian, Ubuntu: apt-get install nftables)"
+_INSTALL = {"nft": "apt-get install nftables", "tc": "apt-get install iproute2"}
+"""On Debian and Ubuntu."""
 _AS_ROOT: tuple[str, ...] = ()
 _AS_USER = ("--user", "--map-root-user")
 _OBSTACLES = (
@@ -77,7 +79,7 @@ def enter(
     flags = _way_in()
     registry = Registry.open()
     registry.add(run_id, kind, results=results, scratch=scratch, rootless=flags == _AS_USER)
-    environ = {**os.environ, STATE_DIRECTORY: str(registry.directory)}
+    environ = {**os.environ, STATE_DIRECTORY: str(registry.directory), RUN: run_id}
     environ.pop(_HOST_NETWORK, None)
     if flags == _AS_ROOT:
         descriptor = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -98,11 +100,33 @@ def can_enter() -> str | None:
     return None
 
 
-def uncuttable() -> str | None:
-    """None when links between nodes can be cut here, tried for real; else why not, and how to mend
-    it."""
-    complaint = _try(_way_in(), "nft", "add", "table", *TABLE.split())
-    return f"nft does not work here ({complaint}): {_INSTALL_NFT}" if complaint else None
+def obstacles() -> dict[str, str | None]:
+    """By capability of links between nodes, None where it is there, tried for real; else why not,
+    and how to mend it. What enters the namespaces is assumed to work."""
+    way_in = _way_in()
+    found = {
+        name: _unless("nft", _try(way_in, "nft", "--check", "--file", "-", text=trial))
+        for name, trial in rules.trials().items()
+    }
+    queueing = _unless("tc", _try(way_in, "tc", "-batch", "-", text=queues.trial()))
+    narrow = found["narrow-links"] or queueing
+    return {**found, "narrow-links": narrow, "slow-links": narrow}
+
+
+def _unless(program: str, complaint: str) -> str | None:
+    if not complaint:
+        return None
+    lacking = shutil.which(program, path=search_path()) is None
+    remedy = f": install it (Debian, Ubuntu: {_INSTALL[program]})" if lacking else ""
+    return f"{program} does not work here ({complaint}){remedy}"
+
+
+def unlimited(what: Scarce) -> str | None:
+    """None when processes can be given too little of ``what`` here, tried for real; else why
+    not."""
+    if _way_in() != _AS_ROOT:
+        return "control groups are made by root alone: sudo"
+    return cgroups.obstacle(what)
 
 
 def host_network() -> int | None:
@@ -129,12 +153,13 @@ def _way_in() -> tuple[str, ...]:
     raise InfraError(f"this machine does not let us make namespaces ({complaint}); {_remedy()}")
 
 
-def _try(flags: Sequence[str], *argv: str) -> str:
-    """Empty when ``argv`` runs in namespaces made with these flags; else the complaint."""
+def _try(flags: Sequence[str], *argv: str, text: str = "") -> str:
+    """Empty when ``argv`` runs in namespaces made with these flags, with ``text`` as its input;
+    else the complaint."""
     try:
         done = subprocess.run(
             ["unshare", *flags, "--net", "--pid", "--fork", "--mount-proc", "--", *argv],
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             text=True,
             timeout=30,

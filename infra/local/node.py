@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 import infra
+from infra.agent.cgroups import RUN
 from infra.agent.main import command_line
 from infra.agent_client import AgentClient
 from infra.copying import SeenThere
@@ -19,7 +20,7 @@ from infra.sockets import Sockets
 from infra.software import of_this_machine
 
 _SOURCES = Path(infra.__file__).parents[1]
-_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH", RUN)
 """All that a node's processes see of our environment: it may hold secrets."""
 _ENDS_WITHIN_S = 20.0
 

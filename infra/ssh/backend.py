@@ -1,6 +1,6 @@
 """The SSH backend: nodes are hosts of an inventory, a host each.
 
-Not handled: slow links, disks that lose writes. Of the harness's traffic, its SSH connections are
+Not handled: disks that lose writes. Of the harness's traffic, its SSH connections are
 never cut; the rest is where the harness runs on a host of its own cluster.
 """
 
@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from infra.agent_client import AgentClient
 from infra.copying import Copied
 from infra.interface import Capability, InfraError, Node
+from infra.links import AgentLinks
 from infra.node import AgentNode, Made
-from infra.nodes import Nodes, capabilities
+from infra.nodes import Nodes, Obstacles, capabilities, limits
 from infra.ssh.connection import Channels
 from infra.ssh.hosts import ReadyHost, make_ready
 from infra.ssh.inventory import Host, Inventory, place
@@ -60,8 +61,10 @@ class SshBackend:
         self._placing = threading.Lock()
         self._placed: dict[str, Host] = {}
         self._nodes = Nodes(self._make)
+        self.links = AgentLinks(self._nodes)
         self._keepers: list[Keeper] = []
-        self._uncuttable: list[str | None] = []
+        self._obstacles: list[Obstacles] = []
+        self._limits: list[frozenset[Capability]] = []
         try:
             self._place(names)
             on_all(self.node, names)
@@ -71,18 +74,12 @@ class SshBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities(self._uncuttable)
+        return capabilities(self._obstacles, self._limits)
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when no host is
         left for it."""
         return self._nodes.get(name)
-
-    def cut(self, source: Node, target: Node) -> None:
-        self._nodes.cut(source, target)
-
-    def heal(self, source: Node, target: Node) -> None:
-        self._nodes.heal(source, target)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)
@@ -129,7 +126,8 @@ class SshBackend:
         except BaseException:
             host.connection.close()
             raise
-        self._uncuttable.append(prepared.uncuttable)
+        self._obstacles.append(prepared.obstacles)
+        self._limits.append(limits(prepared.unlimited.get))
         self._keepers.append(Keeper(node, prepared.base, self._run))
         return node
 

@@ -4,10 +4,11 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 
 from infra.interface import Capability, InfraError
-from infra.nodes import capabilities
+from infra.nodes import capabilities, lacking, limits
 from infra.ssh.connection import Connection
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
@@ -61,11 +62,18 @@ def survey(
     trust = Trust(inventory.known_hosts, accepted)
     wanted = list(place(names, inventory.hosts).values())
     ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report), wanted)
+    limited = []
     for host in ready:
-        if host.prepared.uncuttable is not None:
-            report(f"{host.connection.host}: links cannot be cut: {host.prepared.uncuttable}")
+        tell = partial(_of_host, report, str(host.connection.host))
+        for line in lacking(host.prepared.obstacles):
+            tell(line)
+        limited.append(limits(host.prepared.unlimited.get, tell))
         host.connection.close()
-    return capabilities([host.prepared.uncuttable for host in ready])
+    return capabilities([host.prepared.obstacles for host in ready], limited)
+
+
+def _of_host(report: Report, name: str, line: str) -> None:
+    report(f"{name}: {line}")
 
 
 def _own_address(host: Host, addresses: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from infra.documents import DocumentRefused, Problem, parse, problems_of
+from infra.documents import DocumentRefused, Problem, problems_of, read
 
 Role = Literal["broker", "zookeeper", "client"]
 ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")
@@ -129,11 +129,17 @@ def load(path: Path) -> Inventory:
     """The inventory in the file ``path``. Raises InventoryRefused with everything that is wrong
     with it."""
     try:
-        return Inventory.model_validate_json(_filled_in(parse(path)))
+        document = read(path)
     except DocumentRefused as refused:
         raise InventoryRefused(path, refused.problems) from None
+    try:
+        found = Inventory.model_validate_json(json.dumps(_filled_in(document.content)))
     except ValidationError as invalid:
-        raise InventoryRefused(path, list(problems_of(invalid))) from None
+        problems = problems_of(invalid, Inventory.model_json_schema(by_alias=True))
+        raise InventoryRefused(path, document.refused(problems)) from None
+    if document.problems:
+        raise InventoryRefused(path, document.refused())
+    return found
 
 
 def place(names: Sequence[str], hosts: Sequence[Host]) -> dict[str, Host]:
@@ -169,17 +175,16 @@ def _too_few(role: str, wanted: int, hosts: Sequence[Host]) -> str:
     )
 
 
-def _filled_in(text: str) -> str:
+def _filled_in(document: object) -> object:
     """The document, each host with the defaults filled in. What is of another shape than expected
     is left for pydantic to refuse."""
-    document = json.loads(text)
     if not isinstance(document, dict) or not isinstance(document.get("hosts"), list):
-        return text
+        return document
     defaults = document.get("defaults")
     given = defaults if isinstance(defaults, dict) else {}
     known = {k: v for k, v in given.items() if k in ("user", "port", "key", "passphrase.env")}
     hosts = [_filled(host, known, given.get("jump")) for host in document["hosts"]]
-    return json.dumps(document | {"hosts": hosts})
+    return document | {"hosts": hosts}
 
 
 def _filled(host: Any, defaults: Mapping[str, Any], jump: Any) -> Any:

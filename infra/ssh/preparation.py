@@ -6,14 +6,15 @@ run has the host). From packages of the distribution: ``python3-venv``, a Java, 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from infra.agent_client import AgentClient
-from infra.interface import InfraError, Software
+from infra.interface import InfraError, Scarce, Software
 from infra.java import JAVA_VERSION_MIN, parse_version
+from infra.nodes import OF_LINKS, Obstacles
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
 from infra.ssh.connection import Channels, Connection
@@ -22,6 +23,7 @@ _PYTHON_MIN = (3, 11)
 _DEBIAN = frozenset({"debian", "ubuntu"})
 _APT_WITHIN_S = 900.0
 _INSTALL_WITHIN_S = 600.0
+_TRYING_TIMEOUT_S = 60.0
 _APT = (
     "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get",
     "-q", "-o", "DPkg::Lock::Timeout=300",
@@ -59,7 +61,9 @@ class Prepared:
         base: All of ours lies below it.
         program, agent: See :class:`Brought`.
         sources: For PYTHONPATH.
-        uncuttable: Why its links cannot be cut; None when they can.
+        obstacles: Why its links cannot be treated as a capability says.
+        unlimited: Why processes cannot be given too little of something, by what it is; None
+            where they can.
     """
 
     base: PurePosixPath
@@ -67,7 +71,8 @@ class Prepared:
     agent: AgentClient
     software: Software
     sources: PurePosixPath
-    uncuttable: str | None
+    obstacles: Obstacles
+    unlimited: Mapping[Scarce, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,16 @@ def prepare(connection: Connection, directory: str, report: Report) -> Prepared:
             java=facts["java"]["path"],
             zookeeper_class_path=":".join(str(jars / path.name) for path in zookeeper_jars()),
         ),
-        uncuttable=facts["not_root"] or agent.ask("can_cut"),
+        obstacles=_obstacles(facts, agent),
+        unlimited={what: facts["not_root"] or agent.ask("can_limit", what=what) for what in Scarce},
     )
+
+
+def _obstacles(facts: Mapping[str, Any], agent: AgentClient) -> Obstacles:
+    if facts["not_root"]:
+        return dict.fromkeys(OF_LINKS, facts["not_root"])
+    found: Obstacles = agent.ask("obstacles", timeout=_TRYING_TIMEOUT_S)
+    return found
 
 
 def _facts_after_installing(

@@ -18,21 +18,22 @@ from infra.interface import (
     ClusterView,
     Command,
     DeploymentError,
+    InfraError,
     Node,
     Server,
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from infra.systems.properties import RESERVED
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
-from infra.systems.zookeeper import counters, mode, serves, zookeeper_server
+from infra.systems.zookeeper import counters, expired_sessions, mode, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
 BROKER_PORT = 9092
 _DEFAULTS = {"zookeeper.session.timeout.ms": "18000", "replica.lag.time.max.ms": "30000"}
 """Kafka's, for what is derived from them here."""
-_OURS = frozenset({"broker.id", "listeners", "log.dirs", "zookeeper.connect"})
 _LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
@@ -54,8 +55,7 @@ class BundledSystem:
         brokers: How many; ids from 1.
         zookeepers: How many; 1, or 3 and more for an ensemble.
         properties: Kafka's broker properties, the same for every broker. Those that say who and
-            where a broker is (broker.id, listeners, log.dirs, zookeeper.connect) are not the
-            caller's: ValueError.
+            where a broker is (``RESERVED``) are not the caller's: ValueError.
         broker_command: Given the node and the path of ``server.properties`` there, the command
             line.
     """
@@ -134,6 +134,12 @@ class BundledSystem:
             raise ViewUnavailable(f"{', '.join(silent)}: no answer to srvr and mntr")
         return [told for told in found if told is not None]
 
+    def expired_sessions(self) -> frozenset[int]:
+        try:
+            return frozenset().union(*map(expired_sessions, self._zookeepers))
+        except (InfraError, FileNotFoundError) as error:
+            raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
+
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory / "data"
 
@@ -170,7 +176,7 @@ class BundledSystem:
 def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None:
     if brokers < 0 or zookeepers < 1:
         raise ValueError(f"{brokers} brokers and {zookeepers} ZooKeeper servers: 0, 1 or more")
-    if taken := sorted(_OURS & properties.keys()):
+    if taken := sorted(RESERVED.keys() & properties.keys()):
         raise ValueError(f"broker properties {', '.join(taken)}: set for each broker, not by you")
     for name in _DEFAULTS.keys() & properties.keys():
         if not properties[name].isdecimal():

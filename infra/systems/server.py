@@ -1,7 +1,7 @@
 """A server of the system under test: a command line that can be started again and again."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
 
@@ -18,14 +18,23 @@ class NodeServer:
     Args:
         server_id: ``broker.id`` or ZooKeeper's ``myid``.
         port: Where it serves its clients, on the node's address.
+        peer_ports: Where servers of its kind talk to each other.
         command: Starts it. Its configuration is on the node before the first start.
     """
 
-    def __init__(self, node: Node, server_id: int, port: int, command: Command) -> None:
+    def __init__(
+        self,
+        node: Node,
+        server_id: int,
+        port: int,
+        command: Command,
+        peer_ports: Sequence[int] = (),
+    ) -> None:
         self.node = node
         self.name = node.name
         self.id = server_id
         self.port = port
+        self.peer_ports = peer_ports
         self._command = command
         self._process: Process | None = None
 
@@ -62,10 +71,14 @@ class NodeServer:
             self._process.signal(signal.SIGTERM)
             self._process.signal(signal.SIGCONT)
 
+    def log(self) -> bytes:
+        """What it has written to its log, from its first start on. Raises FileNotFoundError."""
+        return self.node.read(self.node.log_directory / f"{self._command.name}.log")
+
     def log_tail(self) -> str:
         """The end of what it has written to its log so far."""
         try:
-            log = self.node.read(self.node.log_directory / f"{self._command.name}.log")
+            log = self.log()
         except FileNotFoundError:
             return "(no log)"
         return log[-_LOG_TAIL_BYTES:].decode(errors="replace") or "(empty log)"

@@ -5,6 +5,7 @@ It lies wholly on its node: ``zookeeper/zoo.cfg``, ``zookeeper/data`` (snapshots
 acknowledged (ZooKeeper's default).
 """
 
+import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ _TICKS_PER_SESSION = 10
 _TICK_MS_MIN = 20
 _SYNC_LIMIT_TICKS = 10
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+_EXPIRED = re.compile(rb"Expiring session 0x([0-9a-f]+)")
 
 _LOGGING = """\
 status = error
@@ -65,7 +68,10 @@ def zookeeper_server(
         _MAIN,
         str(home / "zoo.cfg"),
     ]
-    return NodeServer(node, server_id, CLIENT_PORT, Command(name=node.name, argv=argv))
+    command = Command(name=node.name, argv=argv)
+    # All listen for elections, for followers the leader alone.
+    peer_ports = (_ELECTION_PORT, _PEER_PORT) if len(ensemble) > 1 else ()
+    return NodeServer(node, server_id, CLIENT_PORT, command, peer_ports)
 
 
 def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: int) -> str:
@@ -113,6 +119,12 @@ def counters(server: Server, timeout: float = 2.0) -> ZooKeeperCounters | None:
     return ZooKeeperCounters(
         server=server.name, zxid=int(srvr["Zxid"], 16), watches=int(mntr["zk_watch_count"])
     )
+
+
+def expired_sessions(server: NodeServer) -> frozenset[int]:
+    """The sessions that it has expired, as it wrote into its log (ZooKeeperServer.expire); of an
+    ensemble, the server that leads it expires them all. Raises InfraError, FileNotFoundError."""
+    return frozenset(int(number, 16) for number in _EXPIRED.findall(server.log()))
 
 
 def _word(server: Server, word: bytes, timeout: float) -> Mapping[str, str]:

@@ -1,16 +1,16 @@
-"""The conformance cases on the local backend, run inside by test_conformance.py."""
+"""Cases on the local backend, run inside by the tests of this directory."""
 
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import conformance
+from cases import case_named
 
 from infra.local.backend import LocalBackend
 
 
 def __getattr__(name: str) -> Callable[[Path], None]:
-    case = getattr(conformance, name)
+    case = case_named(name)
 
     def run(scratch: Path) -> None:
         with closing(LocalBackend(scratch / "nodes")) as backend:

@@ -33,6 +33,10 @@ class Place(Protocol):
     @property
     def scratch(self) -> Path: ...
 
+    @property
+    def mark(self) -> str:
+        """What is in the environment of every process of it; of a local run, its name, too."""
+
     def check(self, case: str) -> None:
         """Run a case; its failure is ours, with its output."""
 
@@ -51,6 +55,10 @@ class Place(Protocol):
 @dataclass(frozen=True)
 class LocalPlace:
     inside: Inside
+
+    @property
+    def mark(self) -> str:
+        return self.inside.mark
 
     @property
     def scratch(self) -> Path:

@@ -1,15 +1,15 @@
-"""Runs one conformance case on containers: ``docker_case.py <scratch> <case>``."""
+"""Runs one case on containers: ``docker_case.py <scratch> <case>``."""
 
 import sys
 import warnings
 from contextlib import closing
 from pathlib import Path
 
-import conformance
+from cases import case_named
 
 from infra.docker.backend import DockerBackend
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[1])
 with closing(DockerBackend(scratch / "results")) as backend:
-    getattr(conformance, sys.argv[2])(backend, scratch)
+    case_named(sys.argv[2])(backend, scratch)

@@ -1,11 +1,11 @@
-"""Runs one conformance case on hosts: ``ssh_case.py <inventory> <scratch> <case>``."""
+"""Runs one case on hosts: ``ssh_case.py <inventory> <scratch> <case>``."""
 
 import sys
 import warnings
 from contextlib import closing
 from pathlib import Path
 
-import conformance
+from cases import case_named
 
 from infra.ssh.backend import SshBackend
 from infra.ssh.inventory import load
@@ -13,4 +13,4 @@ from infra.ssh.inventory import load
 warnings.simplefilter("error")
 scratch = Path(sys.argv[2])
 with closing(SshBackend(load(Path(sys.argv[1])))) as backend:
-    getattr(conformance, sys.argv[3])(backend, scratch)
+    case_named(sys.argv[3])(backend, scratch)

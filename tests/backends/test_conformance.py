@@ -1,7 +1,7 @@
 """One suite for all backends: whatever runs on one, runs on the others."""
 
 import pytest
-from conformance import CASES
+from conformance import CASES, control_groups
 
 from infra.waiting import wait_until
 
@@ -17,9 +17,12 @@ def test_clean_removes_what_a_killed_harness_left(place) -> None:
     harness = place.start("is_busy_until_killed")
     wait_until((place.scratch / "ready").exists, 60, "the harness to be busy")
     assert len(place.processes()) >= 4
+    groups = (place.scratch / "ready").read_text().split()
     harness.kill()
     harness.wait(20)
+    assert control_groups(place.mark) == groups
     assert place.left()
     assert place.clean()
     assert place.left() == []
     wait_until(lambda: place.processes() == [], 20, "every process to end")
+    assert control_groups(place.mark) == []

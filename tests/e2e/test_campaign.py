@@ -203,4 +203,4 @@ def test_several_seeds_go_on_after_a_failure(ackproof) -> None:
     )
     assert night.returncode == 2
     assert "seeds: 1, 2" in night.stdout
-    assert night.stderr.count("cells: Field required") == 2
+    assert night.stderr.count("cells: is missing") == 2

@@ -14,7 +14,11 @@ from harness.cli import cli
 from harness.directory import create, existing, link_latest
 from harness.running.progress import HEARTBEAT_S, PlainProgress, progress
 
-COMMANDS = ("doctor", "run", "check", "report", "cluster", "clean", "faults", "workloads")
+COMMANDS = (
+    *("init", "validate", "schema"),
+    *("doctor", "run", "check", "report", "cluster", "clean", "selftest"),
+)
+CATALOGUES = ("faults", "workloads", "checkers")
 
 
 def invoke(*arguments: str):
@@ -23,14 +27,14 @@ def invoke(*arguments: str):
 
 def test_help_lists_every_command_with_examples() -> None:
     told = invoke("--help").output
-    for command in (*COMMANDS, "checkers"):
+    for command in (*COMMANDS, *CATALOGUES):
         assert f"  {command}" in told
     assert "ackproof run campaigns/quick.yaml" in told
     assert "Exit status: 0" in told
     assert "carry-out" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *CATALOGUES])
 def test_every_command_has_help(command: str) -> None:
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -60,6 +64,9 @@ def test_catalogues() -> None:
         ("cluster", "up", "--brokers", "0"),
         ("cluster", "up", "--property", "nothing"),
         ("cluster", "up", "--property", "zookeeper.session.timeout.ms=soon"),
+        ("cluster", "up", "--property", "zookeeper.sesion.timeout.ms=3000"),
+        ("validate",),
+        ("validate", "nowhere.yaml"),
     ],
 )
 def test_bad_usage(arguments: tuple[str, ...]) -> None:

@@ -101,7 +101,7 @@ def test_a_time_counts_once_whatever_the_rounds(campaign: Campaign) -> None:
 def test_parameters_are_checked_and_filled_in(campaign: Campaign) -> None:
     found = plan(timed(campaign, (0, 0)), 1)
     own = {fault.fault: fault.parameters.model_dump() for fault in found}
-    assert own == {"isolate": {"direction": "in"}, "kill": {}, "pause": {}}
+    assert own == {"isolate": {"direction": "in", "service": None}, "kill": {}, "pause": {}}
 
 
 def test_listed_order_and_the_least_hold(campaign: Campaign) -> None:

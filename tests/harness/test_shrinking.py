@@ -57,6 +57,13 @@ def recorded(campaign: Campaign, history: Path, struck: Sequence[tuple[int, int,
     recorder.close()
 
 
+def right(campaign: Campaign, directory: Path) -> None:
+    """Raises CampaignRefused where its file is not."""
+    file = directory / "x.yaml"
+    file.write_text(campaign.to_yaml(), encoding="utf-8")
+    assert check(file, meant=True).campaign == campaign
+
+
 def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> CampaignResult:
     """Of runs, each with one cell that broke these guarantees."""
     cells = tuple(
@@ -109,7 +116,7 @@ class TestAsRecorded:
             (f.fault, f.target, start, hold, f.seed)
             for f, start, hold in zip(planned, (6_000, 30_000), (5_000, 4_000), strict=True)
         ]
-        check(found, tmp_path / "x.yaml")
+        right(found, tmp_path)
 
     def test_what_never_struck_is_not_in_it(self, campaign: Campaign, tmp_path: Path) -> None:
         campaign = campaign.resolved(seed=7)
@@ -145,7 +152,7 @@ class TestAsRecorded:
         assert [len(one.expect) for one in found] == [0, 1]
         assert all(len(runs_of(one)) == 1 for one in found)
         for one in found:
-            check(one, tmp_path / "x.yaml")
+            right(one, tmp_path)
         with pytest.raises(NothingToShrink, match="no run 5"):
             as_recorded(campaign, 5, tmp_path / "h")
 
@@ -167,13 +174,13 @@ def way(name: str) -> Way[Candidate]:
     return next(one for one in WAYS if one.name == name)
 
 
-def test_candidates_are_campaigns_that_are_right(campaign: Campaign) -> None:
+def test_candidates_are_campaigns_that_are_right(campaign: Campaign, tmp_path: Path) -> None:
     start = candidate(
         campaign, ("leader(acks-1-minisr-1, any)", 20_000, 8_000), ("one", 60_000, 2_000)
     )
     for one in WAYS:
         for found in one.less(start):
-            check(found.campaign, Path("x.yaml"))
+            right(found.campaign, tmp_path)
             assert found != start
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from drafts import draft_of
 from jumping_clock import JumpingClock
 from memory_cluster import Memory
 from rich.console import Console
@@ -68,7 +69,7 @@ def test_every_story_can_be_in_a_campaign(campaign_file, name: str) -> None:
     changes.pop("cells.replication.factor")
     changes["cells.replication~factor"] = 4
     campaign = load(campaign_file(changes))
-    assert not list(fault_problems(campaign))
+    assert not list(fault_problems(draft_of(campaign)))
     found = plan(campaign)
     assert len({fault.part.step for fault in found if fault.part}) == len(found)
     assert min(fault.start_ms for fault in found) == campaign.schedule.warmup
@@ -157,7 +158,7 @@ def test_a_story_says_which_faults_are_missing_for_it() -> None:
 
 @pytest.mark.parametrize("name", [n for n, story in catalogue().items() if story.missing])
 def test_a_story_whose_fault_there_is_not_is_refused(campaign: Campaign, name: str) -> None:
-    (problem,) = fault_problems(telling(campaign, entry(name)))
+    (problem,) = fault_problems(draft_of(telling(campaign, entry(name))))
     assert problem.field == "faults[0].story"
     assert "which there is not" in problem.reason
 

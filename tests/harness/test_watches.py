@@ -18,7 +18,7 @@ from history import reader
 from infra.interface import ClockReading, InfraError, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.effects import Kill
+from nemesis.effects import Crash, Kill
 from nemesis.interface import Plan, Target
 from nemesis.ledger import OpenFault
 from workloads.interface import Client
@@ -177,6 +177,35 @@ def test_a_client_that_ends_by_itself_is_a_finding(run: Run) -> None:
     setup._look_after_clients(run)
     assert run.findings == ["run 1, workload: the client producer-t ended by itself, status 1"]
     assert run.producers == []
+
+
+@pytest.mark.parametrize("found_by", ["the watch", "flush"])
+def test_a_client_that_a_fault_crashed_is_no_finding(run: Run, found_by: str) -> None:
+    """Not even when its fault is healed, and it is found long after."""
+    ended = Ended()
+    run.started.append(ended.client(run))
+    run.producers.append(ended.client(run))
+    assert run.cluster.members.workload == {"producer-t": "client-1"}
+    crash(run, 1, "producer-t")
+    run.ledger.close(1)
+    assert ended.process.code == -9
+    if found_by == "the watch":
+        run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+        setup._look_after_clients(run)
+        assert run.cluster.members.workload == {}
+        assert [client.name for client in run.cluster.workload()] == ["producer-t"]
+    else:
+        closing.flush(run, Deadline.after(run.clock, 10))
+    assert run.producers == []
+    assert run.findings == []
+
+
+def crash(run: Run, fault_id: int, client: str) -> None:
+    fault = FAULTS["crash-client"]
+    target = Target(expression="clients", nodes=("client-1",))
+    plan = Plan(effects=(Crash(client),))
+    entry = OpenFault(fault_id=fault_id, fault=fault, target=target, plan=plan, hold_ms=0)
+    run.executor.inject(entry)
 
 
 def test_a_silent_client_host_ends_neither_the_watching_nor_the_flush(run: Run) -> None:

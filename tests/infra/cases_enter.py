@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from link_cases import cut
+
 from infra.interface import Command
 from infra.local.backend import LocalBackend
 from infra.local.status import MEANT_AS_1
@@ -69,7 +71,7 @@ def busy(scratch: Path) -> None:
     stopped = b.start(Command(name="stopped", argv=["sleep", "1000"], env=_mark()))
     stopped.signal(signal.SIGSTOP)
     subprocess.run(["sh", "-c", "setsid sleep 1000 &"], check=True)
-    backend.cut(a, b)
+    cut(backend, a, b)
     backend.expose()
     _ready(scratch)
     while True:

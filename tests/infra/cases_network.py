@@ -5,6 +5,8 @@ import signal
 import sys
 from pathlib import Path
 
+from link_cases import cut
+
 from infra.interface import Command, Node
 from infra.local.backend import LocalBackend
 from infra.waiting import wait_until
@@ -17,7 +19,7 @@ def backends_follow_each_other(scratch: Path) -> None:
     first = LocalBackend(scratch / "1")
     a, b = first.node("a"), first.node("b")
     addresses = (a.address, b.address)
-    first.cut(a, b)
+    cut(first, a, b)
     process = a.start(Command(name="sleep", argv=["sleep", "1000"]))
     process.signal(signal.SIGSTOP)
     first.close()

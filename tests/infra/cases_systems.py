@@ -99,6 +99,20 @@ def brokers_register_and_stop(scratch: Path) -> None:
         system.close()
 
 
+def a_session_that_expires_is_told_from_one_that_is_closed(scratch: Path) -> None:
+    with _system(scratch, brokers=2, broker_command=_stand_in) as system:
+        with pytest.raises(ViewUnavailable, match="cannot be read"):
+            system.expired_sessions()
+        system.deploy()
+        sessions = system.view().brokers
+        assert system.expired_sessions() == frozenset()
+        killed, ended = system.brokers
+        killed.process.signal(signal.SIGKILL)
+        ended.process.signal(signal.SIGTERM)
+        wait_until(lambda: not system.view().brokers, 60, "both to be gone")
+        assert system.expired_sessions() == {sessions[killed.id]}
+
+
 def a_broker_that_dies_is_told(scratch: Path) -> None:
     def dies(_node: Node, _config: PurePosixPath) -> Sequence[str]:
         return [sys.executable, "-c", "import sys; sys.exit('no disk left')"]

@@ -14,6 +14,7 @@ CASES = "cases_systems.py"
         "an_ensemble_survives_one_server",
         "who_leads_the_ensemble",
         "brokers_register_and_stop",
+        "a_session_that_expires_is_told_from_one_that_is_closed",
         "a_broker_that_dies_is_told",
         "views",
         "views_where_leaders_coordinate",

@@ -9,9 +9,10 @@ from struck import Nemesis
 
 from infra.interface import ProcessState
 from nemesis import FAULTS
-from nemesis.effects import Cut, Kill
+from nemesis.effects import Kill
 from nemesis.expressions import parse
-from nemesis.interface import Fault, Link, Members, Parameters, Target, Unplannable
+from nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
+from nemesis.link_effects import Cut
 from nemesis.proof import expiry_ms
 from nemesis.targets import resolve
 
@@ -27,6 +28,7 @@ CASES = [
     ("isolate", "zookeeper"),
     ("cut", "leader(orders, 0) -> zookeeper"),
     ("cut", "leader(orders, 0) <-> clients"),
+    ("minority", "all + zookeeper"),
     ("halves", "all + zookeeper"),
     ("majorities-ring", "all"),
     ("bridge", "all + zookeeper + clients"),
@@ -104,7 +106,7 @@ class TestShorterThanTheSession:
         nemesis.memory.system.lingering = {2}
         proof = nemesis.bitten(nemesis.strike("isolate", "broker-2", hold_ms=500))
         assert proof.proven
-        assert set(proof.observations) == {"links closed", "still connected"}
+        assert set(proof.observations) == {"links closed", "packets dropped", "still connected"}
 
     def test_a_registration_of_the_dead_is_no_return(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("kill", "broker-2", hold_ms=500)
@@ -254,17 +256,21 @@ class TestOverlapping:
         assert proof.observations["registered"] == {"broker-2": True, "broker-3": True}
 
 
-@pytest.mark.parametrize("name", sorted(FAULTS.keys() - {"cut"}))
+SHAPES = {"bridge": 12, "halves": 4, "majorities-ring": 3, "minority": 4, "crash-client": 2}
+AIMED_AT = {Aim.BROKERS: "all", Aim.CLIENTS: "clients"}
+
+
+@pytest.mark.parametrize("name", sorted(n for n, f in FAULTS.items() if f.aim is not Aim.LINKS))
 def test_plans_are_pure(memory: Memory, name: str) -> None:
     fault, members = FAULTS[name], memory.cluster.members
-    target = resolve(parse("all + zookeeper"), memory.cluster, 3)
+    target = resolve(parse(AIMED_AT.get(fault.aim, "all + zookeeper")), memory.cluster, 3)
 
     def planned(seed: int) -> str:
         return repr(fault.plan(members, target, fault.parameters(), random.Random(seed)))
 
     assert planned(1) == planned(1)
     shapes = len({planned(seed) for seed in range(50)})
-    assert shapes == {"bridge": 12, "halves": 4, "majorities-ring": 3}.get(name, 1)
+    assert shapes == SHAPES.get(name, 1)
     assert not memory.backend.calls
 
 
@@ -295,7 +301,11 @@ def test_an_isolation_that_cuts_nothing() -> None:
         FAULTS["isolate"].plan(members, target, FAULTS["isolate"].parameters(), random.Random(0))
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+OVER_AT_ONCE = ("restart", "crash-client")
+LASTING = {name: fault for name, fault in FAULTS.items() if name not in OVER_AT_ONCE}
+
+
+@pytest.mark.parametrize("fault", LASTING.values(), ids=LASTING)
 def test_waits_are_derived_from_the_cluster(memory: Memory, fault: Fault) -> None:
     short = fault.hold_ms_min(memory.system)
     memory.system.zookeeper_session_timeout_ms *= 10

@@ -192,6 +192,7 @@ def test_nobody_leads(memory: Memory) -> None:
         ("leader(orders, first)", "a number or any"),
         ("all -broker-1", "a minus stands between spaces"),
         ("all-broker-1", "'all-broker-1' is not a target"),
+        ("folower(orders, 0)", "'folower' is not a target; did you mean follower?"),
         ("all + ", "a role or a name is missing"),
         ("(all", r"'\)' is missing"),
         ("all all", "'all' is too much"),
@@ -212,7 +213,7 @@ def test_bad_expressions_are_refused(text: str, reason: str) -> None:
         ("all", Aim.LINKS, "aimed at links, like"),
         ("clients", Aim.SERVERS, "clients is none"),
         ("all + client-1", Aim.SERVERS, "client-1 is none"),
-        ("one(isr(none, 0))", Aim.SERVERS, "no cell has the topic 'none'; there are: orders"),
+        ("one(isr(none, 0))", Aim.SERVERS, "no cell has the topic 'none'; known: orders"),
         ("all -> leader(orders, 3)", Aim.LINKS, "orders has the partitions 0 to 2"),
     ],
 )

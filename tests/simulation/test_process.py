@@ -20,6 +20,7 @@ from simulation.loop import Process, SimulatedLoop
 from simulation.ownership import Killed
 from simulation.process import PORT, mortal
 from simulation.silence import silence
+from simulation.swap import Mutation, Swap
 
 pytestmark = pytest.mark.simulation
 
@@ -117,7 +118,7 @@ def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_fails_serves_nobody_any_more_when_its_logs_are_closed(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster,
 ) -> None:
     """Its session is closed after them. Told to follow meanwhile, it would open a log again."""
     leader = cluster.nodes[filled(cluster)]
@@ -130,10 +131,10 @@ def test_a_broker_that_fails_serves_nobody_any_more_when_its_logs_are_closed(
         served.append(sum(end.local[1] == PORT and not end.is_closing() for end in ends))
         close(logs, clean)
 
-    monkeypatch.setattr(LogManager, "close", closed)
-    cluster.disks[leader.id].fail({"write"})
-    cluster.run(cluster.client.produce("t", values(10, 20)))
-    cluster.until(lambda: bool(leader.endings))
+    with Mutation(Swap(LogManager, "close", closed)).active():
+        cluster.disks[leader.id].fail({"write"})
+        cluster.run(cluster.client.produce("t", values(10, 20)))
+        cluster.until(lambda: bool(leader.endings))
     assert served == [0]
 
 

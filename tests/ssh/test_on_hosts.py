@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from link_cases import LINKS, cut, heal
 from ssh_keys import lock_key, make_key
 
 from infra.agent_client import AgentClient
 from infra.copying import fetch
+from infra.impairments import CUT, Impairment
 from infra.interface import Capability, Command, InfraError, Node, ProcessState
 from infra.ssh.backend import SshBackend
 from infra.ssh.cleanup import clean
@@ -27,7 +29,7 @@ pytestmark = [pytest.mark.ssh, pytest.mark.timeout(240)]
 SSH = 22
 PORT = 9000
 LISTEN = f"import socket, signal; s = socket.create_server(('', {PORT})); signal.pause()"
-BOTH = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
+ALL = frozenset({Capability.SIGNALS, *LINKS})
 COUNT = """
 import sys, threading
 for number in range(80):
@@ -50,11 +52,11 @@ def listens(backend: SshBackend, source: Node, target: Node) -> None:
 def test_root_and_who_may_become_root_can_cut(backend, user: str) -> None:
     opened = backend(0, 1, user=user)
     a, b = opened.node("a"), opened.node("b")
-    assert opened.capabilities == BOTH
+    assert opened.capabilities == ALL
     listens(opened, a, b)
-    opened.cut(a, b)
+    cut(opened, a, b)
     assert not opened.reaches(a, b, PORT, timeout=0.3)
-    opened.heal(a, b)
+    heal(opened, a, b)
     assert opened.reaches(a, b, PORT)
 
 
@@ -65,7 +67,7 @@ def test_without_sudo_links_are_not_cut_and_everything_else_works(backend) -> No
     assert a.start(Command(name="id", argv=["id", "-un"])).wait(10) == 0
     assert a.read(a.log_directory / "id.log") == b"plain\n"
     with pytest.raises(InfraError, match=r"nft: sudo: .*plain needs sudo without a password"):
-        opened.cut(a, b)
+        cut(opened, a, b)
 
 
 def test_a_wrong_key_is_not_let_in(inventory, tmp_path: Path) -> None:
@@ -138,10 +140,10 @@ def test_a_cut_spares_the_harness_s_own_way(hosts, tmp_path: Path) -> None:
     try:
         a, b = backend.node("a"), backend.node("b")
         listens(backend, a, b)
-        backend.cut(a, b)
+        cut(backend, a, b)
         assert not backend.reaches(a, b, PORT, timeout=0.3)
         assert b.start(Command(name="true", argv=["true"])).wait(10) == 0
-        backend.heal(a, b)
+        heal(backend, a, b)
         assert backend.reaches(a, b, PORT)
     finally:
         backend.close()
@@ -191,7 +193,7 @@ def test_a_connection_lost_in_the_middle_of_a_request(backend, hosts) -> None:
     a, b = opened.node("a"), opened.node("b")
     listens(opened, a, b)
     b.clock()
-    opened.cut(b, a)  # a's probes of b are not answered
+    cut(opened, b, a)  # a's probes of b are not answered
     with ThreadPoolExecutor() as pool:
         probe = pool.submit(opened.reaches, a, b, PORT, timeout=4.0)
         with pytest.raises(TimeoutError):
@@ -209,7 +211,7 @@ def test_a_connection_lost_in_the_middle_of_a_request(backend, hosts) -> None:
     listing = a.start(Command(name="ls", argv=["ls"]))
     assert listing.wait(10) == 0
     assert b"part" not in a.read(a.log_directory / "ls.log"), "what was half written is gone"
-    opened.heal(b, a)
+    heal(opened, b, a)
 
 
 def test_an_agent_that_is_killed_leaves_nothing(backend, hosts) -> None:
@@ -314,7 +316,8 @@ def test_hosts_are_as_before_after_a_run(backend, hosts) -> None:
     before = settled_state(hosts)
     opened = backend(0, 1)
     a, b = opened.node("a"), opened.node("b")
-    opened.cut(a, b)
+    for impairment in (CUT, Impairment(kind="narrow", amount=500)):
+        opened.links.impair(a, b, impairment)
     a.start(Command(name="leaves", argv=["setsid", "--fork", "sleep", "1000"]))
     b.start(Command(name="sleeps", argv=["sleep", "1000"])).signal(signal.SIGSTOP)
     b.write(b.directory / "x", b"")

@@ -14,10 +14,21 @@ from pathlib import Path, PurePosixPath
 import psutil
 import pytest
 from ensemble import three_zookeepers_survive_their_leader
+from link_cases import cut, heal
 from peer import PORT, peers
+from scarcity import control_groups, too_little_cpu, too_little_memory
 
 from infra.agent.probes import accepts
-from infra.interface import Backend, Command, InfraError, Node, Process, ProcessState
+from infra.interface import (
+    Backend,
+    Capability,
+    Command,
+    InfraError,
+    Node,
+    Process,
+    ProcessState,
+    Scarce,
+)
 from infra.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"
@@ -43,16 +54,16 @@ def a_cut_is_one_way_and_hits_open_connections(backend: Backend, _scratch: Path)
         near.connect(far)
         near.send("before ")
         wait_until(lambda: far.received() == "before ", 10, "the connection to work")
-        backend.cut(a, b)
-        backend.cut(a, b)
+        cut(backend, a, b)
+        cut(backend, a, b)
         near.send("a to b")
         far.send("b to a")
         wait_until(lambda: near.received() == "b to a", 10, "the way that is not cut")
         with pytest.raises(TimeoutError):
             wait_until(lambda: far.received() != "before ", SILENCE_S, "what is cut")
         assert accepts(b.address, PORT), "the harness is never cut"
-        backend.heal(a, b)
-        backend.heal(a, b)
+        heal(backend, a, b)
+        heal(backend, a, b)
         wait_until(lambda: far.received() == "before a to b", 20, "what was sent meanwhile")
         assert backend.reaches(a, b, PORT)
 
@@ -60,25 +71,25 @@ def a_cut_is_one_way_and_hits_open_connections(backend: Backend, _scratch: Path)
 def a_cut_is_silent_for_new_connections(backend: Backend, _scratch: Path) -> None:
     a, b = backend.node("a"), backend.node("b")
     with peers(a, b):
-        backend.cut(a, b)
+        cut(backend, a, b)
         for source, target in ((a, b), (b, a)):  # the answers of a are dropped
             begun = time.monotonic()
             assert not backend.reaches(source, target, PORT, timeout=0.4)
             assert time.monotonic() - begun >= 0.4, "dropped, not refused"
-        backend.heal(a, b)
+        heal(backend, a, b)
         assert backend.reaches(b, a, PORT)
 
 
 def a_cut_leaves_other_links_alone(backend: Backend, _scratch: Path) -> None:
     a, b, c = (backend.node(name) for name in "abc")
     with peers(a, b, c):
-        backend.cut(a, b)
-        backend.cut(b, a)
+        cut(backend, a, b)
+        cut(backend, b, a)
         for source, target in ((a, c), (c, a), (b, c), (c, b), (a, a)):
             assert backend.reaches(source, target, PORT)
-        backend.heal(a, b)
+        heal(backend, a, b)
         assert not backend.reaches(a, b, PORT, timeout=0.3), "each way is healed for itself"
-        backend.heal(b, a)
+        heal(backend, b, a)
         assert backend.reaches(a, b, PORT)
 
 
@@ -88,16 +99,16 @@ def many_links_are_cut_at_once(backend: Backend, _scratch: Path) -> None:
     links = [(a, b) for a in nodes for b in nodes if a is not b]
     kept, healed = links[::2], links[1::2]
     with peers(*nodes), ThreadPoolExecutor(len(links)) as pool:
-        list(pool.map(lambda link: backend.cut(*link), links))
+        list(pool.map(lambda link: cut(backend, *link), links))
         reached = pool.map(lambda link: backend.reaches(*link, PORT, timeout=0.5), links)
         assert not any(reached)
-        list(pool.map(lambda link: backend.heal(*link), healed))
-        list(pool.map(lambda link: backend.cut(*link), kept))
+        list(pool.map(lambda link: heal(backend, *link), healed))
+        list(pool.map(lambda link: cut(backend, *link), kept))
         # A connection takes both ways, so what is healed one way alone is not reached.
         whole = [link for link in healed if link[::-1] in healed]
         reached = list(pool.map(lambda link: backend.reaches(*link, PORT, timeout=0.5), links))
         assert [link for link, does in zip(links, reached, strict=True) if does] == whole
-        list(pool.map(lambda link: backend.heal(*link), kept))
+        list(pool.map(lambda link: heal(backend, *link), kept))
         assert all(pool.map(lambda link: backend.reaches(*link, PORT, timeout=5), links))
 
 
@@ -149,6 +160,7 @@ def signals_and_states(backend: Backend, _scratch: Path) -> None:
     sleeper.signal(signal.SIGKILL)
     wait_until(lambda: sleeper.state() is ProcessState.EXITED, 10, "EXITED")
     assert sleeper.wait(10) == sleeper.exit_code() == -signal.SIGKILL
+    assert sleeper.signals == {signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL}
     with pytest.raises(ProcessLookupError, match=str(sleeper.pid)):
         sleeper.signal(signal.SIGCONT)
 
@@ -229,6 +241,26 @@ def files(backend: Backend, scratch: Path) -> None:
     for read in (node.read, lambda path: node.fetch(path, scratch / "x")):
         with pytest.raises(FileNotFoundError):
             read(PurePosixPath("/nonexistent"))
+
+
+def a_directory_is_emptied(backend: Backend, _scratch: Path) -> None:
+    """And nothing beside it; the directory stays."""
+    node = backend.node("a")
+    home, aside = node.directory / "disk", node.directory / "aside"
+    assert node.entries(home) == 0
+    node.empty(home)  # it is not there
+    for path in (home / "meta.properties", home / "t-0" / "0.log", home / "t-0" / "deeper" / "x"):
+        node.write(path, b"content")
+    node.write(aside / "kept", b"content")
+    link = f"import os; os.symlink({str(aside)!r}, {str(home / 'link')!r})"
+    assert _python(node, "links", link).wait(20) == 0
+    assert node.entries(home) == 6
+    assert (node.entries(aside), node.entries(node.directory / "nothing")) == (1, 0)
+    for _ in range(2):
+        node.empty(home)
+        assert node.entries(home) == 0
+    assert node.read(aside / "kept") == b"content"
+    assert _python(node, "stays", f"import os; os.listdir({str(home)!r})").wait(20) == 0
 
 
 def what_cannot_be_written_is_told(backend: Backend, scratch: Path) -> None:
@@ -330,13 +362,17 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     stopped = b.start(Command(name="stopped", argv=["sleep", "1000"], env=env))
     stopped.signal(signal.SIGSTOP)
     b.start(Command(name="leaves", argv=["setsid", "sleep", "1000"], env=env))
-    backend.cut(a, b)
-    (scratch / "ready").write_text("")
+    cut(backend, a, b)
+    if Capability.LIMIT_CPU in backend.capabilities:
+        a.limit(Scarce.CPU, 500)
+    (scratch / "ready").write_text("\n".join(control_groups()))
     signal.pause()
 
 
 CASES = (
     many_links_are_cut_at_once,
+    too_little_cpu,
+    too_little_memory,
     the_clock_is_compared,
     an_agent_that_is_silent_is_told,
     an_agent_that_is_killed_takes_its_processes_along,
@@ -351,6 +387,7 @@ CASES = (
     a_killed_server_leaves_its_node_and_its_data,
     orphans_are_reaped,
     files,
+    a_directory_is_emptied,
     a_hundred_megabytes,
     what_is_shared_comes_here,
     its_software_is_there,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from patience import TEST_S
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
@@ -73,7 +74,7 @@ class Inside:
             cwd=self.directory,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=TEST_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -43,7 +43,7 @@ def _end(cluster: Cluster, topic: str, partition: int) -> int:
         return -1
 
 
-TRY_AGAIN = {KafkaError.NOT_CONTROLLER, KafkaError.REQUEST_TIMED_OUT}
+TRY_AGAIN = {KafkaError.NOT_CONTROLLER, KafkaError.REQUEST_TIMED_OUT, KafkaError._TIMED_OUT}
 """What one hears while the controller or the ZooKeeper session changes."""
 
 

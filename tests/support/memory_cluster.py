@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from memory_links import MemoryLinks
+
 from infra.interface import (
     Capability,
     ClockReading,
@@ -18,12 +20,15 @@ from infra.interface import (
     PartitionView,
     Process,
     ProcessState,
+    Scarce,
     Server,
     Software,
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from nemesis.interface import Cluster
+from nemesis.interface import Cluster, WorkloadClient
+
+CAPABILITIES = frozenset(Capability) - {Capability.LOSE_UNSYNCED_WRITES}
 
 
 @dataclass
@@ -34,6 +39,9 @@ class MemoryProcess:
     code: int | None = None
     deaf: bool = False
     """Ignores signals, as a fault that does not bite."""
+    stubborn: bool = False
+    """Does not end when it is asked to."""
+    signals: frozenset[int] = frozenset()
 
     def state(self) -> ProcessState:
         return self.current
@@ -42,12 +50,15 @@ class MemoryProcess:
         return self.code
 
     def signal(self, signal_number: int) -> None:
+        self.signals |= {signal_number}
         if self.deaf:
             return
         if self.current is ProcessState.EXITED:
             raise ProcessLookupError(self.name)
         if signal_number == signal.SIGKILL:
             self.current, self.code = ProcessState.EXITED, -signal_number
+        elif signal_number == signal.SIGTERM and not self.stubborn:
+            self.current, self.code = ProcessState.EXITED, 0
         elif signal_number == signal.SIGSTOP:
             self.current = ProcessState.STOPPED
         elif signal_number == signal.SIGCONT:
@@ -64,6 +75,13 @@ class MemoryNode:
     name: str
     address: str
     reading: ClockReading = field(default_factory=lambda: ClockReading(offset_ns=0, bound_ns=0))
+    files: int = 1
+    """What its server has on its disk."""
+    full: bool = False
+    """Nothing can be removed, as a fault that does not bite."""
+    limits: dict[Scarce, int] = field(default_factory=dict)
+    content: bool = False
+    """Whatever the limit, it needs no more, as with a fault that does not bite."""
 
     @property
     def directory(self) -> PurePosixPath:
@@ -86,6 +104,26 @@ class MemoryNode:
     def read(self, path: PurePosixPath) -> bytes:
         raise FileNotFoundError(path)
 
+    def empty(self, directory: PurePosixPath) -> None:  # noqa: ARG002
+        self.files = self.files if self.full else 0
+
+    def entries(self, directory: PurePosixPath) -> int:  # noqa: ARG002
+        return self.files
+
+    def limit(self, what: Scarce, amount: int) -> None:
+        self.limits[what] = amount
+
+    def lift(self, what: Scarce) -> None:
+        self.limits.pop(what, None)
+
+    def counted(self, what: Scarce) -> Mapping[str, int]:
+        if what not in self.limits:
+            return {}
+        met = 0 if self.content else 1
+        if what is Scarce.CPU:
+            return {"throttled": met, "throttled_us": 1000 * met}
+        return {"hits": met, "killed": 0}
+
     def fetch(self, source: PurePosixPath, target: Path) -> None:  # noqa: ARG002
         raise FileNotFoundError(source)
 
@@ -102,13 +140,15 @@ class MemoryNode:
 class MemoryServer:
     name: str
     id: int
-    node: Node
+    node: MemoryNode
     port: int
     process: MemoryProcess
     starts: int = 0
+    peer_ports: tuple[int, ...] = ()
 
     def start(self) -> MemoryProcess:
         self.starts += 1
+        self.node.files += 1
         self.process = MemoryProcess(self.name)
         return self.process
 
@@ -116,7 +156,7 @@ class MemoryServer:
 @dataclass
 class MemoryBackend:
     name: str = "memory"
-    capabilities: frozenset[Capability] = frozenset({Capability.SIGNALS, Capability.CUT_LINKS})
+    capabilities: frozenset[Capability] = CAPABILITIES
     links_cut: set[tuple[str, str]] = field(default_factory=set)
     leaky: bool = False
     """Cuts nothing, as a fault that does not bite."""
@@ -124,6 +164,10 @@ class MemoryBackend:
     """By the name of their nodes: where nobody listens, nobody is reached."""
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     """Every ``cut`` and ``heal``, with source and target."""
+    links: MemoryLinks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.links = MemoryLinks(self)
 
     def node(self, name: str) -> Node:
         return MemoryNode(name, name)
@@ -138,10 +182,9 @@ class MemoryBackend:
         self.links_cut.discard((source.name, target.name))
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        both = {(source.name, target.name), (target.name, source.name)}
         server = self.servers.get(target.name)
         listens = server is not None and server.process.state() is not ProcessState.EXITED
-        return listens and port > 0 and timeout > 0 and not both & self.links_cut
+        return self.links.lets_through(source, target, port) and listens and timeout > 0
 
     def close(self) -> None:
         self.links_cut.clear()
@@ -190,6 +233,11 @@ class MemorySystem:
             ZooKeeperCounters(server=server.name, zxid=self.zxid, watches=10)
             for server in self.zookeepers
         ]
+
+    def expired_sessions(self) -> frozenset[int]:
+        """Whoever was killed has let its session expire; whoever was asked to end has closed it."""
+        gone = (one for one in self.brokers if not self._registered(one))
+        return frozenset(self._session(one) for one in gone if one.process.code != 0)
 
     def replica_directories(self, broker: Server) -> PurePosixPath:
         return broker.node.directory
@@ -265,6 +313,7 @@ class Memory:
 
     backend: MemoryBackend
     system: MemorySystem
+    workload: list[MemoryProcess]
     cluster: Cluster
 
 
@@ -283,6 +332,19 @@ def memory_cluster(brokers: int = 3, zookeepers: int = 1) -> Memory:
         zookeepers=[_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)],
         topics={"orders": 3},
     )
+    for server in system.zookeepers if zookeepers > 1 else ():
+        server.peer_ports = (3888, 2888)
     backend.servers = {server.name: server for server in (*system.brokers, *system.zookeepers)}
-    clients = [MemoryNode("client-1", "client-1")]
-    return Memory(backend, system, Cluster(backend=backend, system=system, clients=clients))
+    workload = [MemoryProcess(f"producer-{topic}") for topic in ("orders", "payments")]
+    cluster = Cluster(
+        backend=backend,
+        system=system,
+        clients=[MemoryNode("client-1", "client-1")],
+        workload=lambda: [_client(process) for process in workload],
+    )
+    return Memory(backend, system, workload, cluster)
+
+
+def _client(process: MemoryProcess) -> WorkloadClient:
+    runs = process.state() is not ProcessState.EXITED
+    return WorkloadClient(name=process.name, node="client-1", process=process, runs=runs)

@@ -50,8 +50,8 @@ def _serve(address: str) -> None:
         while True:
             control, _ = controls.accept()
             with control, control.makefile("rw") as stream:
-                verb, argument = json.loads(stream.readline())
-                stream.write(json.dumps(connection.answer(verb, argument)) + "\n")
+                if asked := stream.readline():  # a probe says nothing and goes
+                    stream.write(json.dumps(connection.answer(*json.loads(asked))) + "\n")
 
 
 if __name__ == "__main__":

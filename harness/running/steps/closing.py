@@ -23,8 +23,8 @@ def flush(run: Run, deadline: Deadline) -> None:
         _tried(run, "flush", partial(clients.ask_to_stop, producer))
     while run.producers:
         problem = clients.wait(run.producers[-1], deadline)
-        run.producers.pop()
-        if problem:
+        ended = run.producers.pop()
+        if problem and run.ledger.ended_by(ended.client.name) is None:
             run.finding("flush", problem)
     _tried(run, "flush", run.client_node.sync)
     if run.ended_well.get("workload") is not None:

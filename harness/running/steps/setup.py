@@ -47,6 +47,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             progress=str(shared / progress),
         ):
             started = clients.start(client, run.client_node, run.directory / progress)
+            run.started.append(started)
             run.producers.append(started)
     run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()
     if not deadline.until(
@@ -63,11 +64,14 @@ def compare_clocks(run: Run, moment: str) -> None:
 
 
 def _look_after_clients(run: Run) -> None:
-    """A client ends when it is told to; one that ends before that has not sent what it should."""
+    """A client ends when it is told to; one that ends before that has not sent what it should. One
+    that a fault has ended is missed by its own cell alone."""
     ended = [one for one in tuple(run.producers) if one.ended()]
     if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
         return
     for producer in ended:
         run.producers.remove(producer)
+        if run.ledger.ended_by(producer.client.name) is not None:
+            continue
         status = in_words(exit_status(producer.process))
         run.finding("workload", f"the client {producer.client.name} ended by itself, {status}")

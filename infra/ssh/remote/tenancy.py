@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from infra.agent import children, cuts
+from infra.agent import cgroups, children, links
 from infra.agent.wire import Refused
 from infra.identity import ProcessIdentity
 from infra.ssh.remote.addresses import ssh_port
@@ -33,7 +33,7 @@ off: its processes are left to run, unless somebody else wants the host."""
 _CLAIM = "run.json"
 _GUARD = "guard.json"
 _LEASE = "lease"
-_CUT = "cut"
+_IMPAIRED = "impaired"
 _INHERITED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "USER", "LOGNAME",
     "SSH_CONNECTION",
@@ -63,7 +63,7 @@ def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, 
         _check_ours(base, run)
     if not (claimed / _GUARD).exists():
         own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        _write_whole(claimed / _GUARD, asdict(_start_guard(base, {**own, **env})))
+        _write_whole(claimed / _GUARD, asdict(_start_guard(base, {**own, **env, cgroups.RUN: run})))
     wait_until((claimed / SOCKET).exists, _SERVES_WITHIN_S, "the run's agent")
 
 
@@ -87,24 +87,24 @@ def tenant(base: str) -> dict[str, Any] | None:
     return claim | {"alive": claim["silent_s"] < _ALIVE_S}
 
 
-def cut(addresses: Sequence[str]) -> None:
-    """Drop whatever comes from these addresses, but for what comes to our sshd: the harness may be
-    on a node, or come by way of one. Written down first: where nothing was ever cut, releasing
-    takes no root. Asked of the run's agent, which is in the directory of its claim."""
-    written = Path(_CUT)
+def impair(addresses: Sequence[str], **what: Any) -> None:
+    """:func:`infra.agent.links.impair`, but for our sshd: the harness may be on a node, or come by
+    way of one. Written down first: where nothing was ever on, releasing takes no root. Asked of the
+    run's agent, which is in the directory of its claim."""
+    written = Path(_IMPAIRED)
     first = not written.exists()
     written.touch()
     try:
-        cuts.cut(addresses, ssh_port())
+        links.impair(addresses, spared_port=ssh_port(), **what)
     except Refused:
         if first:  # nothing was done
             written.unlink()
         raise
 
 
-def heal(addresses: Sequence[str]) -> None:
-    """Undo :func:`cut`."""
-    cuts.heal(addresses, ssh_port())
+def mend(addresses: Sequence[str], **what: Any) -> None:
+    """Undo :func:`impair`."""
+    links.mend(addresses, spared_port=ssh_port(), **what)
 
 
 def release(base: str) -> None:
@@ -123,8 +123,10 @@ def remove(base: str) -> None:
     claimed = place(base)
     if not claimed.exists():
         return
-    if (claimed / _CUT).exists():
-        cuts.remove()
+    if (claimed / _IMPAIRED).exists():
+        links.remove()
+    if (there := tenant(base)) is not None:
+        cgroups.remove(there["run"])
     # The claim goes with the rest, as a whole: a second harness sees all of it or nothing.
     aside = claimed.with_name(f"run.{os.getpid()}.removed")
     claimed.rename(aside)

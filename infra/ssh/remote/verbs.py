@@ -15,6 +15,6 @@ VERBS: Verbs = {
     "tenant": tenancy.tenant,
     "release": tenancy.release,
     "purge": tenancy.purge,
-    "cut": tenancy.cut,
-    "heal": tenancy.heal,
+    "impair": tenancy.impair,
+    "mend": tenancy.mend,
 }

@@ -1,0 +1,94 @@
+"""``python docs/generate.py``: writes what is made of the code.
+
+- ``infra/systems/bundled.json``: the bundled broker's properties, of its configuration, with their
+  meanings from ``docs/broker-properties.md``. Nobody may import the broker, which is deployed; this
+  is how the harness knows its properties.
+- ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
+
+With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from broker.config import BrokerConfig, TopicConfig  # noqa: E402
+from broker.dynamic_config import text  # noqa: E402
+from harness.campaign import reference, schema  # noqa: E402
+
+_PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
+
+
+def bundled() -> str:
+    """The bundled broker's properties as JSON."""
+    page = (ROOT / "docs/broker-properties.md").read_text(encoding="utf-8")
+    meanings = {
+        found["name"]: found["meaning"]
+        for found in map(_PROPERTY.match, page.splitlines())
+        if found
+    }
+    known = {
+        "broker": _properties(BrokerConfig, meanings),
+        "topic": _properties(TopicConfig, {}),
+    }
+    return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
+
+
+def _properties(
+    model: type[BrokerConfig] | type[TopicConfig], meanings: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    made = model.model_json_schema(by_alias=True)["properties"]
+    fields = {str(field.alias): field for field in model.model_fields.values()}
+    return {
+        name: _property(made[name], text(field.get_default()), meanings.get(name))
+        for name, field in sorted(fields.items())
+    }
+
+
+def _property(schema: Mapping[str, Any], default: object, meaning: str | None) -> dict[str, Any]:
+    """The schema of a value, without what says that it may be missing."""
+    one = dict(next((s for s in schema.get("anyOf", ()) if s["type"] != "null"), schema))
+    one.pop("title", None)
+    one.pop("default", None)
+    if (above := one.pop("exclusiveMaximum", None)) is not None:
+        one["maximum"] = above - 1
+    one |= {"default": default} if isinstance(default, str) else {}
+    return one | ({"description": _plain(meaning)} if meaning else {})
+
+
+def _plain(markdown: str) -> str:
+    """Without links, which lead nowhere from a data file."""
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
+
+
+MADE: Mapping[str, Callable[[], str]] = {
+    "infra/systems/bundled.json": bundled,
+    "docs/campaign.schema.json": schema.as_text,
+    "docs/campaigns.md": reference.page,
+}
+
+
+def main() -> int:
+    stale = 0
+    for name, make in MADE.items():
+        path = ROOT / name
+        made = make()
+        if path.is_file() and path.read_text(encoding="utf-8") == made:
+            continue
+        if "--check" in sys.argv[1:]:
+            print(f"{name} is stale: python docs/generate.py")  # noqa: T201
+            stale = 1
+        else:
+            path.write_text(made, encoding="utf-8")
+            print(name)  # noqa: T201
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())

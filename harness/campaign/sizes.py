@@ -1,0 +1,224 @@
+"""How much a campaign may come to in all. Each value may be right, and their product absurd."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import mean
+
+from harness.campaign import scheduler
+from harness.campaign.cells import CELLS_MAX, expand
+from harness.campaign.clusters import RUNS_MAX
+from harness.campaign.draft import Draft
+from harness.campaign.ground import ground_of
+from harness.campaign.model import Campaign
+from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
+from harness.campaign.stories import Step, catalogue
+from harness.campaign.timings import CampaignTimings
+from infra.documents import Problem
+from nemesis import FAULTS
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """Something that adds up.
+
+    Attributes:
+        field: Where it is told.
+        what: What is counted.
+        of: How much of it there is; None where that cannot be told.
+        asked: Above this it must be meant.
+        most: Above this it is refused.
+        shown: As people read it.
+    """
+
+    field: str
+    what: str
+    of: Callable[[Draft], float | None]
+    asked: float
+    most: float
+    shown: Callable[[float], str] = "{:,.0f}".format
+
+    def problem(self, draft: Draft, meant: bool) -> Problem | None:
+        """That it is too much, if so; what is ``meant`` need not be asked about."""
+        total = self.of(draft)
+        if total is None or total <= (self.most if meant else self.asked):
+            return None
+        told = f"{self.what}: {self.shown(total)} in all, at most {self.shown(self.most)}"
+        if total <= self.most:
+            limit = self.shown(self.asked)
+            told = f"{self.what}: {self.shown(total)} in all, above {limit}; --yes if that is meant"
+        return Problem(field=self.field, reason=told)
+
+
+def _cells(draft: Draft) -> float | None:
+    return draft.cells.size if draft.cells else None
+
+
+def _runs(draft: Draft) -> float | None:
+    return draft.cluster.size * (draft.runs or 1) if draft.cluster else None
+
+
+def _faults(draft: Draft) -> float | None:
+    """Those drawn for as long as the schedule lasts are counted by what each takes on average."""
+    if draft.faults is None or draft.schedule is None:
+        return None
+    timed = sum(_steps(entry, draft) for entry in draft.faults if entry.at is not None)
+    listed = [entry for entry in draft.faults if entry.at is None]
+    if not listed:
+        return timed
+    steps = sum(_steps(entry, draft) for entry in listed)
+    return timed + draft.schedule.lanes * steps * _rounds(draft.schedule, listed, draft)
+
+
+def _rounds(schedule: Schedule, listed: Sequence[Entry], draft: Draft) -> float:
+    """Of one lane."""
+    if schedule.lasts is None:
+        return schedule.rounds
+    round_ms = len(listed) * mean(schedule.gap) + sum(_held_ms(entry, draft) for entry in listed)
+    return max(0, schedule.lasts - schedule.warmup) / round_ms if round_ms else inf
+
+
+def _steps(entry: Entry, draft: Draft) -> int:
+    """How many faults it comes to; a story that there is not counts as one."""
+    if isinstance(entry, FaultEntry) or (story := catalogue().get(entry.story)) is None:
+        return 1
+    return sum(step.times * _turns(step, draft) for step in story.steps)
+
+
+def _turns(step: Step, draft: Draft) -> int:
+    if step.each is None or draft.cluster is None:
+        return 1
+    largest = draft.cluster.largest
+    return int(largest.brokers if step.each == "broker" else largest.zookeepers)
+
+
+def _held_ms(entry: Entry, draft: Draft) -> float:
+    """On average, as far as the file says; the steps of a story as if none waited for another."""
+    if isinstance(entry, StoryEntry):
+        return 0
+    if entry.hold is not None:
+        return mean(entry.hold)
+    if draft.cluster is None:
+        return 0
+    return 1.25 * FAULTS[entry.fault].hold_ms_min(CampaignTimings(draft.cluster.smallest))
+
+
+def _rate(draft: Draft) -> float | None:
+    return draft.workload.rate * draft.cells.size if draft.workload and draft.cells else None
+
+
+def _bytes(draft: Draft) -> float | None:
+    if draft.workload is None or draft.cells is None:
+        return None
+    replicas: int = sum(cell.replication_factor for cell in expand(draft.cells))
+    return draft.workload.rate * draft.workload.record_bytes * replicas
+
+
+def _replicas(draft: Draft) -> float | None:
+    if draft.cells is None:
+        return None
+    replicas = sum(cell.partitions * cell.replication_factor for cell in expand(draft.cells))
+    if (failover := draft.failover) is not None:
+        replicas += max(failover.partitions) * failover.replication_factor
+    return replicas
+
+
+def _processes(draft: Draft) -> float | None:
+    if draft.cluster is None or draft.cells is None:
+        return None
+    cells: int = draft.cells.size
+    return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + cells
+
+
+def _sends(draft: Draft) -> float | None:
+    rate, lasts = _rate(draft), _durations_ms(draft)
+    return rate * max(lasts) / 1000 if rate and lasts else None
+
+
+def _duration_ms(draft: Draft) -> float | None:
+    lasts = _durations_ms(draft)
+    return sum(lasts) * (draft.runs or 1) if lasts else None
+
+
+def _durations_ms(draft: Draft) -> Sequence[int]:
+    """Of a run of each cluster, as planned with one seed: others differ by a few seconds. Empty
+    where that cannot be told."""
+    if None in (draft.cluster, draft.cells, draft.schedule, draft.faults):
+        return ()
+    assert draft.cluster is not None
+    campaign = Campaign.model_construct(
+        cluster=draft.cluster, cells=draft.cells, schedule=draft.schedule, faults=draft.faults
+    )
+    planned: dict[tuple[object, ...], int] = {}
+    lasts = []
+    for cluster, _ in draft.cluster.points():
+        ground = ground_of(campaign, cluster)
+        key = (ground.members.servers, *map(ground.hold_ms_min, FAULTS))
+        if key not in planned:
+            planned[key] = scheduler.duration_ms(campaign, scheduler.plan(campaign, 0, ground))
+        lasts.append(planned[key])
+    return lasts
+
+
+_FIRST: Sequence[Total] = (
+    Total(field="cells", what="cells of a cluster", of=_cells, asked=100, most=CELLS_MAX),
+    Total(field="runs", what="runs", of=_runs, asked=60, most=RUNS_MAX),
+    Total(field="schedule.rounds", what="faults of a run", of=_faults, asked=500, most=FAULTS_MAX),
+)
+"""Their products are looked at first: what is too large is not even listed."""
+
+_THEN: Sequence[Total] = (
+    Total(
+        field="schedule",
+        what="time for which clients send",
+        of=_duration_ms,
+        asked=24 * _HOUR_MS,
+        most=30 * 24 * _HOUR_MS,
+        shown=lambda duration_ms: f"{duration_ms / _HOUR_MS:,.1f} h",
+    ),
+    Total(field="workload.rate", what="records a second", of=_rate, asked=50_000, most=1e6),
+    Total(field="workload.rate", what="records of a run", of=_sends, asked=1e8, most=1e10),
+    Total(
+        field="workload.record.bytes",
+        what="bytes a second, of all replicas",
+        of=_bytes,
+        asked=1e8,
+        most=1e10,
+    ),
+    Total(
+        field="cells.partitions",
+        what="replicas of partitions in a cluster",
+        of=_replicas,
+        asked=5_000,
+        most=50_000,
+    ),
+    Total(
+        field="cluster.brokers",
+        what="servers and clients of a run",
+        of=_processes,
+        asked=120,
+        most=300,
+    ),
+)
+
+
+def too_many(draft: Draft, *, meant: bool) -> Iterator[Problem]:
+    """Whether there are more cells, runs or faults than anybody can mean."""
+    return _problems(_FIRST, draft, meant)
+
+
+def too_much(draft: Draft, *, meant: bool) -> Iterator[Problem]:
+    """Whether these ask for more than anybody can mean."""
+    return _problems(_THEN, draft, meant)
+
+
+def table() -> Iterator[tuple[str, str, str]]:
+    """Every total, above what it is asked about, and the most that it may be."""
+    return ((one.what, one.shown(one.asked), one.shown(one.most)) for one in (*_FIRST, *_THEN))
+
+
+def _problems(totals: Sequence[Total], draft: Draft, meant: bool) -> Iterator[Problem]:
+    problems = (total.problem(draft, meant) for total in totals)
+    return (problem for problem in problems if problem is not None)

@@ -1,0 +1,79 @@
+"""``ackproof init | validate | schema``: campaign files, with nothing started."""
+
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from harness.campaign import schema as schemas
+from harness.campaign import validation
+from harness.commands.errors import fail
+from harness.exit_status import ExitStatus
+from infra.documents import DocumentRefused
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof init mine.yaml && ackproof run mine.yaml
+""",
+)
+@click.argument("file", metavar="[FILE]", type=_FILE, default="campaign.yaml")
+def init(file: Path) -> None:
+    """Write a campaign to start from, with comments, to FILE (campaign.yaml).
+
+    Overwrites nothing.
+    """
+    template = resources.files("harness.campaign").joinpath("template.yaml")
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(template.read_text(encoding="utf-8"))
+    except FileExistsError:
+        fail(f"{file} is there already, and stays as it is", ExitStatus.USAGE)
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}", ExitStatus.USAGE)
+    click.echo(f"{file}; next: ackproof validate {file}, ackproof run {file}")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof validate campaigns/*.yaml
+""",
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_FILE)
+@click.option("--yes", "meant", is_flag=True, help="However large they are: that is meant.")
+@click.pass_context
+def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> None:
+    """Say everything that is wrong with campaign files, with line and column; start nothing.
+
+    Exits with 0 when all are right, else with 2. Whether a backend works here is not looked at:
+    ackproof doctor.
+    """
+    wrong = 0
+    for file in files:
+        try:
+            validation.check(file, meant=meant)
+        except DocumentRefused as refused:
+            click.echo(str(refused), err=True)
+            wrong += len(refused.problems)
+        else:
+            click.echo(f"{file}: right")
+    if wrong:
+        fail(f"{wrong} problem{'s' if wrong > 1 else ''}", ExitStatus.USAGE)
+    context.exit(ExitStatus.HELD)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof schema > campaign.schema.json
+  # yaml-language-server: $schema=campaign.schema.json      in the campaign file's first line
+""",
+)
+def schema() -> None:
+    """Print the JSON Schema of campaign files, for editors: they complete keys and say what is
+    wrong while one writes."""
+    click.echo(schemas.as_text(), nl=False)

@@ -1,0 +1,112 @@
+"""The simulator's way: ``python -m simulation`` on a broken copy, until an invariant breaks.
+
+A search is one process that takes the seeds in their order, so that a bug is found in the same
+seed on every machine, if there is time for it.
+"""
+
+import json
+import math
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.selftest.attempt import Attempt, Finding, Outcome, Way
+from harness.selftest.children import Children
+from harness.selftest.sources import SIMULATION, environment
+
+_SEED_MAX_S = 120
+"""Of the processor: what a search may take beyond its time, for its last seed."""
+
+_LAST_WORDS_BYTES = 4096
+_UNIT = " s"
+
+
+class Simulator:
+    """See :class:`harness.selftest.looking.Looking`.
+
+    Args:
+        sound: The copy of the sources without a bug.
+        seconds: For each broker.
+    """
+
+    way = Way.SIMULATOR
+
+    def __init__(self, children: Children, sound: Path, seconds: float, jobs: int) -> None:
+        self.jobs = jobs
+        self.settings = f"{seconds:g}{_UNIT}"
+        self._children = children
+        self._sound = sound
+        self._seconds = seconds
+
+    def has_done(self, attempt: Attempt) -> bool:
+        """Who searches longer comes by the same seeds: what was found is found, and what was not
+        found in more time is not found in less."""
+        searched = float(attempt.settings.removesuffix(_UNIT))
+        return attempt.finding.outcome is Outcome.FOUND or searched >= self._seconds
+
+    def look(self, sources: Path, place: Path) -> Finding:
+        """All seeds from 0 on, for as long as there is time."""
+        return self._search(sources, place, "--seconds", str(self._seconds))
+
+    def confirmed(self, finding: Finding, place: Path) -> Finding:
+        """The seed once more, with the sound broker."""
+        seed = finding.where.removeprefix("seed ")
+        sound = self._search(self._sound, place / SIMULATION, "--seeds", "1", "--first", seed)
+        if sound.outcome is Outcome.NOT_FOUND:
+            return finding
+        what = f"breaks {sound.by} there" if sound.by else f"was not judged there: {sound.why}"
+        return Finding(
+            outcome=Outcome.INCONCLUSIVE,
+            looked=finding.looked,
+            why=f"{finding.where}, {finding.by}: but the sound broker {what}, too",
+        )
+
+    def _search(self, sources: Path, place: Path, *how_much: str) -> Finding:
+        place.mkdir(parents=True, exist_ok=True)
+        summary, output = place / "summary.json", place / "output"
+        summary.unlink(missing_ok=True)
+        command = [
+            # Of the processor's time, not the wall's: a broken broker may go round in circles, and
+            # on a machine that has others at work a sound one takes as long.
+            *("prlimit", f"--cpu={math.ceil(self._seconds) + _SEED_MAX_S}"),
+            *(sys.executable, "-P", "-m", SIMULATION, "--jobs", "1", "--failures", "1"),
+            *("--no-shrink", "--no-coverage", "--save", str(place), "--summary", str(summary)),
+            *how_much,
+        ]
+        try:
+            status = self._children.run(command, environment(sources), output)
+            return _finding(json.loads(summary.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError):
+            why = f"the simulator ended with status {status}: {last_words(output)}"
+            if status == -signal.SIGXCPU:
+                why = f"a seed took more than {_SEED_MAX_S} s of the processor's time"
+            return Finding(outcome=Outcome.INCONCLUSIVE, why=why)
+
+
+def _finding(summary: Mapping[str, Any]) -> Finding:
+    looked = f"{summary['seeds']:,} seeds, {summary['steps']:,} steps"
+    if summary["seeds"] == 1:
+        looked = looked.replace("seeds", "seed", 1)
+    if not summary["failures"]:
+        return Finding(outcome=Outcome.NOT_FOUND, looked=looked, seconds=summary["processor_s"])
+    first = summary["failures"][0]
+    return Finding(
+        outcome=Outcome.FOUND,
+        by=first["invariant"],
+        where=f"seed {first['seed']}",
+        looked=looked,
+        why=first["what"],
+        seconds=summary["processor_s"],
+    )
+
+
+def last_words(output: Path) -> str:
+    """The last line of what a process said, without its colours."""
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "without a word"

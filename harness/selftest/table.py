@@ -1,0 +1,180 @@
+"""What finds which broken broker, as a page: the content of ``docs/detection.md``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from harness.selftest.attempt import Attempt, Outcome, Way
+from harness.selftest.catalogue import FAMILIES, OBSERVATIONS, Bug
+
+STALE = "†"
+_NOT_RUN = "not run"
+_WHY_MAX = 160
+
+_INTRODUCTION = f"""\
+# What finds a broken broker
+
+A harness that finds nothing and a system that has nothing look the same. So `ackproof selftest` \
+breaks the broker on purpose: each bug of the catalogue (`harness/selftest/bugs/*.patch`) is put \
+into a copy of the sources, and what is let loose on the sound broker is let loose on that one.
+
+This page is written by `ackproof selftest --out docs/detection.md`, from what it keeps below \
+`results/selftest`; what is not known yet is looked for, the rest is taken as it is. A find of the \
+simulator is in the same seed, after as many steps, on every machine; how far a search comes in \
+its time (the processor's) is not. {STALE}: of sources that have changed since.
+"""
+
+_HEADINGS = """\
+| bug | what it breaks | could be seen by | simulator | campaigns |
+| --- | --- | --- | --- | --- |
+"""
+
+
+class Known(Protocol):
+    """What is known."""
+
+    def attempt(self, bug: Bug | None, way: Way) -> Attempt | None:
+        """At this bug, or at the sound broker; None where that was not run."""
+
+    def is_current(self, attempt: Attempt, bug: Bug | None) -> bool:
+        """Whether it is of the present sources."""
+
+
+def page(bugs: Mapping[str, Bug], known: Known) -> str:
+    """The page, in Markdown."""
+    parts = [_INTRODUCTION, *_controls(known), *_sums(bugs, known)]
+    for family in FAMILIES:
+        of_family = [bug for bug in bugs.values() if bug.family == family]
+        if of_family:
+            rows = "".join(_row(bug, known) for bug in of_family)
+            parts.append(f"## {family.capitalize()}\n\n{_HEADINGS}{rows}")
+    parts += _misses(bugs, known)
+    return "\n".join(parts)
+
+
+def missed(bugs: Sequence[Bug], known: Known) -> list[Bug]:
+    """Those that were looked for and that no way has found, as far as that counts still."""
+    return [
+        bug
+        for bug in bugs
+        if (attempts := _current(bug, known))
+        and all(one.finding.outcome is not Outcome.FOUND for one in attempts)
+    ]
+
+
+def _current(bug: Bug, known: Known) -> list[Attempt]:
+    attempts = (known.attempt(bug, way) for way in Way)
+    return [one for one in attempts if one is not None and known.is_current(one, bug)]
+
+
+# --- the sound broker -------------------------------------------------------------------------
+
+
+def _controls(known: Known) -> Iterator[str]:
+    yield "## The sound broker\n"
+    yield "What is found there, too, was not found by any of the others.\n"
+    for way in Way:
+        yield f"- {way.value}: {_control(known.attempt(None, way), known)}"
+    yield ""
+
+
+def _control(attempt: Attempt | None, known: Known) -> str:
+    if attempt is None:
+        return _NOT_RUN
+    finding, mark = attempt.finding, _mark(attempt, None, known)
+    match finding.outcome:
+        case Outcome.NOT_FOUND:
+            return f"everything held{mark} ({_joined(finding.looked, finding.in_seconds)})"
+        case Outcome.FOUND:
+            return (
+                f"**{finding.by} broken{mark}** ({_plain(finding.where)}): "
+                "whatever this way has found below is worth nothing"
+            )
+        case Outcome.INCONCLUSIVE:
+            why = _plain(finding.why)
+            return f"**inconclusive{mark}** ({why}): what this way has found below is worth nothing"
+
+
+# --- sums -------------------------------------------------------------------------------------
+
+
+def _sums(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
+    for way in Way:
+        attempts = [one for bug in bugs.values() if (one := known.attempt(bug, way))]
+        if attempts:
+            found = sum(one.finding.outcome is Outcome.FOUND for one in attempts)
+            doubts = sum(one.finding.outcome is Outcome.INCONCLUSIVE for one in attempts)
+            yield (
+                f"{_PLURALS[way]} found {found} of {len(attempts)} broken brokers"
+                f"{f'; {doubts} were inconclusive' if doubts else ''}.\n"
+            )
+
+
+_PLURALS = {Way.SIMULATOR: "The simulator", Way.CAMPAIGN: "Campaigns"}
+
+
+# --- the bugs ---------------------------------------------------------------------------------
+
+
+def _row(bug: Bug, known: Known) -> str:
+    cells = [
+        f"`{bug.name}`",
+        _plain(bug.breaks),
+        ", ".join(bug.seen_by),
+        *(_cell(bug, known.attempt(bug, way), known) for way in Way),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _cell(bug: Bug, attempt: Attempt | None, known: Known) -> str:
+    if attempt is None:
+        return _NOT_RUN
+    finding, mark = attempt.finding, _mark(attempt, bug, known)
+    match finding.outcome:
+        case Outcome.FOUND:
+            looked = finding.looked if attempt.way is Way.SIMULATOR else ""
+            told = _joined(finding.where, looked, finding.in_seconds)
+            return f"**{finding.by}**{mark}, {_plain(told)}"
+        case Outcome.NOT_FOUND:
+            return f"not found{mark}: {_joined(finding.looked, finding.in_seconds)}"
+        case Outcome.INCONCLUSIVE:
+            return f"inconclusive{mark}: {_plain(finding.why)}"
+
+
+def _mark(attempt: Attempt, bug: Bug | None, known: Known) -> str:
+    return "" if known.is_current(attempt, bug) else STALE
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _plain(text: str) -> str:
+    """As it stands in a cell: some of it comes from the brokers' mouths."""
+    kept = "".join(c if c.isprintable() else " " for c in text)
+    short = kept if len(kept) <= _WHY_MAX else f"{kept[:_WHY_MAX]}..."
+    return short.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+# --- what nobody found ------------------------------------------------------------------------
+
+
+def _misses(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
+    left = [bug for bug in bugs.values() if _outcomes(bug, known) - {Outcome.FOUND}]
+    left = [bug for bug in left if Outcome.FOUND not in _outcomes(bug, known)]
+    if not left:
+        return
+    yield "## Found by nobody\n"
+    yield (
+        "In the time that there was. By what could show them; what several kinds of observation "
+        "could show stands at each.\n"
+    )
+    for observation in OBSERVATIONS:
+        names = [f"`{bug.name}`" for bug in left if observation in bug.seen_by]
+        if names:
+            yield f"- {observation}: {', '.join(names)}"
+    yield ""
+
+
+def _outcomes(bug: Bug, known: Known) -> set[Outcome]:
+    attempts = (known.attempt(bug, way) for way in Way)
+    return {one.finding.outcome for one in attempts if one is not None}

@@ -1,0 +1,225 @@
+"""Too little of CPU or memory, by control groups: the node's processes are put into a group of ours
+that has a limit, and come out again when it is lifted.
+
+Of version 1 (Linux, Documentation/admin-guide/cgroup-v1/memory.rst, scheduler/sched-bwc.rst) and of
+version 2 (admin-guide/cgroup-v2.rst), whichever has the controller here. Groups stand at the top of
+the hierarchy, where processes of version 2 may be moved to from anywhere. Memory is charged to the
+group in which it was touched first, and stays charged there: what a process had before, the group
+knows nothing of, so that its limit is how much more there is to be had.
+
+A group belongs to the run in its name (``ACKPROOF_RUN``); what that has left when all its processes
+are dead, :func:`remove` removes.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from infra.agent import privilege
+from infra.agent.wire import Refused
+
+RUN = "ACKPROOF_RUN"
+"""In our environment: the run that we belong to, if it has a name."""
+
+CPU = "cpu"
+MEMORY = "memory"
+_PREFIX = "ackproof-"
+_OURS = f"{_PREFIX}{os.urandom(4).hex()}.{os.environ.get(RUN, '')}"
+_PERIOD_US = 100_000
+_GONE_WITHIN_S = 5.0
+
+
+class Hierarchy(NamedTuple):
+    """Where a controller is: of which version, and the directory of its topmost group."""
+
+    version: int
+    top: str
+
+
+_limits: dict[str, int] = {}
+"""What is limited here now, and to how much."""
+
+
+def obstacle(what: str) -> str | None:
+    """None when a group with a limit of ``what`` (CPU, MEMORY) can be made here, tried for real;
+    else why not."""
+    group = f"{_PREFIX}trial-{_OURS.removeprefix(_PREFIX)}"
+    try:
+        _make(_hierarchy(what), group, what, 1 << 20)
+        _remove(f"{_hierarchy(what).top}/{group}")
+    except (Refused, OSError) as error:
+        return str(error)
+    return None
+
+
+def limit(what: str, amount: int, pids: Iterable[int]) -> None:
+    """Limit what these processes get, together, and those of :func:`adopt`. Idempotent.
+
+    Args:
+        amount: Of CPU, microseconds of each tenth of a second; of memory, bytes.
+
+    Raises Refused, and OSError.
+    """
+    hierarchy = _hierarchy(what)
+    if hierarchy.version == 2 and _limits.keys() - {what}:
+        # In version 2 a process is in one group of all controllers; with its own for each limit,
+        # the second would take it out of the first.
+        raise Refused(f"{', '.join(_limits)} is limited here already, and {what} is not, besides")
+    _make(hierarchy, _OURS, what, amount)
+    _limits[what] = amount
+    for pid in pids:
+        _join(_group(hierarchy), pid)
+
+
+def adopt(pid: int) -> None:
+    """A process was started: what is limited here is limited for it. One that cannot be limited
+    runs all the same: whoever started it must not take it for one that does not."""
+    for what in tuple(_limits):
+        with suppress(OSError, Refused):
+            _join(_group(_hierarchy(what)), pid)
+
+
+def lift(what: str) -> None:
+    """Let the processes out, and remove the group. Idempotent."""
+    _limits.pop(what, None)
+    hierarchy = _hierarchy(what)
+    group = _group(hierarchy)
+    if not os.path.isdir(group):
+        return
+    for pid in _members(group):
+        _join(_home(hierarchy, what), pid)
+    _remove(group)
+
+
+def counted(what: str, *, here: bool = False) -> dict[str, int]:
+    """What the kernel has counted since the limit came, nothing where there is none; or, ``here``,
+    ever, in the group that we are in ourselves. Of CPU: ``throttled`` (tenths of a second in which
+    somebody had to wait) and ``throttled_us`` (for how long). Of memory: ``hits`` (how often the
+    limit was met) and ``killed`` (processes, for it)."""
+    hierarchy = _hierarchy(what)
+    group = _home(hierarchy, what) if here else _group(hierarchy)
+    if not here and (what not in _limits or not os.path.isdir(group)):
+        return {}
+    if what == CPU:
+        told = _fields(f"{group}/cpu.stat")
+        waited = told.get("throttled_usec", told.get("throttled_time", 0) // 1000)
+        return {"throttled": told["nr_throttled"], "throttled_us": waited}
+    if hierarchy.version == 2:
+        told = _fields(f"{group}/memory.events")
+        return {"hits": told["max"], "killed": told["oom_kill"]}
+    killed = _fields(f"{group}/memory.oom_control").get("oom_kill", 0)
+    return {"hits": int(_read(f"{group}/memory.failcnt")), "killed": killed}
+
+
+def remove(run: str) -> None:
+    """Remove the groups that a run has left. Raises Refused, and OSError while somebody is in
+    one."""
+    for top in {hierarchy.top for what in (CPU, MEMORY) for hierarchy in _hierarchies(what)}:
+        for name in os.listdir(top):
+            if name.startswith(_PREFIX) and name.partition(".")[2] == run:
+                _remove(f"{top}/{name}")
+
+
+def _hierarchy(what: str) -> Hierarchy:
+    """Raises Refused."""
+    found = next(_hierarchies(what), None)
+    if found is None:
+        raise Refused(f"no control groups for {what} are mounted here")
+    return found
+
+
+def _hierarchies(what: str) -> Iterator[Hierarchy]:
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        mounted = [line.split() for line in mounts]
+    for _, top, kind, options, *_rest in mounted:
+        if kind == "cgroup" and what in options.split(","):
+            yield Hierarchy(1, top)
+        elif kind == "cgroup2" and what in _read(f"{top}/cgroup.controllers").split():
+            yield Hierarchy(2, top)
+
+
+def _make(hierarchy: Hierarchy, name: str, what: str, amount: int) -> None:
+    if hierarchy.version == 2:
+        _write(f"{hierarchy.top}/cgroup.subtree_control", f"+{what}")
+    group = f"{hierarchy.top}/{name}"
+    if not os.path.isdir(group):
+        _as_we_may(lambda: os.mkdir(group), "mkdir", group)
+    settings: dict[tuple[int, str], dict[str, object]] = {
+        (1, CPU): {"cpu.cfs_period_us": _PERIOD_US, "cpu.cfs_quota_us": amount},
+        (1, MEMORY): {"memory.limit_in_bytes": amount},
+        (2, CPU): {"cpu.max": f"{amount} {_PERIOD_US}"},
+        (2, MEMORY): {"memory.max": amount},
+    }
+    for file, value in settings[hierarchy.version, what].items():
+        _write(f"{group}/{file}", str(value))
+
+
+def _remove(group: str) -> None:
+    """The kernel takes a moment to forget a process that has ended."""
+    over = time.monotonic() + _GONE_WITHIN_S
+    while True:
+        try:
+            _as_we_may(lambda: os.rmdir(group), "rmdir", group)
+        except FileNotFoundError:
+            return
+        except (OSError, Refused):
+            if time.monotonic() >= over:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _group(hierarchy: Hierarchy) -> str:
+    return f"{hierarchy.top}/{_OURS}"
+
+
+def _home(hierarchy: Hierarchy, what: str) -> str:
+    """The group that we are in, and whatever we start; the topmost where that cannot be seen."""
+    with open("/proc/self/cgroup", encoding="utf-8") as groups:
+        for line in groups:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            ours = what in controllers.split(",") if hierarchy.version == 1 else not controllers
+            if ours and os.path.isdir(f"{hierarchy.top}{path}"):
+                return f"{hierarchy.top}{path}"
+    return hierarchy.top
+
+
+def _join(group: str, pid: int) -> None:
+    try:
+        _write(f"{group}/cgroup.procs", str(pid))
+    except (OSError, Refused):
+        if os.path.isdir(f"/proc/{pid}"):  # one that has ended meanwhile needs no group
+            raise
+
+
+def _members(group: str) -> list[int]:
+    return [int(pid) for pid in _read(f"{group}/cgroup.procs").split()]
+
+
+def _fields(path: str) -> dict[str, int]:
+    lines = (line.split() for line in _read(path).splitlines())
+    return {name: int(value) for name, value in lines}
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _write(path: str, text: str) -> None:
+    def write() -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    _as_we_may(write, "tee", path, text=text)
+
+
+def _as_we_may(act: Callable[[], object], *argv: str, text: str = "") -> None:
+    """By ourselves where we are root, else by a program that sudo starts."""
+    if os.geteuid() == 0:
+        act()
+    else:
+        privilege.as_root(argv, text)

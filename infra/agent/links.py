@@ -1,0 +1,169 @@
+"""What is on between this node and others, and putting it into effect.
+
+Loss, cuts and resets are rules where packets come in, narrow and slow links are queues where they
+go out. Both are functions of the set of what is on: many troubles may be on one link at once, and
+each is there or not for itself, whatever comes and goes meanwhile.
+"""
+
+import ipaddress
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from infra.agent import privilege, queues, rules
+from infra.agent.queues import Queues
+from infra.agent.rules import TABLE, Connection, Trouble
+from infra.agent.wire import Refused
+
+_QUEUED = ("narrow", "slow")
+_ESTABLISHED = "01"
+_lock = threading.Lock()
+_What = tuple[tuple[str, ...], str, int, tuple[int, ...]]
+_numbers = itertools.count()
+_on: dict[_What, Trouble] = {}
+_last: dict[_What, int] = {}
+"""The number under which each began last: its counters are there, whether it is on or not."""
+_queues = Queues()
+
+
+def impair(
+    addresses: Sequence[str],
+    kind: str,
+    amount: int,
+    ports: Sequence[int],
+    spared_port: int | None = None,
+) -> None:
+    """Begin with a trouble (:class:`infra.agent.rules.Trouble`). Idempotent. Raises Refused, and
+    nothing has changed then.
+
+    Args:
+        spared_port: What has this TCP port at either end is let through, whatever is on.
+    """
+    with _lock:
+        what = _what(addresses, kind, amount, ports)
+        if what in _on:
+            return
+        connections = _connections(what[0], what[3]) if kind == "reset-open" else ()
+        new = Trouble(*what, number=next(_numbers), connections=connections)
+        try:
+            _apply([*_on.values(), new], new, spared_port, _last.get(what))
+        except Refused:
+            _apply(_on.values(), new, spared_port)
+            raise
+        _on[what], _last[what] = new, new.number
+
+
+def mend(
+    addresses: Sequence[str],
+    kind: str,
+    amount: int,
+    ports: Sequence[int],
+    spared_port: int | None = None,
+) -> None:
+    """End a trouble. Idempotent. Raises Refused."""
+    with _lock:
+        what = _what(addresses, kind, amount, ports)
+        if what not in _on:
+            return
+        _apply([one for other, one in _on.items() if other != what], _on[what], spared_port)
+        del _on[what]
+
+
+def packets(
+    addresses: Sequence[str], kind: str, amount: int, ports: Sequence[int]
+) -> dict[str, int]:
+    """How many packets a trouble has ``seen``, and how many it has ``hit``, since it last began; as
+    the kernel counts them."""
+    with _lock:
+        what = _what(addresses, kind, amount, ports)
+        if what not in _last:
+            return {"seen": 0, "hit": 0}
+        asked = Trouble(*what, number=_last[what])
+        told = privilege.as_root(["nft", "-j", "list", "counters", "table", *TABLE.split()])
+    entries = (entry["counter"] for entry in json.loads(told)["nftables"] if "counter" in entry)
+    told_of = {entry["name"]: entry["packets"] for entry in entries}
+    return {"seen": told_of[asked.seen], "hit": told_of[asked.hit]}
+
+
+def obstacles() -> dict[str, str | None]:
+    """By capability (``infra.interface.Capability``), why links cannot be treated so here; None
+    where they can. Tried, without effect."""
+    found = {
+        name: _obstacle(partial(_nft, trial, "--check")) for name, trial in rules.trials().items()
+    }
+    narrow = found["narrow-links"] or _obstacle(queues.check)
+    return {**found, "narrow-links": narrow, "slow-links": narrow}
+
+
+def remove() -> None:
+    """Remove everything, whoever has put it here: rules first, lest packets are marked for a queue
+    that is gone. Raises Refused."""
+    _nft(f"add table {TABLE}\ndelete table {TABLE}\n")
+    queues.remove()
+
+
+def _what(addresses: Sequence[str], kind: str, amount: int, ports: Sequence[int]) -> _What:
+    return tuple(sorted(addresses)), kind, amount, tuple(sorted(ports))
+
+
+def _apply(
+    troubles: Iterable[Trouble],
+    changed: Trouble,
+    spared_port: int | None,
+    forgotten: int | None = None,
+) -> None:
+    """A queue is there before packets are marked for it, and goes after them."""
+    on = list(troubles)
+    queued = [(one.addresses, one.kind, one.amount) for one in on if one.kind in _QUEUED]
+    asked = queues.asked(queued)
+    if changed.kind in _QUEUED and changed.addresses in asked:
+        _queues.put(changed.addresses, asked[changed.addresses])
+    elif changed.kind in _QUEUED:
+        _queues.rest(changed.addresses)
+    marks = {peer: mark for peer, mark in _queues.marks().items() if peer in asked}
+    _nft(rules.script(on, marks, spared_port, forgotten))
+    if changed.addresses not in asked:
+        _queues.drop(changed.addresses)
+
+
+def _connections(peer: Sequence[str], ports: Sequence[int]) -> tuple[Connection, ...]:
+    """The TCP connections that are open with ``peer`` now, as the kernel lists them."""
+    wanted = {ipaddress.ip_address(address) for address in peer}
+    found = []
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as file:
+                lines = file.read().splitlines()[1:]
+        except FileNotFoundError:  # a kernel without IPv6
+            continue
+        for ours, theirs, state in (line.split()[1:4] for line in lines):
+            address, port = endpoint(theirs)
+            own_port = endpoint(ours)[1]
+            of_service = not ports or {port, own_port} & set(ports)
+            if state == _ESTABLISHED and address in wanted and of_service:
+                found.append((str(address), port, own_port))
+    return tuple(sorted(found))
+
+
+def endpoint(told: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
+    """Address and port. The kernel shows an address as 32-bit words of its own byte order; one of
+    IPv4 may be inside one of IPv6."""
+    words, _, port = told.partition(":")
+    content = b"".join(bytes.fromhex(words[n : n + 8])[::-1] for n in range(0, len(words), 8))
+    address = ipaddress.ip_address(content)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address, int(port, 16)
+
+
+def _obstacle(check: Callable[[], None]) -> str | None:
+    try:
+        check()
+    except Refused as refused:
+        return str(refused)
+    return None
+
+
+def _nft(script: str, *options: str) -> None:
+    privilege.as_root(["nft", *options, "-f", "-"], script)

@@ -1,0 +1,176 @@
+"""Links measured for real, by connections of our own: how many succeed, how long they take, how
+much goes through, and what becomes of one that is open."""
+
+import selectors
+import socket
+import struct
+import threading
+import time
+from errno import EINPROGRESS
+
+_AT_ONCE = 16
+"""New connections under way: more than a listener's backlog has room for are lost, link or not."""
+_PIECE = bytes(1 << 14)
+_WORDS_MAX = 3
+"""Bytes, all zero, to see what becomes of a connection. Four would be a length, in Kafka's protocol
+and in ZooKeeper's, and would be answered."""
+_held: dict[str, "_Held"] = {}
+_sinks: dict[str, "_Sink"] = {}
+
+
+def tries(address: str, port: int, count: int, within: float) -> int:
+    """How many of ``count`` new connections succeed ``within`` seconds each. The kernel repeats its
+    first packet after a second: below that, each try is one packet's luck in each direction."""
+    return sum(
+        _succeed(address, port, min(_AT_ONCE, count - begun), within)
+        for begun in range(0, count, _AT_ONCE)
+    )
+
+
+def connecting_ms(address: str, port: int, count: int, within: float) -> list[float]:
+    """How long each of ``count`` new connections takes, one after the other: a round trip. Those
+    that fail are left out."""
+    taken = []
+    for _ in range(count):
+        begun = time.monotonic()
+        try:
+            socket.create_connection((address, port), within).close()
+        except OSError:
+            continue
+        taken.append((time.monotonic() - begun) * 1000)
+    return taken
+
+
+def hold(name: str, address: str, port: int, within: float) -> bool:
+    """Open a connection and keep it as ``name``, in the place of the one before; whether it could
+    be opened."""
+    let_go(name)
+    try:
+        _held[name] = _Held(socket.create_connection((address, port), within))
+    except OSError:
+        return False
+    return True
+
+
+def held(name: str) -> str:
+    """What has become of it: ``open``, ``reset``, ``closed`` in the usual way, ``none``."""
+    there = _held.get(name)
+    return "none" if there is None else there.look()
+
+
+def let_go(name: str) -> None:
+    """Close it. Idempotent."""
+    if (there := _held.pop(name, None)) is not None:
+        there.connection.close()
+
+
+def sink(name: str, address: str) -> int:
+    """Listen once for :func:`pour`; the port."""
+    _sinks[name] = opened = _Sink(address)
+    return opened.port
+
+
+def pour(address: str, port: int, seconds: float, within: float) -> None:
+    """Send as much as the link takes, for so long; what has not left then is forgotten. Raises
+    OSError when nobody answers ``within`` seconds."""
+    with socket.create_connection((address, port), within) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.settimeout(seconds)
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                connection.send(_PIECE)
+        except TimeoutError:
+            pass
+
+
+def poured(name: str) -> list[float]:
+    """How many bytes a sink got, and in how many seconds, so far; it is closed."""
+    return _sinks.pop(name).close()
+
+
+class _Held:
+    """A connection that is only there to see what becomes of it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._words = 0
+        self._state = "open"
+        connection.setblocking(False)
+
+    def look(self) -> str:
+        if self._state == "open":
+            try:
+                self._speak()
+                self._state = "open" if self.connection.recv(1) else "closed"
+            except BlockingIOError:
+                pass
+            except ConnectionResetError:
+                self._state = "reset"
+            except OSError as error:
+                self._state = str(error.strerror)
+        return self._state
+
+    def _speak(self) -> None:
+        """Where nothing is sent, nothing is reset."""
+        if self._words < _WORDS_MAX:
+            self.connection.send(b"\0")
+            self._words += 1
+
+
+class _Sink:
+    """Takes what comes over one connection. What comes first is not counted: a link that is narrow
+    lets a burst pass."""
+
+    def __init__(self, address: str) -> None:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._listener = socket.create_server((address, 0), family=family)
+        self.port = int(self._listener.getsockname()[1])
+        self._bytes = 0
+        self._began: float | None = None
+        self._last = 0.0
+        threading.Thread(target=self._take, name="sink", daemon=True).start()
+
+    def close(self) -> list[float]:
+        self._listener.close()
+        seconds = 0.0 if self._began is None else self._last - self._began
+        return [float(self._bytes), seconds]
+
+    def _take(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+            with connection:
+                while piece := connection.recv(1 << 16):
+                    self._last = time.monotonic()
+                    if self._began is None:
+                        self._began = self._last
+                    else:
+                        self._bytes += len(piece)
+        except OSError:  # closed, or reset
+            return
+
+
+def _succeed(address: str, port: int, count: int, within: float) -> int:
+    """How many of ``count`` connections at once succeed."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with selectors.DefaultSelector() as selector:
+        sockets = [socket.socket(family) for _ in range(count)]
+        try:
+            for one in sockets:
+                one.setblocking(False)
+                if one.connect_ex((address, port)) == EINPROGRESS:
+                    selector.register(one, selectors.EVENT_WRITE)
+            return _connected(selector, time.monotonic() + within)
+        finally:
+            for one in sockets:
+                one.close()
+
+
+def _connected(selector: selectors.BaseSelector, until: float) -> int:
+    found = 0
+    while selector.get_map() and (left := until - time.monotonic()) > 0:
+        for key, _ in selector.select(left):
+            selector.unregister(key.fileobj)
+            assert isinstance(key.fileobj, socket.socket)
+            found += key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+    return found

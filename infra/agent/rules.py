@@ -1,0 +1,168 @@
+"""What is on, as nftables' rules: a pure function from the one to the other.
+
+All rules are in one table of ours in the node's network namespace, and are replaced in one
+transaction: packets meet the old ones or the new ones, and never a half of them. The hook is the
+first that packets for this node meet, before connection tracking: open connections are hit too.
+Dropping at the receiver is silent; a blackhole route at the sender would tell the sending program.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+TABLE = "inet ackproof"
+_INCOMING = f"{TABLE} incoming"
+_OUTGOING = f"{TABLE} outgoing"
+_RAW = -300
+_FAMILIES = {4: "ip", 6: "ip6"}
+
+Connection = tuple[str, int, int]
+"""Of an open TCP connection: the peer's address and port, and our port."""
+
+
+class Trouble(NamedTuple):
+    """One thing that is on.
+
+    Attributes:
+        addresses: The peer's. ``loss`` and ``reset`` befall what comes from there, ``narrow`` and
+            ``slow`` what goes there.
+        kind: Of ``infra.impairments.Impairment``, as the next two.
+        ports: At either end. Empty: of all packets.
+        number: Names its counters.
+        connections: With ``reset-open``: what was open when it began.
+    """
+
+    addresses: tuple[str, ...]
+    kind: str
+    amount: int
+    ports: tuple[int, ...]
+    number: int
+    connections: tuple[Connection, ...] = ()
+
+    @property
+    def seen(self) -> str:
+        """The counter of the packets that it might have befallen."""
+        return f"seen_{self.number}"
+
+    @property
+    def hit(self) -> str:
+        """The counter of those that it befell."""
+        return f"hit_{self.number}"
+
+
+def script(
+    troubles: Iterable[Trouble],
+    marks: Mapping[tuple[str, ...], str],
+    spared_port: int | None,
+    forgotten: int | None = None,
+) -> str:
+    """For ``nft -f``: makes the table if need be, and puts the rules of ``troubles`` in the place
+    of all that were there. Counters stay.
+
+    Args:
+        forgotten: The number of a trouble that is over, whose counters go.
+        marks: The queue (a class of ``tc``) for what goes to these addresses.
+        spared_port: What has this TCP port at either end is let through.
+    """
+    wanted = sorted(troubles)
+    lines = [
+        f"add table {TABLE}",
+        *(f"add counter {TABLE} {name}" for one in wanted for name in (one.seen, one.hit)),
+        f"add chain {_INCOMING} {{ type filter hook input priority {_RAW}; }}",
+        f"add chain {_OUTGOING} {{ type filter hook output priority {_RAW}; }}",
+        f"flush chain {_INCOMING}",
+        f"flush chain {_OUTGOING}",
+    ]
+    if forgotten is not None:
+        lines.extend(f"delete counter {TABLE} {name}_{forgotten}" for name in ("seen", "hit"))
+    if spared_port is not None:
+        lines.extend(
+            f"add rule {chain} tcp {end} {spared_port:d} accept"
+            for chain in (_INCOMING, _OUTGOING)
+            for end in ("dport", "sport")
+        )
+    # What is lost is lost before it can be refused: a link that is cut tells nobody.
+    for one in sorted(wanted, key=lambda trouble: trouble.kind != "loss"):
+        lines.extend(_RULES[one.kind](one))
+    for addresses, mark in sorted(marks.items()):
+        to_there = _peer("daddr", addresses)
+        lines.extend(f"add rule {_OUTGOING} {peer} meta priority set {mark}" for peer in to_there)
+    return "\n".join(lines) + "\n"
+
+
+def trials() -> Mapping[str, str]:
+    """By capability (``infra.interface.Capability``), for ``nft --check -f``: what it takes."""
+    peer, open_one = ("192.0.2.1", "2001:db8::1"), (("192.0.2.1", 1, 2),)
+    kinds = {
+        "cut-links": [Trouble(peer, "loss", 100, (1,), 0)],
+        "lossy-links": [Trouble(peer, "loss", 50, (1,), 0)],
+        "reset-links": [
+            Trouble(peer, "reset", 0, (1,), 0),
+            Trouble(peer, "reset-open", 0, (), 1, open_one),
+        ],
+        "narrow-links": [Trouble(peer, "narrow", 1, (), 0)],
+    }
+    return {name: script(troubles, {peer: "1:1"}, 1) for name, troubles in kinds.items()}
+
+
+def _loss(one: Trouble) -> Iterator[str]:
+    """``amount``: per cent of the packets, each drawn by the kernel's own random numbers."""
+    chance = "" if one.amount >= 100 else f"numgen random mod 100 < {one.amount:d} "
+    for match in _matches(one):
+        yield f"add rule {_INCOMING} {match} counter name {one.seen}"
+        yield f"add rule {_INCOMING} {match} {chance}counter name {one.hit} drop"
+
+
+def _reset(one: Trouble) -> Iterator[str]:
+    """Everything, new connections too."""
+    for match in _matches(one):
+        yield f"add rule {_INCOMING} {match} {_rejected(one)}"
+
+
+def _reset_open(one: Trouble) -> Iterator[str]:
+    for version, family in _FAMILIES.items():
+        tuples = ", ".join(
+            f"{ipaddress.ip_address(address)} . {theirs:d} . {ours:d}"
+            for address, theirs, ours in one.connections
+            if ipaddress.ip_address(address).version == version
+        )
+        if tuples:
+            match = f"{family} saddr . tcp sport . tcp dport {{ {tuples} }}"
+            yield f"add rule {_INCOMING} {match} {_rejected(one)}"
+
+
+def _rejected(one: Trouble) -> str:
+    """A reset itself is let through: with both directions on, nobody would hear one."""
+    return f"tcp flags & rst == 0 counter name {one.hit} reject with tcp reset"
+
+
+def _queued(one: Trouble) -> Iterator[str]:
+    for peer in _peer("daddr", one.addresses):
+        yield f"add rule {_OUTGOING} {peer} counter name {one.hit}"
+
+
+_RULES = {
+    "loss": _loss,
+    "reset": _reset,
+    "reset-open": _reset_open,
+    "narrow": _queued,
+    "slow": _queued,
+}
+
+
+def _matches(one: Trouble) -> Iterator[str]:
+    """What it befalls: packets of a service have its port at one end or at the other."""
+    for peer in _peer("saddr", one.addresses):
+        if not one.ports:
+            yield peer
+            continue
+        ports = ", ".join(f"{port:d}" for port in one.ports)
+        yield f"{peer} tcp dport {{ {ports} }}"
+        yield f"{peer} tcp dport != {{ {ports} }} tcp sport {{ {ports} }}"
+
+
+def _peer(end: str, addresses: Sequence[str]) -> Iterator[str]:
+    parsed = sorted(map(ipaddress.ip_address, addresses), key=str)
+    for version, family in _FAMILIES.items():
+        if listed := ", ".join(str(address) for address in parsed if address.version == version):
+            yield f"{family} {end} {{ {listed} }}"

@@ -1,0 +1,102 @@
+"""Which properties brokers and topics of a system have, and which values these take, as far as that
+can be told before anything is deployed.
+
+The bundled broker's are in ``bundled.json``, made of its own configuration and documentation.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from infra.schemas import Schema
+from infra.wording import hint
+
+Value = str | int | float | bool
+
+RESERVED: Mapping[str, str] = dict.fromkeys(
+    ("broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "zookeeper.connect"),
+    "is set for each broker by the harness",
+)
+"""Broker properties that a campaign may not set, and why."""
+
+_DESCRIBED = frozenset({"bundled"})
+_LONG_MAX = 2**63 - 1
+_PAGE = "those that there are: docs/broker-properties.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The properties of one system, by name, each with the JSON Schema of its value."""
+
+    system: str
+    broker: Mapping[str, Schema]
+    topic: Mapping[str, Schema]
+
+    def unknown(self, kind: str, name: str) -> str | None:
+        """That there is no property ``name`` of a ``kind``, broker or topic, if so."""
+        known = self._of(kind)
+        if name in known:
+            return None
+        return f"unknown {kind} property; {hint(name, known, otherwise=_PAGE)}"
+
+    def wrong(self, kind: str, name: str, value: Value) -> str | None:
+        """What is wrong with the value of a property that there is."""
+        return _wrong(value, self._of(kind)[name])
+
+    def contradictions(self, properties: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+        """What brokers with ``properties`` would not start with, though each value is right: names,
+        and reasons."""
+        defaults = {name: one.get("default") for name, one in self.broker.items()}
+        values: Mapping[str, Any] = {**defaults, **properties}
+        limit = "replica.lag.time.max.ms"
+        if values["ackproof.coordination"] == "leader" and values["ackproof.keep.in.sync.ms"]:
+            limit = "ackproof.keep.in.sync.ms"
+        wait_ms, limit_ms = int(values["replica.fetch.wait.max.ms"]), int(values[limit])
+        if wait_ms > limit_ms:
+            name = "replica.fetch.wait.max.ms"
+            told = limit if limit in properties else name
+            yield told, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
+
+    def _of(self, kind: str) -> Mapping[str, Schema]:
+        return self.broker if kind == "broker" else self.topic
+
+
+@cache
+def known(system: str) -> Known | None:
+    """Those of ``system``; None where nobody can tell."""
+    if system not in _DESCRIBED:
+        return None
+    page = Path(__file__).with_name(f"{system}.json")
+    found = json.loads(page.read_text(encoding="utf-8"))
+    return Known(system=system, broker=found["broker"], topic=found["topic"])
+
+
+def _wrong(value: Value, schema: Schema) -> str | None:
+    kind = schema["type"]
+    if kind == "integer":
+        return _wrong_number(value, schema)
+    if kind == "boolean":
+        right = str(value).lower() in ("true", "false")
+        return None if right else f"true or false, not {value!r}"
+    if isinstance(value, float):
+        return f"is text: put it in quotes, for YAML takes 0.10 for 0.1 (here: {value!r})"
+    text = str(value)
+    if (choices := schema.get("enum")) and text not in choices:
+        return f"one of {', '.join(choices)}, not {value!r}"
+    if isinstance(value, bool) or not re.search(schema.get("pattern", "."), text):
+        return f"{value!r} cannot be; a value matches {schema.get('pattern', '.')}"
+    return None
+
+
+def _wrong_number(value: Value, schema: Mapping[str, Any]) -> str | None:
+    least, most = schema.get("minimum", -_LONG_MAX - 1), schema.get("maximum", _LONG_MAX)
+    plain = type(value) is int or (isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value))
+    if plain and least <= int(value) <= most:
+        return None
+    bounds = f" from {least:,}" if "minimum" in schema else ""
+    bounds += f" to {most:,}" if "maximum" in schema or (plain and int(value) > most) else ""
+    return f"a whole number{bounds}, not {value!r}"

@@ -1,0 +1,166 @@
+"""What is seen of links: new connections tried from inside, and what the kernel has counted."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from infra.interface import ProcessState
+from nemesis.effects import LINK, PROCESS
+from nemesis.interface import Injection, Link, Look, Observation, Resource
+from nemesis.link_effects import OnLink
+from nemesis.looking import Seen, accounted, observe
+from nemesis.services import Service, Way, other_way, way
+
+AT_ONCE = 8
+WasOn = "was on already"
+WayOf = Callable[[Link], Way | None]
+
+
+def links_of(injection: Injection) -> list[Link]:
+    """The links that its plan treats."""
+    return [effect.link for effect in effects_of(injection)]
+
+
+def effects_of(injection: Injection) -> list[OnLink]:
+    return [effect for effect in injection.plan.effects if isinstance(effect, OnLink)]
+
+
+def closed(injection: Injection, links: Sequence[Link], service: Service | None = None) -> Look:
+    """No new connection over any of the links, tried from inside."""
+    ways = _by_service(injection, service)
+    return _probing(injection, "links closed", links, ways, wanted=False)
+
+
+def opened(
+    injection: Injection, links: Sequence[Link], claim: str, service: Service | None = None
+) -> Look:
+    """A new connection over every one of the links, tried from inside."""
+    return _probing(injection, claim, links, _by_service(injection, service), wanted=True)
+
+
+def others_open(injection: Injection, links: Sequence[Link], service: Service) -> Look:
+    """New connections over the same links that are not of the service."""
+    cluster = injection.cluster
+    ways = {link: other_way(cluster, link, service) for link in links}
+    found = [link for link in links if ways[link] is not None]
+    return _probing(injection, "other ports open", found, ways.get, wanted=True)
+
+
+def packets_hit(injection: Injection, claim: str) -> Look:
+    """The kernel has counted packets that an effect befell, since it last began."""
+    cluster = injection.cluster
+    by_name = {str(effect.link): effect for effect in effects_of(injection)}
+    planned = {effect.link for effect in by_name.values()}
+
+    def hits(name: str) -> int:
+        link = by_name[name].link
+        source, target = cluster.node(link.source), cluster.node(link.target)
+        impairment = by_name[name].impairment(cluster)
+        return cluster.backend.links.counted(source, target, impairment).hit
+
+    def why_not(name: str) -> str | None:
+        effect = by_name[name]
+        there = way(cluster, effect.link, effect.service)
+        if effect not in injection.done():
+            return WasOn
+        if there is not None and there.source != effect.link.source and effect.link.back in planned:
+            # What is tried goes the other way, and gets no answer that could be hit here.
+            return "tried in the other direction"
+        return why_untried(injection, effect.link, there)
+
+    def seen(name: str) -> Seen:
+        since = hits(name)
+        return since > 0, since
+
+    return lambda: observe(claim, by_name, seen, why_not)
+
+
+def spells(injection: Injection, wanted: int, within: float) -> Look:
+    """Each link was seen closed ``wanted`` times, and open in between: new connections are tried
+    one after the other, ``within`` seconds each."""
+    cluster = injection.cluster
+    by_name = {str(effect.link): effect for effect in effects_of(injection)}
+    counted = dict.fromkeys(by_name, 0)
+    last = dict.fromkeys(by_name, True)
+
+    def there(name: str) -> Way | None:
+        return way(cluster, by_name[name].link, by_name[name].service)
+
+    def why_not(name: str) -> str | None:
+        return why_untried(injection, by_name[name].link, there(name))
+
+    def probe(name: str) -> bool:
+        return reaches(injection, there(name), within)
+
+    def look() -> Observation:
+        for name, is_open in _tried(by_name, why_not, probe):
+            counted[name] += last[name] and not is_open
+            last[name] = is_open
+        return observe(
+            "beats seen", by_name, lambda name: (counted[name] >= wanted, counted[name]), why_not
+        )
+
+    return look
+
+
+def why_untried(injection: Injection, link: Link, there: Way | None) -> str | None:
+    """Why no connection can be tried. A server that has ended refuses them, whether its links are
+    cut or not: a broker that died by itself would prove every cut around it."""
+    if there is None:
+        return "nobody listens at either end"
+    if injection.cluster.server(there.target).process.state() is ProcessState.EXITED:
+        return f"{there.target} is down"
+    return of_connection(injection, link)
+
+
+def of_connection(injection: Injection, link: Link) -> str | None:
+    """What others do to either direction of the link, or to a process at one of its ends: TCP needs
+    all of them."""
+    ends = {link.source, link.target}
+
+    def concerns(resource: Resource) -> bool:
+        return set(resource.at) <= ends and resource.kind in (PROCESS, LINK)
+
+    return accounted(injection, concerns)
+
+
+def reaches(injection: Injection, there: Way | None, within: float = 1.0) -> bool:
+    """Whether a new connection succeeds."""
+    assert there is not None
+    cluster = injection.cluster
+    source, target = cluster.node(there.source), cluster.node(there.target)
+    return cluster.backend.reaches(source, target, there.port, within)
+
+
+def _by_service(injection: Injection, service: Service | None) -> WayOf:
+    return lambda link: way(injection.cluster, link, service)
+
+
+def _tried(
+    names: Iterable[str], why_not: Callable[[str], str | None], probe: Callable[[str], bool]
+) -> Iterable[tuple[str, bool]]:
+    """Those for which nothing else accounts, and whether the probe succeeded; several at once."""
+    waiting = [name for name in names if not why_not(name)]
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        return list(zip(waiting, pool.map(probe, waiting), strict=True))
+
+
+def _probing(
+    injection: Injection, claim: str, links: Sequence[Link], ways: WayOf, *, wanted: bool
+) -> Look:
+    """A link once seen as wanted is not tried again: trying a closed one takes a second."""
+    by_name: Mapping[str, Link] = {str(link): link for link in links}
+    words = {True: "open" if wanted else "closed", False: "closed" if wanted else "open"}
+    shown: set[str] = set()
+
+    def why_not(name: str) -> str | None:
+        if name in shown:
+            return None
+        return why_untried(injection, by_name[name], ways(by_name[name]))
+
+    def look() -> Observation:
+        waiting = [name for name in by_name if name not in shown]
+        tried = _tried(waiting, why_not, lambda name: reaches(injection, ways(by_name[name])))
+        shown.update(name for name, is_open in tried if is_open is wanted)
+        return observe(claim, by_name, lambda name: (name in shown, words[name in shown]), why_not)
+
+    return look

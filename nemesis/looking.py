@@ -1,0 +1,113 @@
+"""How observations are made, and what other faults account for.
+
+A proof is not upset by another fault that is on. A subject for which another open fault accounts is
+left out, and said to be: with a broker killed by one fault, no link to it tells whether another one
+cut it; with ZooKeeper stopped, no registration expires.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from infra.interface import ClusterView, ProcessState, ViewUnavailable
+from nemesis.effects import PROCESS
+from nemesis.interface import Cluster, Injection, Look, Observation, Resource
+
+Seen = tuple[bool, object]
+"""Whether the claim is true of a subject, and what was seen of it."""
+
+_NO_ANSWER = "ZooKeeper does not answer"
+
+
+def unless(done: Iterable[str], otherwise: str) -> Callable[[str], str | None]:
+    """Why a subject is not looked at: ``otherwise``, where this fault has not done it."""
+    return lambda subject: None if subject in done else otherwise
+
+
+def observe(
+    claim: str,
+    subjects: Iterable[str],
+    seen: Callable[[str], Seen],
+    why_not: Callable[[str], str | None],
+) -> Observation:
+    """Look at every subject for which nothing else accounts."""
+    left_out = {subject: why for subject in subjects if (why := why_not(subject))}
+    looked = {subject: seen(subject) for subject in subjects if subject not in left_out}
+    return Observation(
+        claim=claim,
+        seen={subject: what for subject, (_true, what) in looked.items()},
+        missing=tuple(subject for subject, (true, _what) in looked.items() if not true),
+        left_out=left_out,
+    )
+
+
+def in_state(cluster: Cluster, wanted: str) -> Callable[[str], Seen]:
+    """Whether a server's process is in a state, a value of ``infra.interface.ProcessState``."""
+
+    def seen(server: str) -> Seen:
+        state = cluster.server(server).process.state()
+        return state is ProcessState(wanted), state.value
+
+    return seen
+
+
+def of_brokers(
+    injection: Injection,
+    claim: str,
+    brokers: Sequence[str],
+    seen: Callable[[ClusterView, int], Seen],
+    *,
+    needs_the_others: bool = False,
+) -> Look:
+    """What ZooKeeper says of each broker, asked for by its id. ``needs_the_others``: it takes some
+    other broker to make it true, a controller or a new leader, so that a fault on any of them
+    accounts for it."""
+
+    def why_not(broker: str) -> str | None:
+        return of_any_session(injection) if needs_the_others else of_session(injection, broker)
+
+    def look() -> Observation:
+        try:
+            view = injection.cluster.system.view() if brokers else None
+        except ViewUnavailable:
+            view = None
+
+        def of_one(broker: str) -> Seen:
+            if view is None:
+                return False, _NO_ANSWER
+            return seen(view, injection.cluster.server(broker).id)
+
+        return observe(claim, brokers, of_one, why_not)
+
+    return look
+
+
+# --- what others account for -------------------------------------------------------------------
+
+
+def accounted(injection: Injection, concerns: Callable[[Resource], bool]) -> str | None:
+    """Which other faults are on that hold such a resource, in words; None where none does."""
+    labels = dict.fromkeys(o.label for o in injection.others() if concerns(o.effect.resource))
+    return f"{', '.join(labels)} is on" if labels else None
+
+
+def of_process(injection: Injection, server: str) -> str | None:
+    """Whatever else is done to the server's process."""
+    return accounted(injection, lambda resource: resource == Resource(PROCESS, (server,)))
+
+
+def of_session(injection: Injection, broker: str) -> str | None:
+    """Whatever keeps a broker's session from ending, or from beginning, as it would otherwise: the
+    broker's process, its links to ZooKeeper, ZooKeeper itself."""
+    zookeepers = set(injection.cluster.members.zookeepers)
+
+    def concerns(resource: Resource) -> bool:
+        rest = set(resource.at) - zookeepers
+        return rest == {broker} or not rest
+
+    return accounted(injection, concerns)
+
+
+def of_any_session(injection: Injection) -> str | None:
+    """The same for the session of any broker."""
+    members = injection.cluster.members
+    reasons = (of_session(injection, broker) for broker in members.brokers)
+    return next((reason for reason in reasons if reason), None)

@@ -1,0 +1,136 @@
+"""What is seen of the processes that a fault strikes, and of what they leave behind."""
+
+import signal
+from collections.abc import Sequence
+
+from infra.interface import ViewUnavailable
+from nemesis.effects import Crash, Empty, Kill, Stop, Terminate
+from nemesis.interface import Effect, Injection, Look, Observation
+from nemesis.looking import Seen, in_state, observe, of_process, of_session, unless
+
+_BY_ITSELF = (0, 128 + signal.SIGTERM)
+"""How a process ends that was asked to: the JVM names the signal, once its hooks are done."""
+
+_Struck = Kill | Terminate | Stop | Empty
+
+
+def killed(injection: Injection) -> Look:
+    """Signal 9 ended the processes that this fault sent it to, as the kernel tells."""
+
+    def seen(server: str) -> Seen:
+        code = injection.cluster.server(server).process.exit_code()
+        return code == -signal.SIGKILL, code
+
+    def look() -> Observation:
+        done, planned = _servers(injection, Kill)
+        return observe("ended by signal 9", planned, seen, unless(done, "was down already"))
+
+    return look
+
+
+def terminated(injection: Injection) -> Look:
+    """The processes that this fault asked to end have done so by themselves, as the kernel tells
+    of their status. One that no longer could (killed, or never listening) was not terminated."""
+
+    def seen(server: str) -> Seen:
+        code = injection.cluster.server(server).process.exit_code()
+        return code in _BY_ITSELF, "runs on" if code is None else code
+
+    def look() -> Observation:
+        done, planned = _servers(injection, Terminate)
+        claim = "ended by itself after SIGTERM, status"
+        return observe(claim, planned, seen, unless(done, "was down already"))
+
+    return look
+
+
+def session_closed(injection: Injection) -> Look:
+    """The brokers that this fault asked to end have ended the sessions of their registrations:
+    they are gone, and ZooKeeper did not expire them."""
+    before = injection.target.facts.get("sessions")
+    sessions = before if isinstance(before, dict) else {}
+
+    def session(broker: str) -> str | None:
+        found = sessions.get(str(injection.cluster.server(broker).id))
+        return None if found is None else str(found)
+
+    def why_not(broker: str) -> str | None:
+        unregistered = None if session(broker) else "was not registered"
+        done, _ = _servers(injection, Terminate)
+        return (
+            unless(done, "was down already")(broker)
+            or unregistered
+            or of_session(injection, broker)
+        )
+
+    def look() -> Observation:
+        brokers = [b for b in injection.cluster.members.brokers if b in injection.target.servers]
+        try:
+            held = set(map(hex, injection.cluster.system.view().brokers.values()))
+            expired = set(map(hex, injection.cluster.system.expired_sessions()))
+        except ViewUnavailable as silence:
+            unknown = str(silence)
+            return observe("session closed", brokers, lambda _: (False, unknown), why_not)
+
+        def seen(broker: str) -> Seen:
+            mine = session(broker)
+            word = "held" if mine in held else "expired" if mine in expired else "closed"
+            return word == "closed", word
+
+        return observe("session closed", brokers, seen, why_not)
+
+    return look
+
+
+def crashed(injection: Injection) -> Look:
+    """Signal 9 ended the clients that this fault sent it to, as the kernel tells."""
+
+    def seen(client: str) -> Seen:
+        code = injection.cluster.client(client).process.exit_code()
+        return code == -signal.SIGKILL, code
+
+    def look() -> Observation:
+        done = {effect.client for effect in injection.done() if isinstance(effect, Crash)}
+        planned = [e.client for e in injection.plan.effects if isinstance(e, Crash)]
+        return observe("ended by signal 9", planned, seen, unless(done, "had ended already"))
+
+    return look
+
+
+def stopped(injection: Injection) -> Look:
+    """The kernel says state T of the processes that this fault stopped."""
+
+    def look() -> Observation:
+        done, planned = _servers(injection, Stop)
+
+        def why_not(server: str) -> str | None:
+            return unless(done, "was not running")(server) or of_process(injection, server)
+
+        return observe("stopped", planned, in_state(injection.cluster, "stopped"), why_not)
+
+    return look
+
+
+def emptied(injection: Injection) -> Look:
+    """Nothing lies in the data directories that this fault emptied, as their node tells."""
+    cluster = injection.cluster
+
+    def seen(server: str) -> Seen:
+        broker = cluster.server(server)
+        left = broker.node.entries(cluster.system.replica_directories(broker))
+        return left == 0, left
+
+    def look() -> Observation:
+        done, planned = _servers(injection, Empty)
+        return observe("left on the disk", planned, seen, unless(done, "was left alone"))
+
+    return look
+
+
+def _servers(injection: Injection, kind: type[_Struck]) -> tuple[set[str], Sequence[str]]:
+    """Those to which this fault has done an effect of that kind, and those to which it meant to."""
+
+    def of(effects: Sequence[Effect]) -> list[str]:
+        return [effect.server for effect in effects if isinstance(effect, kind)]
+
+    return set(of(injection.done())), of(injection.plan.effects)

@@ -1,0 +1,12 @@
+"""What can befall links, on every backend."""
+
+import pytest
+from link_cases import CASES
+from patience import TEST_S
+
+pytestmark = pytest.mark.timeout(TEST_S)
+
+
+@pytest.mark.parametrize("case", [case.__name__ for case in CASES])
+def test_case(place, case: str) -> None:
+    place.check(case)

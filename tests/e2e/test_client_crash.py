@@ -1,0 +1,31 @@
+"""A client that a fault has crashed: its own cell lacks the evidence, and nobody else is blamed."""
+
+import json
+
+import pytest
+from patience import TEST_S
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(TEST_S)]
+
+INCONCLUSIVE = 3
+
+
+def test_it_costs_its_own_cell_alone(ackproof) -> None:
+    ackproof.vary(
+        {
+            "cells": {"acks": "all", "min.insync.replicas": [1, 2], "partitions": 2},
+            "schedule": {"warmup": "3s", "gap": "2s", "tail": "2s", "order": "listed"},
+            "faults": [
+                {"fault": "crash-client", "target": "clients"},
+                {"fault": "restart", "target": "one", "parameters": {"signal": "terminate"}},
+            ],
+        }
+    )
+    result = ackproof("run", "small.yaml", "--out", "results")
+    assert result.returncode == INCONCLUSIVE, result.stdout + result.stderr
+    assert "ended by itself" not in result.stdout + result.stderr
+    document = json.loads((ackproof.directory / "results" / "verdict.json").read_text())
+    crashed, lives_on = sorted(document["cells"], key=lambda cell: cell["verdict"])
+    assert (crashed["verdict"], lives_on["verdict"]) == ("inconclusive", "pass"), document
+    assert any("not closed by its writer" in reason for reason in crashed["reasons"])
+    assert not any(guarantee["broken"] for guarantee in crashed["guarantees"])

@@ -1,0 +1,77 @@
+"""``ackproof init | validate | schema``."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.campaign.validation import check, load
+from harness.cli import cli
+
+QUICK = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_what_init_writes_is_right_and_does_what_the_quick_campaign_does(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    result = invoke("init", file)
+    assert result.exit_code == 0, result.output
+    assert f"ackproof run {file}" in result.output
+    written = check(file).campaign
+    assert written.model_copy(update={"name": "quick"}) == load(QUICK)
+    assert file.read_text().count("#") > 20
+
+
+def test_init_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert invoke("init").exit_code == 0
+    assert check(Path("campaign.yaml"))
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("mine")
+    result = invoke("init", file)
+    assert result.exit_code == 2
+    assert "is there already" in result.stderr
+    assert file.read_text() == "mine"
+
+
+def test_init_where_nothing_can_be_written(tmp_path: Path) -> None:
+    result = invoke("init", tmp_path / "none" / "mine.yaml")
+    assert result.exit_code == 2
+    assert "cannot be written: No such file" in result.stderr
+
+
+def test_right_files(campaign_file) -> None:
+    result = invoke("validate", QUICK, campaign_file({}))
+    assert result.exit_code == 0
+    assert result.output == f"{QUICK}: right\n{campaign_file({})}: right\n"
+
+
+def test_one_wrong_file_of_several(campaign_file, tmp_path: Path) -> None:
+    wrong = campaign_file({"workload.kind": "x", "cluster.backend": "y"})
+    result = invoke("validate", QUICK, wrong, tmp_path / "none.yaml")
+    assert result.exit_code == 2
+    assert f"{QUICK}: right\n" in result.stdout
+    assert result.stderr.count(f"{wrong}:") == 2
+    assert "none.yaml: file: cannot be read" in result.stderr
+    assert result.stderr.endswith("ackproof: 3 problems\n")
+
+
+def test_a_large_campaign_that_is_meant(campaign_file) -> None:
+    file = campaign_file({"runs": 100})
+    assert invoke("validate", file).exit_code == 2
+    assert invoke("validate", file, "--yes").exit_code == 0
+    assert invoke("run", file, "--dry-run").exit_code == 2
+    assert invoke("run", file, "--dry-run", "--yes").exit_code == 0
+
+
+def test_the_schema_is_one_file_of_json() -> None:
+    result = invoke("schema")
+    assert result.exit_code == 0
+    assert json.loads(result.output)["required"] == ["name", "cells", "workload", "faults"]

@@ -1,0 +1,117 @@
+"""What the harness says of a property before anything is deployed is what the bundled broker says:
+its configuration is asked."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from broker.config import BrokerConfig, ConfigError, TopicConfig
+from infra.systems.properties import RESERVED, known
+
+BUNDLED = known("bundled")
+assert BUNDLED is not None
+BROKER = sorted(BUNDLED.broker.keys() - RESERVED.keys())
+TOPIC = sorted(BUNDLED.topic)
+REQUIRED = {"broker.id": "1", "zookeeper.connect": "zookeeper-1:2181"}
+
+ANY_VALUE = st.one_of(
+    st.booleans(),
+    st.integers(-3, 600),
+    st.integers(-(2**63), 2**63 - 1),
+    st.sampled_from([2**31 - 1, 2**31, 13, 14, 1023, 1024]),
+    st.floats(),
+    st.sampled_from(
+        ["controller", "leader", "fenced", "0.8", "0.10", "CreateTime", "3.4", "3.4-IV0", "3", ""]
+    ),
+    st.sampled_from(["true", "TRUE", " true", "yes", "7", "-1", "007", "1_0", "+7", "7.0", " 7"]),
+    st.sampled_from(["10.0.0.1:5", "10.0.0.1:x", "a:1,b:2", "http://x:93", "http://x:99999"]),
+    st.text(max_size=5),
+)
+
+
+def as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def broker_takes(given: dict[str, object]) -> bool:
+    try:
+        BrokerConfig.model_validate(REQUIRED | {name: as_text(v) for name, v in given.items()})
+    except ValidationError:
+        return False
+    return True
+
+
+def topic_takes(name: str, value: object) -> bool:
+    try:
+        TopicConfig().overridden({name: as_text(value)})
+    except ConfigError:
+        return False
+    return True
+
+
+def test_all_of_the_brokers_properties_are_known() -> None:
+    assert set(BUNDLED.broker) == BrokerConfig.names()
+    assert set(BUNDLED.topic) == TopicConfig.names()
+    assert BUNDLED.unknown("broker", "broker.id") is None
+    assert BUNDLED.unknown("topic", "broker.id") is not None
+
+
+@settings(max_examples=1_000)
+@given(st.sampled_from(BROKER), ANY_VALUE)
+def test_what_the_broker_would_not_start_with_is_wrong(name: str, value: object) -> None:
+    wrong = BUNDLED.wrong("broker", name, value)
+    wrong = wrong or next(BUNDLED.contradictions({name: value}), None)
+    if wrong is None:
+        assert broker_takes({name: value})
+    elif isinstance(value, int) and (
+        type(value) is int or "boolean" in BUNDLED.broker[name].values()
+    ):
+        assert not broker_takes({name: value}), "it is strict with text, and with text alone"
+
+
+@given(st.sampled_from(TOPIC), ANY_VALUE)
+def test_what_no_topic_is_made_with_is_wrong(name: str, value: object) -> None:
+    if BUNDLED.wrong("topic", name, value) is None:
+        assert topic_takes(name, value)
+    elif type(value) is int:
+        assert not topic_takes(name, value)
+
+
+@given(
+    wait_ms=st.integers(0, 40_000),
+    lag_ms=st.integers(1, 40_000),
+    keep_ms=st.none() | st.integers(1, 40_000),
+    coordination=st.sampled_from(["controller", "leader"]),
+)
+def test_what_does_not_go_together_is_told(
+    wait_ms: int, lag_ms: int, keep_ms: int | None, coordination: str
+) -> None:
+    given = {
+        "replica.fetch.wait.max.ms": wait_ms,
+        "replica.lag.time.max.ms": lag_ms,
+        "ackproof.coordination": coordination,
+        **({} if keep_ms is None else {"ackproof.keep.in.sync.ms": keep_ms}),
+    }
+    assert broker_takes(given) is not any(BUNDLED.contradictions(given))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("inter.broker.protocol.version", 0.10, "put it in quotes"),
+        ("ackproof.generation", 0.8, "put it in quotes"),
+        ("log.segment.bytes", 2**31, "a whole number from 14 to 2,147,483,647, not 2147483648"),
+        ("replica.lag.time.max.ms", 0, "a whole number from 1, not 0"),
+        ("replica.lag.time.max.ms", "5s", "a whole number from 1, not '5s'"),
+        ("delete.topic.enable", 1, "true or false, not 1"),
+        ("log.message.timestamp.type", "Create", "one of CreateTime, LogAppendTime, not 'Create'"),
+    ],
+)
+def test_it_is_said_what_would_be_right(name: str, value: object, told: str) -> None:
+    assert told in (BUNDLED.wrong("broker", name, value) or "")
+
+
+def test_of_other_systems_nothing_is_known() -> None:
+    assert known("kafka") is None
+    assert known("../bundled") is None

@@ -1,0 +1,85 @@
+"""A client of the workload that crashes: whose end it is, and that it is proven."""
+
+import pytest
+from memory_cluster import Memory
+from struck import Nemesis
+
+from nemesis import FAULTS
+from nemesis.expressions import parse, problems
+from nemesis.interface import Members
+
+
+def ended(memory: Memory) -> list[str]:
+    return [process.name for process in memory.workload if process.code == -9]
+
+
+def test_one_of_them_drawn_by_the_seed(nemesis: Nemesis) -> None:
+    drawn = set()
+    for seed in range(20):
+        (effect,) = nemesis.aim("crash-client", "clients", seed=seed).plan.effects
+        drawn.add(effect.ends)
+    assert drawn == {"producer-orders", "producer-payments"}
+    entry = nemesis.strike("crash-client", "clients")
+    (crashed,) = ended(nemesis.memory)
+    assert nemesis.bitten(entry).observations == {"ended by signal 9": {crashed: -9}}
+
+
+def test_all_of_them(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("crash-client", "client-1", clients="all")
+    assert nemesis.bitten(entry).proven
+    assert ended(nemesis.memory) == ["producer-orders", "producer-payments"]
+
+
+def test_it_is_the_fault_s_for_good(nemesis: Nemesis) -> None:
+    """They do not come back: long after it is healed, their end is still accounted for."""
+    entry = nemesis.strike("crash-client", "clients", clients="all")
+    nemesis.executor.heal(entry)
+    assert nemesis.healed(entry).proven
+    nemesis.ledger.close(entry.fault_id)
+    assert nemesis.ledger.ended_by("producer-orders") == entry.fault_id
+    assert nemesis.ledger.ended_by("producer-others") is None
+
+
+def test_one_that_ended_before_is_not_the_fault_s(nemesis: Nemesis) -> None:
+    entry = nemesis.aim("crash-client", "clients", clients="all")
+    nemesis.memory.workload[0].signal(15)
+    nemesis.executor.inject(entry)
+    assert nemesis.bitten(entry).observations == {
+        "ended by signal 9": {"producer-payments": -9},
+        "not looked at": {"ended by signal 9": {"producer-orders": "had ended already"}},
+    }
+    assert nemesis.ledger.ended_by("producer-orders") is None
+
+
+def test_only_those_that_run_are_drawn(nemesis: Nemesis) -> None:
+    nemesis.memory.workload[0].signal(9)
+    for seed in range(10):
+        (effect,) = nemesis.aim("crash-client", "clients", seed=seed).plan.effects
+        assert effect.ends == "producer-payments"
+
+
+@pytest.mark.parametrize("clients", ["one", "all"])
+def test_with_nobody_left_nothing_is_proven(nemesis: Nemesis, clients: str) -> None:
+    for process in nemesis.memory.workload:
+        process.signal(9)
+    assert not nemesis.bitten(nemesis.strike("crash-client", "clients", clients=clients)).proven
+
+
+def test_what_did_not_bite_is_not_proven(nemesis: Nemesis) -> None:
+    for process in nemesis.memory.workload:
+        process.deaf = True
+    proof = nemesis.bitten(nemesis.strike("crash-client", "clients", clients="all"))
+    assert proof.observations["missing"] == {
+        "ended by signal 9": ["producer-orders", "producer-payments"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("who", "fits"),
+    [("clients", True), ("client-1", True), ("one(clients)", True), ("all", False),
+     ("broker-1", False), ("zookeeper", False), ("clients + broker-1", False)],
+)  # fmt: skip
+def test_it_is_aimed_at_clients(who: str, fits: bool) -> None:
+    members = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",), clients=("client-1",))
+    found = list(problems(parse(who), FAULTS["crash-client"].aim, members, {}))
+    assert not found if fits else "is aimed at clients" in found[0]

@@ -1,0 +1,91 @@
+"""Servers with too little of something: what the kernel counts proves it, and that it is over."""
+
+import pytest
+from memory_cluster import MemoryServer
+from struck import Nemesis
+
+from infra.interface import ProcessState, Scarce
+
+FAULTS = ["starve-cpu", "starve-memory"]
+TARGETS = ["leader(orders, 0)", "all", "zookeeper"]
+
+
+def broker(nemesis: Nemesis) -> MemoryServer:
+    return nemesis.memory.system.brokers[0]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("expression", TARGETS)
+@pytest.mark.parametrize("hold_ms", [None, 0])
+def test_it_bites_and_heals(
+    nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
+) -> None:
+    entry = nemesis.strike(name, expression, hold_ms=hold_ms)
+    assert nemesis.bitten(entry).proven
+    assert not nemesis.healed(entry).proven
+    for _ in range(2):
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+    assert not nemesis.bitten(entry).proven
+    servers = [*nemesis.memory.system.zookeepers, *nemesis.memory.system.brokers]
+    assert not any(server.node.limits or server.starts for server in servers)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_one_that_needs_no_more_is_not_starved(nemesis: Nemesis, name: str) -> None:
+    broker(nemesis).node.content = True
+    proof = nemesis.bitten(nemesis.strike(name, "broker-1"))
+    assert not proof.proven
+    assert "missing" in proof.observations
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_limit_that_is_still_there_is_not_healed(nemesis: Nemesis, name: str) -> None:
+    entry = nemesis.strike(name, "broker-1")
+    nemesis.executor.heal(entry)
+    for what in Scarce:
+        broker(nemesis).node.limit(what, 1)
+    assert not nemesis.healed(entry).proven
+
+
+def test_what_they_ask_for(nemesis: Nemesis) -> None:
+    nemesis.strike("starve-cpu", "broker-1", percent=5)
+    nemesis.strike("starve-memory", "broker-1", kib=2)
+    assert broker(nemesis).node.limits == {Scarce.CPU: 50, Scarce.MEMORY: 2048}
+
+
+class TestWhoNeedsMoreMemoryIsKilled:
+    def test_by_the_fault(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("starve-memory", "broker-1")
+        assert nemesis.ledger.holding("broker-1") == entry.fault_id
+        broker(nemesis).process.signal(9)
+        assert nemesis.bitten(entry).proven
+        nemesis.executor.heal(entry)
+        assert broker(nemesis).starts == 1
+        assert broker(nemesis).node.limits == {}
+        assert nemesis.healed(entry).proven
+
+    def test_and_stays_down_for_another_fault(self, nemesis: Nemesis) -> None:
+        starved = nemesis.strike("starve-memory", "broker-1")
+        killed = nemesis.strike("kill", "broker-1")
+        nemesis.executor.heal(starved)
+        assert broker(nemesis).process.state() is ProcessState.EXITED
+        assert nemesis.healed(starved).proven, "kill#2 is on"
+        nemesis.executor.heal(killed)
+        assert broker(nemesis).starts == 1
+
+    def test_but_who_needs_more_cpu_waits(self, nemesis: Nemesis) -> None:
+        nemesis.strike("starve-cpu", "broker-1")
+        assert nemesis.ledger.holding("broker-1") is None
+
+
+def test_two_faults_share_a_limit(nemesis: Nemesis) -> None:
+    """The last one lifts it. The second has changed nothing, and proves nothing."""
+    first = nemesis.strike("starve-cpu", "broker-1")
+    second = nemesis.strike("starve-cpu", "broker-1")
+    assert not nemesis.bitten(second).proven
+    nemesis.executor.heal(first)
+    assert broker(nemesis).node.limits
+    assert nemesis.healed(first).proven
+    nemesis.executor.heal(second)
+    assert broker(nemesis).node.limits == {}

@@ -1,0 +1,123 @@
+"""What a checked campaign says of a broken broker: which guarantee, where, or nothing certain."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from patience import TEST_S
+
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from harness.report.losses import ANOMALIES_FILE
+from harness.selftest.attempt import Outcome
+from harness.selftest.campaigns import Campaigns, judged
+from harness.selftest.children import Children
+from harness.selftest.sources import copy_sound
+from history.cell import Cell
+
+NAME = "quick, seed 1"
+
+
+def cell(name: str, verdict: Verdict, *, promised: bool, held: bool | None) -> CellResult:
+    return CellResult(
+        run=1,
+        settings=Cell(name=name, topic="t", settings={"acks": "all"}),
+        sent=1,
+        acked=1,
+        failed=0,
+        indeterminate=0,
+        lost=0,
+        duplicated=0,
+        reordered=0,
+        guarantees=(
+            Guarantee(
+                name="no-acked-record-lost",
+                promise="p",
+                promised=promised,
+                held=held,
+                reason="5 lost",
+            ),
+        ),
+        verdict=verdict,
+        reasons=("too few acks",),
+    )
+
+
+KEPT = cell("kept", Verdict.PASS, promised=True, held=True)
+LOST = cell("lost", Verdict.FAIL, promised=True, held=False)
+UNPROMISED = cell("unpromised", Verdict.NOT_GUARANTEED, promised=False, held=False)
+UNKNOWN = cell("unknown", Verdict.INCONCLUSIVE, promised=True, held=None)
+
+
+def result(verdict: Verdict, *cells: CellResult, infrastructure_failed: bool = False):
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=infrastructure_failed)
+    return CampaignResult(verdict=verdict, cells=cells, anomalies={}, findings=(), runs=(run,))
+
+
+def anomalies(directory: Path) -> None:
+    """Two records of the cell within reach of isolate#2, one of kill#1; another cell's of pause."""
+    rows = [("lost", "isolate#2"), ("lost", "isolate#2"), ("lost", "kill#1"), ("kept", "pause#3")]
+    filled = [
+        {
+            **dict.fromkeys(ANOMALIES.names),
+            "run": 1,
+            "cell": name,
+            "anomaly": "lost",
+            "topic": "t",
+            "partition": 0,
+            "fault": fault,
+        }
+        for name, fault in [*rows, ("kept", "pause#3"), ("kept", "pause#3")]
+    ]
+    pq.write_table(pa.Table.from_pylist(filled, schema=ANOMALIES), directory / ANOMALIES_FILE)
+
+
+def test_a_broken_promise_is_a_find_with_its_place(tmp_path: Path) -> None:
+    anomalies(tmp_path)
+    found = judged(result(Verdict.FAIL, UNPROMISED, KEPT, LOST, UNKNOWN), NAME, tmp_path)
+    assert (found.outcome, found.by) == (Outcome.FOUND, "no-acked-record-lost")
+    assert (found.where, found.why) == ("quick, seed 1: lost, isolate#2", "5 lost")
+
+
+def test_a_find_is_one_without_a_list_of_anomalies_too(tmp_path: Path) -> None:
+    found = judged(result(Verdict.FAIL, LOST), NAME, tmp_path)
+    assert (found.outcome, found.where) == (Outcome.FOUND, "quick, seed 1: lost")
+
+
+def test_what_was_not_promised_is_no_find(tmp_path: Path) -> None:
+    found = judged(result(Verdict.PASS, UNPROMISED, KEPT), NAME, tmp_path)
+    assert found.outcome is Outcome.NOT_FOUND
+
+
+def test_too_little_evidence_is_neither(tmp_path: Path) -> None:
+    found = judged(result(Verdict.INCONCLUSIVE, KEPT, UNKNOWN), NAME, tmp_path)
+    assert (found.outcome, found.why) == (Outcome.INCONCLUSIVE, "too few acks")
+    failed = result(Verdict.PASS, KEPT, infrastructure_failed=True)
+    assert judged(failed, NAME, tmp_path).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_verdict_that_did_not_come_is_no_find(tmp_path: Path) -> None:
+    """Expected to lose, and kept everything: the campaign fails, and no promise is broken."""
+    unmet = replace(KEPT, expected=Verdict.NOT_GUARANTEED)
+    found = judged(result(Verdict.FAIL, unmet), NAME, tmp_path)
+    assert found.outcome is Outcome.INCONCLUSIVE
+
+
+CAMPAIGN = """
+name: elsewhere
+cluster: {backend: ssh, inventory: absent.yaml}
+cells: {acks: all, min.insync.replicas: 2, partitions: 1}
+workload: {rate: 100}
+faults: []
+"""
+
+
+@pytest.mark.timeout(TEST_S)
+def test_a_campaign_that_cannot_be_run_is_inconclusive_and_says_why(tmp_path: Path) -> None:
+    sources, file = tmp_path / "sources", tmp_path / "elsewhere.yaml"
+    copy_sound(sources)
+    file.write_text(CAMPAIGN, encoding="utf-8")
+    found = Campaigns(Children(), [file], seeds=1).look(sources, tmp_path / "place")
+    assert (found.outcome, found.looked) == (Outcome.INCONCLUSIVE, "elsewhere, seed 1")
+    assert "absent.yaml" in found.why

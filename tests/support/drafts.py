@@ -1,0 +1,9 @@
+"""Campaigns that are made in tests, judged as files are."""
+
+from harness.campaign.draft import Draft
+from harness.campaign.model import Campaign
+
+
+def draft_of(campaign: Campaign) -> Draft:
+    """The campaign as a file of which everything is right so far."""
+    return Draft(**{name: getattr(campaign, name) for name in Draft.__dataclass_fields__})

@@ -1,0 +1,119 @@
+"""The links of the cluster in memory, with all that can befall them and be measured on them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from infra.impairments import CUT, Counted, Impairment
+from infra.interface import Node
+
+if TYPE_CHECKING:
+    from memory_cluster import MemoryBackend
+
+QUICK_MS = 0.1
+WIDE_KBIT = 100_000.0
+On = tuple[str, str, Impairment]
+
+
+@dataclass
+class MemoryLinks:
+    """Implements ``infra.impairments.Links``. What is drawn for real is as expected here: of losses
+    exactly so many connections fail. A cut of everything is the backend's ``cut``."""
+
+    backend: "MemoryBackend"
+    on: set[On] = field(default_factory=set)
+    hits: Counter[On] = field(default_factory=Counter)
+    seen: Counter[On] = field(default_factory=Counter)
+    connections: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Held, by source and name: their state, or the target while they are open."""
+    busy_ms: float = 0.0
+    """What the machine itself takes for a connection."""
+
+    def impair(self, source: Node, target: Node, impairment: Impairment) -> None:
+        if impairment == CUT:
+            self.backend.cut(source, target)
+        else:
+            self.backend.calls.append(("impair", source.name, target.name))
+            if not self.backend.leaky:
+                self.on.add((source.name, target.name, impairment))
+        if not self.backend.leaky:
+            self.hits[source.name, target.name, impairment] = 0
+            self.seen[source.name, target.name, impairment] = 0
+
+    def mend(self, source: Node, target: Node, impairment: Impairment) -> None:
+        if impairment == CUT:
+            self.backend.heal(source, target)
+        else:
+            self.backend.calls.append(("mend", source.name, target.name))
+            self.on.discard((source.name, target.name, impairment))
+
+    def counted(self, source: Node, target: Node, impairment: Impairment) -> Counted:
+        what = (source.name, target.name, impairment)
+        return Counted(seen=self.seen[what], hit=self.hits[what])
+
+    def tries(self, source: Node, target: Node, port: int, count: int, within: float) -> int:
+        if not self.backend.reaches(source, target, port, within):
+            return 0
+        kept = 1.0
+        for one in self._between(source, target, port, "loss"):
+            kept *= 1 - one[2].amount / 100
+            self.seen[one] += count
+            self.hits[one] += round(count * one[2].amount / 100)
+        return round(count * kept)
+
+    def connecting_ms(self, source: Node, target: Node, port: int, count: int) -> Sequence[float]:
+        if not self.backend.reaches(source, target, port):
+            return []
+        slow = self._between(source, target, port, "slow")
+        self.hits.update(dict.fromkeys(slow, count))
+        return [QUICK_MS + self.busy_ms + sum(one[2].amount for one in slow)] * count
+
+    def hold(self, name: str, source: Node, target: Node, port: int) -> bool:
+        reached = self.backend.reaches(source, target, port)
+        self.connections[source.name, name] = target.name if reached else "none"
+        return reached
+
+    def held(self, name: str, source: Node) -> str:
+        there = self.connections.get((source.name, name), "none")
+        ends = {source.name, there}
+        for one in sorted(self.on):
+            if set(one[:2]) == ends and one[2].kind.startswith("reset"):
+                self.hits[one] += 1
+                self.connections[source.name, name] = there = "reset"
+        return there if there in ("none", "reset") else "open"
+
+    def let_go(self, name: str, source: Node) -> None:
+        self.connections.pop((source.name, name), None)
+
+    def throughput_kbit(self, source: Node, target: Node, lasting: float) -> float:
+        one_way = [o for o in self.on if o[:2] == (source.name, target.name)]
+        narrow = [one for one in one_way if one[2].kind == "narrow"]
+        self.hits.update(dict.fromkeys(narrow, round(100 * lasting)))
+        return min([WIDE_KBIT, *(float(one[2].amount) for one in narrow)])
+
+    def lets_through(self, source: Node, target: Node, port: int) -> bool:
+        """Whether a new connection comes about; who does not let it is counted: the first packet
+        is hit where it goes, its answer only where that arrived."""
+        stopping = [
+            one
+            for kind in ("loss", "reset")
+            for one in self._between(source, target, port, kind)
+            if kind == "reset" or one[2].amount == CUT.amount
+        ]
+        for way in ((source.name, target.name), (target.name, source.name)):
+            if way in self.backend.links_cut:
+                stopping.append((*way, CUT))
+        there = [one for one in stopping if one[0] == source.name]
+        self.hits.update(there or stopping)
+        return not stopping
+
+    def _between(self, source: Node, target: Node, port: int, kind: str) -> list[On]:
+        ends = {source.name, target.name}
+        return [
+            one
+            for one in sorted(self.on)
+            if set(one[:2]) == ends
+            and one[2].kind == kind
+            and (not one[2].ports or port in one[2].ports)
+        ]

@@ -1,0 +1,148 @@
+"""Faults on processes, on a real cluster of any backend."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from confluent_kafka import Producer
+from kafka_clients import create_topic, produce, read_all
+from patience import PATIENCE_S
+from striking import TIMINGS, Known, Striker, striker
+
+from infra.interface import Backend, Command
+from infra.systems.bundled import BundledSystem
+from nemesis import FAULTS
+from nemesis.interface import WorkloadClient
+
+TOPIC = "orders"
+VALUES = [b"%d" % number for number in range(200)]
+FILLER = bytes(5_000)
+
+
+def processes_end_and_come_back(backend: Backend, scratch: Path) -> None:
+    """Short and long, one and many, one right after the other, before replicas have caught up."""
+    with striker(backend, scratch) as cluster:
+        known = _with_records(cluster)
+        cluster.through("terminate", f"leader({TOPIC}, 0)")
+        for _ in range(3):
+            cluster.through("restart", f"leader({TOPIC}, 0)", 0)
+            cluster.through("restart", "controller", 0, signal="terminate")
+        cluster.through("kill", "all", 0)
+        cluster.through("terminate", "all", 0)
+        cluster.through("pause", "all", 500)
+        cluster.through("pause", f"partition({TOPIC}, 1)", 0)
+        cluster.through("kill", f"partition({TOPIC}, 1)")
+        cluster.through("terminate", "zookeeper", 0)
+        _nothing_is_lost(cluster, known)
+
+
+def replaced_machines_fetch_everything(backend: Backend, scratch: Path) -> None:
+    """A follower, then leaders: for longer than their session, and back before it has ended."""
+    with striker(backend, scratch) as cluster:
+        known = _with_records(cluster)
+        for who, hold_ms in (("follower", None), ("leader", None), ("leader", 0)):
+            entry = cluster.through("replace", f"{who}({TOPIC}, 0)", hold_ms)
+            cluster.await_whole(TOPIC)
+            (name,) = entry.target.servers
+            _has_what_the_others_have(cluster, name)
+        _nothing_is_lost(cluster, known)
+
+
+def servers_have_too_little(backend: Backend, scratch: Path) -> None:
+    """Of CPU and of memory, while records come; where the backend can do it."""
+    faults = [FAULTS[name] for name in ("starve-cpu", "starve-memory")]
+    possible = [fault.name for fault in faults if fault.needs <= backend.capabilities]
+    if not possible:
+        return
+    with striker(backend, scratch) as cluster:
+        known = _with_records(cluster)
+        with _traffic(known):
+            for name in possible:
+                cluster.through(name, f"leader({TOPIC}, 0)")
+                cluster.through(name, f"partition({TOPIC}, 0)", 0)
+        cluster.await_whole(TOPIC)
+        assert cluster.all_run()
+        for partition in (0, 1):
+            read = [value for value in read_all(known, TOPIC, partition) if value != FILLER]
+            assert read == VALUES
+
+
+def clients_crash(backend: Backend, scratch: Path) -> None:
+    """One of two, as the kernel tells, and the other goes on."""
+    node = backend.node("client-1")
+    clients = [node.start(Command(name=name, argv=["sleep", "1000"])) for name in ("a", "b")]
+    workload = [WorkloadClient(name=c.name, node=node.name, process=c) for c in clients]
+    system = BundledSystem(backend, brokers=0, properties=TIMINGS)
+    try:
+        system.deploy()
+        cluster = Striker(backend, system, [node], scratch / "ledger.jsonl", lambda: workload)
+        entry = cluster.strike("crash-client", "clients")
+        (effect,) = entry.plan.effects
+        cluster.executor.heal(entry)
+        assert {c.name: c.exit_code() for c in clients} == {"a": None, "b": None} | {
+            effect.ends: -signal.SIGKILL
+        }
+    finally:
+        system.close()
+
+
+CASES = (
+    processes_end_and_come_back,
+    replaced_machines_fetch_everything,
+    servers_have_too_little,
+    clients_crash,
+)
+
+
+@contextmanager
+def _traffic(known: Known) -> Iterator[None]:
+    """Records that nobody counts, until the end."""
+    settings = {"bootstrap.servers": known.bootstrap, "log_level": 0, "linger.ms": 1}
+    producer = Producer(settings)
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            with suppress(BufferError):
+                producer.produce(TOPIC, FILLER, partition=0)
+            producer.poll(0.01)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
+        producer.purge()
+        producer.flush(PATIENCE_S)
+
+
+def _with_records(cluster: Striker) -> Known:
+    known = Known(cluster.system.bootstrap_servers)
+    create_topic(known, TOPIC, partitions=2, replication_factor=3)
+    for partition in (0, 1):
+        outcomes = produce(known, TOPIC, VALUES, partition)
+        assert set(outcomes.values()) == {None}
+    return known
+
+
+def _nothing_is_lost(cluster: Striker, known: Known) -> None:
+    cluster.await_whole(TOPIC)
+    assert cluster.all_run()
+    for partition in (0, 1):
+        assert read_all(known, TOPIC, partition) == VALUES
+
+
+def _has_what_the_others_have(cluster: Striker, name: str) -> None:
+    logs = [_log(cluster, server.name) for server in cluster.system.brokers]
+    assert _log(cluster, name)
+    assert len(set(logs)) == 1, [len(log) for log in logs]
+
+
+def _log(cluster: Striker, name: str) -> bytes:
+    broker = cluster.cluster.server(name)
+    directory = cluster.system.replica_directories(broker) / f"{TOPIC}-0"
+    return broker.node.read(directory / f"{0:020}.log")

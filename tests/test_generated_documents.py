@@ -1,0 +1,71 @@
+"""What is made of the code and kept in the tree is what would be made now, and says everything."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.campaign.schema import schema
+from nemesis import FAULTS, expressions
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+
+
+def test_nothing_is_stale() -> None:
+    seen = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert seen.returncode == 0, seen.stdout + seen.stderr
+
+
+def keys() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Every key of a campaign file, with the section that it is in."""
+    whole = schema()
+    for name, section in (("Campaign", whole), *whole["$defs"].items()):
+        for key, node in section.get("properties", {}).items():
+            yield name, key, node
+
+
+def test_every_key_says_what_it_means() -> None:
+    for section, key, node in keys():
+        meaning = node.get("description", "")
+        assert len(meaning) > 8, f"{section}.{key}: write it below the field of the model"
+        assert re.search(
+            rf"^\| `{re.escape(key)}` \|.*\| {re.escape(meaning)} \|$", PAGE, re.MULTILINE
+        )
+
+
+def test_every_fault_and_every_parameter_is_in_the_reference() -> None:
+    for fault in FAULTS.values():
+        assert f"| `{fault.name}` | {fault.summary} |" in PAGE
+        for name, field in fault.parameters.model_fields.items():
+            row = re.search(rf"^\| `{fault.name}` \| `{name}` \|.*$", PAGE, re.MULTILINE)
+            assert row, f"{fault.name}.{name}"
+            assert field.description
+            assert field.description in row[0]
+
+
+def test_every_form_of_a_target_is_in_the_reference() -> None:
+    for form, what in expressions.known().items():
+        assert f"| `{form}` | {what} |" in PAGE
+
+
+def test_links_within_the_page_lead_somewhere() -> None:
+    headings = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) <= anchors
+
+
+@pytest.mark.parametrize("campaign", sorted((ROOT / "campaigns").glob("*.yaml")), ids=str)
+def test_campaigns_name_the_schema_for_editors(campaign: Path) -> None:
+    first = campaign.read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=../docs/campaign.schema.json"
