@@ -145,7 +145,7 @@ class Fetcher:
         for topic in response.responses:
             for answer in topic.partitions:
                 tp = TopicPartition(topic.topic, answer.partition_index)
-                if answer.error_code is ErrorCode.offset_out_of_range:
+                if answer.error_code is ErrorCode.offset_out_of_range and tp in asked:
                     out_of_range[tp] = asked[tp]
                 elif self._accepted(tp, asked, answer.error_code):
                     self._take(*asked[tp], answer)
