@@ -4,7 +4,8 @@ Integers that mean different things have different types, so that an offset is n
 an epoch is meant. All of them are plain ``int`` at run time.
 """
 
-from typing import NamedTuple, NewType
+import uuid
+from typing import NamedTuple, NewType, TypeAlias
 
 Offset = NewType("Offset", int)
 """Position of a record in a partition's log, from 0."""
@@ -40,3 +41,15 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition of the topic that has this id, and of none that had or will have its name."""
+
+    topic: uuid.UUID
+    partition: int
+
+
+NamedPartition: TypeAlias = TopicPartition | TopicIdPartition
+"""A partition as requests name it: up to Fetch v12 by its topic's name, from v13 on by its
+id (KIP-516)."""

@@ -43,6 +43,7 @@ class MemoryDisk:
         self._root = MemoryDirectory()
         self._used = 0
         self._open: dict[int, MemoryFile] = {}
+        self._first: dict[int, int] = {}  # of those that are duplicates of each other
         self._descriptors = self._dead = 2
 
     # --- what happens to machines -----------------------------------------------------------
@@ -135,9 +136,13 @@ class MemoryDisk:
             raise
         node.sync()
 
+    def read_anew(self, descriptor: int, /) -> None:
+        self._node(descriptor).evict()
+
     def duplicate(self, descriptor: int, /) -> int:
         node = self._node(descriptor)
         duplicate = self._opened(node)
+        self._first[duplicate] = self._first[descriptor]
         if descriptor in node.holders:
             node.holders.add(duplicate)
         return duplicate
@@ -146,13 +151,15 @@ class MemoryDisk:
         if descriptor <= self._dead:
             return  # what is left of a dead process, a generator say, is tidied up
         self._node(descriptor).holders.discard(descriptor)
-        del self._open[descriptor]
+        del self._open[descriptor], self._first[descriptor]
 
     def lock(self, descriptor: int, /) -> None:
         node = self._node(descriptor)
-        if node.holders and descriptor not in node.holders:
+        first = self._first[descriptor]
+        one = {other for other in self._first if self._first[other] == first}
+        if node.holders and not node.holders & one:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        node.holders.add(descriptor)
+        node.holders |= one
 
     def read(self, path: Path, /) -> bytes:
         self._watched(READ)
@@ -225,6 +232,7 @@ class MemoryDisk:
 
     def _disown(self) -> None:
         self._open.clear()
+        self._first.clear()
         self._dead = self._descriptors
 
     def _watched(self, kind: str) -> None:
@@ -246,6 +254,7 @@ class MemoryDisk:
     def _opened(self, node: MemoryFile) -> int:
         self._descriptors += 1
         self._open[self._descriptors] = node
+        self._first[self._descriptors] = self._descriptors
         return self._descriptors
 
     def _node(self, descriptor: int) -> MemoryFile:

@@ -15,6 +15,7 @@ from broker.controller import partitions
 from broker.controller.context import Context
 from broker.controller.election import Choice, choose
 from broker.controller.partitions import Partitions
+from broker.server import fetcher
 from broker.server.control_fence import ControlFence
 from broker.server.fetcher import Fetcher
 from broker.types import NO_LEADER
@@ -79,6 +80,12 @@ async def _asks_twice(self: Fetcher, asked: Any) -> None:
 
 ASKS_TWICE = Swap(Fetcher, "_ask_epochs", _asks_twice)
 
+
+def _by_name(asked: Any) -> Any:
+    """As up to Fetch v12."""
+    return {tp: tp for tp in asked}
+
+
 MUTATIONS: dict[str, Mutation] = {
     "acks=all answered at append": Mutation(broken_replication.ANSWERED_AT_APPEND),
     "leader elected outside the ISR": Mutation(Swap(partitions, "choose", _anybody)),
@@ -108,5 +115,6 @@ MUTATIONS: dict[str, Mutation] = {
     "questions are asked twice": Mutation(ASKS_TWICE),
     "neither fence against earlier rounds": Mutation(ASKS_TWICE, broken_replication.ROUNDS_TAKEN),
     "one round of truncation": Mutation(broken_replication.ONE_ROUND),
+    "followers name topics by name": Mutation(Swap(fetcher, "_named", _by_name)),
     **RELAPSES,
 }

@@ -39,6 +39,10 @@ class FileSystem(Protocol):
     def sync(self, descriptor: int, /) -> None:
         """Makes the file's content durable, its name not. May be called in any thread."""
 
+    def read_anew(self, descriptor: int, /) -> None:
+        """What is read from now on comes from the disk, but for what is still to be written there:
+        what a sync that failed has dropped is seen to be gone. Advice to the system."""
+
     def duplicate(self, descriptor: int, /) -> int:
         """A second descriptor of the same open file, which outlives the first one."""
 
@@ -100,6 +104,9 @@ class RealFileSystem:
 
     def size(self, descriptor: int, /) -> int:
         return os.fstat(descriptor).st_size
+
+    def read_anew(self, descriptor: int, /) -> None:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def lock(self, descriptor: int, /) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

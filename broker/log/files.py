@@ -74,6 +74,10 @@ class File:
         """Makes the content durable."""
         self._files.sync(self._descriptor)
 
+    def read_anew(self) -> None:
+        """Believes the disk from now on, and no cache of it."""
+        self._files.read_anew(self._descriptor)
+
     def duplicate(self) -> int:
         """A descriptor of the same file, which is the caller's to close."""
         return self._files.duplicate(self._descriptor)

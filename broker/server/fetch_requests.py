@@ -6,14 +6,10 @@ so that their numbers are not checked once more (kio's types check when called).
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from kio.schema.fetch.v11.request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
+from kio.schema.fetch.v11 import request as by_name
+from kio.schema.fetch.v13 import request as by_id
 from kio.schema.list_offsets.v6.request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -27,6 +23,7 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 from kio.schema.types import BrokerId as KioBrokerId
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
+from kio.static.protocol import RequestPayload
 
 from broker.config import BrokerConfig
 from broker.replication.events import AskEpoch, FetchFrom
@@ -62,10 +59,14 @@ def ask_epochs(
     )
 
 
-def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
-    """What came after these offsets?"""
+def fetch(config: BrokerConfig, ask: FetchAsk) -> RequestPayload:
+    """What came after these offsets? By topic id a fetch says of which topic its offsets are: one
+    that was deleted and made again begins in the same epoch, and a request of the former one may
+    be under way all the time."""
+    entities: Any = by_id if ask.by_id else by_name
+    named = "topic_id" if ask.by_id else "topic"
     wait = timedelta(milliseconds=config.replica_fetch_wait_max_ms)
-    return FetchRequest(
+    request: RequestPayload = entities.FetchRequest(
         replica_id=cast(KioBrokerId, config.id),
         max_wait=i32Timedelta.parse(wait),
         min_bytes=cast(i32, config.replica_fetch_min_bytes),
@@ -73,10 +74,10 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
         session_id=cast(i32, ask.session_id),
         session_epoch=cast(i32, ask.session_epoch),
         topics=tuple(
-            FetchTopic(
-                topic=cast(TopicName, topic),
+            entities.FetchTopic(
+                **{named: topic},
                 partitions=tuple(
-                    FetchPartition(
+                    entities.FetchPartition(
                         partition=cast(i32, partition),
                         current_leader_epoch=cast(i32, todo.leader_epoch),
                         fetch_offset=cast(i64, todo.offset),
@@ -89,13 +90,14 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
             for topic, partitions in _by_topic(ask.changed)
         ),
         forgotten_topics_data=tuple(
-            ForgottenTopic(
-                topic=cast(TopicName, topic),
+            entities.ForgottenTopic(
+                **{named: topic},
                 partitions=tuple(cast(i32, partition) for partition, _ in them),
             )
             for topic, them in _by_topic(dict.fromkeys(ask.forgotten))
         ),
     )
+    return request
 
 
 def list_offsets(
@@ -122,8 +124,9 @@ def list_offsets(
     )
 
 
-def _by_topic(wanted: Mapping[TopicPartition, T]) -> Iterable[tuple[str, list[tuple[int, T]]]]:
-    topics: dict[str, list[tuple[int, T]]] = {}
-    for tp, todo in wanted.items():
-        topics.setdefault(tp.topic, []).append((tp.partition, todo))
+def _by_topic(wanted: Mapping[Any, T]) -> Iterable[tuple[Any, list[tuple[int, T]]]]:
+    """Under each topic, as it is named, its partitions' numbers."""
+    topics: dict[Any, list[tuple[int, T]]] = {}
+    for (topic, partition), todo in wanted.items():
+        topics.setdefault(topic, []).append((partition, todo))
     return topics.items()

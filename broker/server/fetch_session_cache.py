@@ -15,18 +15,21 @@ when something else is asked of it: who began a new epoch may have passed over t
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.server.metrics.meters import CONSUMER
-from broker.types import Millis, Offset, TopicPartition
+from broker.types import Millis, NamedPartition, Offset, TopicIdPartition, TopicPartition
 
 NO_SESSION = 0
 FINAL_EPOCH = -1
 """Epoch of a request that wants no session."""
 INITIAL_EPOCH = 0
 """Epoch of a request that wants a new one."""
+FIRST_BY_ID = 13
+"""The first version of Fetch that names topics by their ids (KIP-516)."""
 EPOCH_MAX = ID_MAX = 2**31 - 1
 MIN_EVICTION_MS = 120_000
 """How long a session has its slot for sure."""
@@ -59,27 +62,29 @@ class FetchSession:
     privileged: bool
     created: Millis
     last_used: Millis
+    by_id: bool = False
+    """Its requests name topics by their ids."""
     epoch: int = 1
-    _partitions: dict[TopicPartition, _Fetched] = field(default_factory=dict)
+    _partitions: dict[NamedPartition, _Fetched] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def asked(self) -> list[tuple[TopicPartition, FetchPartition]]:
+    def asked(self) -> list[tuple[NamedPartition, FetchPartition]]:
         """What is fetched; those that had no records for longest come first."""
-        return [(tp, fetched.asked) for tp, fetched in self._partitions.items()]
+        return [(name, fetched.asked) for name, fetched in self._partitions.items()]
 
     def update(self, request: FetchRequest) -> None:
         """Takes in what the request adds, changes and forgets."""
-        for tp, asked in asked_in(request):
-            self._partitions[tp] = _Fetched(asked)
+        for name, asked in asked_in(request):
+            self._partitions[name] = _Fetched(asked)
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
-                self._partitions.pop(TopicPartition(topic.topic, partition), None)
+                self._partitions.pop(name_of(topic, partition), None)
 
     def is_news(
         self,
-        tp: TopicPartition,
+        name: NamedPartition,
         error: ErrorCode,
         high_watermark: Offset,
         log_start_offset: Offset,
@@ -90,12 +95,12 @@ class FetchSession:
         Args:
             size: bytes of records that go with it.
         """
-        fetched = self._partitions.get(tp)
+        fetched = self._partitions.get(name)
         if fetched is None:  # forgotten by a request that came while this one waited
             return True
         told = (fetched.high_watermark, fetched.log_start_offset)
         if size:
-            self._partitions[tp] = self._partitions.pop(tp)
+            self._partitions[name] = self._partitions.pop(name)
         fetched.log_start_offset = log_start_offset
         if error is not ErrorCode.none:
             fetched.high_watermark = _UNKNOWN  # that the error is over will be news
@@ -145,6 +150,8 @@ class FetchSessionCache:
             raise SessionRefused(ErrorCode.fetch_session_id_not_found)
         if session.epoch != epoch:
             raise SessionRefused(ErrorCode.invalid_fetch_session_epoch)
+        if session.by_id != by_id(request):
+            raise SessionRefused(ErrorCode.fetch_session_topic_id_error)
         session.update(request)
         if not session:
             del self._sessions[identity]
@@ -154,7 +161,8 @@ class FetchSessionCache:
         return session
 
     def _begin(self, request: FetchRequest, now: Millis) -> FetchSession | None:
-        session = FetchSession(self._new_id(), request.replica_id != CONSUMER, now, now)
+        privileged = request.replica_id != CONSUMER
+        session = FetchSession(self._new_id(), privileged, now, now, by_id(request))
         session.update(request)
         if not session or not self._make_room(session, now):
             return None
@@ -193,11 +201,23 @@ def epoch_after(epoch: int) -> int:
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
-def asked_in(request: FetchRequest) -> Iterator[tuple[TopicPartition, FetchPartition]]:
+def by_id(request: FetchRequest) -> bool:
+    """Whether the request names topics by their ids."""
+    return int(request.__version__) >= FIRST_BY_ID
+
+
+def asked_in(request: FetchRequest) -> Iterator[tuple[NamedPartition, FetchPartition]]:
     """The partitions that the request names."""
     for topic in request.topics:
         for asked in topic.partitions:
-            yield TopicPartition(topic.topic, asked.partition), asked
+            yield name_of(topic, asked.partition), asked
+
+
+def name_of(topic: Any, partition: int) -> NamedPartition:
+    """A partition as a request's or response's entry of its topic names it."""
+    if topic.__version__ >= FIRST_BY_ID:
+        return TopicIdPartition(topic.topic_id, partition)
+    return TopicPartition(topic.topic, partition)
 
 
 def _rank(session: FetchSession) -> tuple[bool, int]:

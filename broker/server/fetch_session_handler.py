@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.replication.events import FetchFrom
 from broker.server.fetch_session_cache import INITIAL_EPOCH, NO_SESSION, epoch_after
-from broker.types import TopicPartition
+from broker.types import NamedPartition, TopicIdPartition
 
 
 class FetchAsk(NamedTuple):
@@ -19,8 +19,10 @@ class FetchAsk(NamedTuple):
 
     session_id: int
     session_epoch: int
-    changed: Mapping[TopicPartition, FetchFrom]
-    forgotten: tuple[TopicPartition, ...]
+    changed: Mapping[NamedPartition, FetchFrom]
+    forgotten: tuple[NamedPartition, ...]
+    by_id: bool = False
+    """All of these name topics by their ids; else all by their names."""
 
 
 class FetchSessionHandler:
@@ -29,17 +31,23 @@ class FetchSessionHandler:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._said: dict[TopicPartition, FetchFrom] = {}
+        self._said: dict[NamedPartition, FetchFrom] = {}
+        self._by_id = False
 
-    def ask(self, wanted: Mapping[TopicPartition, FetchFrom]) -> FetchAsk:
-        """The next request, by which the leader will know of all that is ``wanted``."""
+    def ask(self, wanted: Mapping[NamedPartition, FetchFrom]) -> FetchAsk:
+        """The next request, by which the leader will know of all that is ``wanted``: either all
+        of it by ids, or all by names. A session has one of the two."""
+        by_id = bool(wanted) and all(isinstance(name, TopicIdPartition) for name in wanted)
+        if by_id != self._by_id:
+            self._by_id = by_id
+            self.interrupted()
         changed = dict(wanted)
-        forgotten: tuple[TopicPartition, ...] = ()
+        forgotten: tuple[NamedPartition, ...] = ()
         if self._epoch != INITIAL_EPOCH:
-            changed = {tp: todo for tp, todo in wanted.items() if self._said.get(tp) != todo}
-            forgotten = tuple(tp for tp in self._said if tp not in wanted)
+            changed = {name: todo for name, todo in wanted.items() if self._said.get(name) != todo}
+            forgotten = tuple(name for name in self._said if name not in wanted)
         self._said = dict(wanted)
-        return FetchAsk(self._id, self._epoch, changed, forgotten)
+        return FetchAsk(self._id, self._epoch, changed, forgotten, by_id)
 
     def answered(self, response: Any) -> None:
         """The leader answered: with the session, without one, or that it knows of none."""

@@ -26,9 +26,10 @@ from broker.replication.events import (
 from broker.server import fetch_requests
 from broker.server.clock import Clock
 from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.fetch_session_cache import name_of
 from broker.server.fetch_session_handler import FetchSessionHandler
 from broker.server.partition import Partition
-from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
+from broker.types import BrokerId, LeaderEpoch, Millis, NamedPartition, Offset, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
 
 logger = logging.getLogger(__name__)
@@ -134,8 +135,8 @@ class Fetcher:
                     )
 
     async def _fetch(self, asked: Asked) -> None:
-        wanted = {tp: todo for tp, (_, todo) in asked.items()}
-        ask = self._session.ask(wanted)
+        named = _named(asked)
+        ask = self._session.ask({name: asked[tp][1] for name, tp in named.items()})
         response = await self._call(fetch_requests.fetch(self._config, ask))
         self._session.answered(response)
         if response.error_code is not ErrorCode.none:
@@ -144,7 +145,10 @@ class Fetcher:
         out_of_range = {}
         for topic in response.responses:
             for answer in topic.partitions:
-                tp = TopicPartition(topic.topic, answer.partition_index)
+                name = name_of(topic, answer.partition_index)
+                tp = named.get(name)
+                if tp is None:
+                    raise Disconnected(f"an answer for {name}, which nobody asked for")
                 if answer.error_code is ErrorCode.offset_out_of_range:
                     out_of_range[tp] = asked[tp]
                 elif self._accepted(tp, asked, answer.error_code):
@@ -248,6 +252,15 @@ class Fetcher:
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
+
+
+def _named(asked: Asked) -> Mapping[NamedPartition, TopicPartition]:
+    """How a fetch names each partition: by its topic's id, unless one of them has none. As in
+    Kafka a request has one of the two."""
+    names: dict[NamedPartition, TopicPartition] = {
+        partition.id: tp for tp, (partition, _) in asked.items() if partition.id is not None
+    }
+    return names if len(names) == len(asked) else {tp: tp for tp in asked}
 
 
 def _those_that(kind: type[AskEpoch] | type[FetchFrom], due: Asked) -> Asked:

@@ -49,6 +49,7 @@ from broker.types import (
     LeaderEpoch,
     Millis,
     Offset,
+    TopicIdPartition,
     TopicPartition,
 )
 from broker.wire.batch import RecordBatch, TimestampType
@@ -123,6 +124,12 @@ class Partition:
         self._tokens = itertools.count()
         self._producers: dict[int, _Waiting] = {}
         self._log_starts: dict[BrokerId, Offset] = {}
+
+    @property
+    def id(self) -> TopicIdPartition | None:
+        """By its topic's id; None if that is not known, or the topic has none."""
+        topic_id = self.log.metadata.topic_id
+        return None if topic_id is None else TopicIdPartition(topic_id, self.tp.partition)
 
     def configure(self, config: TopicConfig, replica_config: ReplicaConfig) -> None:
         """The topic's settings changed."""

@@ -30,7 +30,7 @@ from broker.server.schedule import carry_out
 from broker.server.state_change_log import StateChangeLog
 from broker.server.topic_configs import TopicConfigs
 from broker.server.topic_names import is_legal
-from broker.types import NO_EPOCH, Offset, TopicPartition
+from broker.types import NO_EPOCH, NamedPartition, Offset, TopicIdPartition, TopicPartition
 
 Errors = dict[TopicPartition, ErrorCode]
 
@@ -54,6 +54,7 @@ class ReplicaManager:
         self._fetchers = fetchers
         self._surroundings = surroundings
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._by_id: dict[TopicIdPartition, Partition] = {}
         self._one_at_a_time = asyncio.Lock()
         self._doomed: list[TopicPartition] = []
         self._state_changes = StateChangeLog(config.id)
@@ -69,6 +70,12 @@ class ReplicaManager:
         if tp in self._metadata:
             return ErrorCode.not_leader_or_follower
         return ErrorCode.unknown_topic_or_partition
+
+    def named(self, name: NamedPartition) -> Partition | ErrorCode:
+        """As ``hosted``, for requests that may name topics by their ids."""
+        if isinstance(name, TopicPartition):
+            return self.hosted(name)
+        return self._by_id.get(name, ErrorCode.unknown_topic_id)
 
     # --- time -------------------------------------------------------------------------------
 
@@ -163,6 +170,7 @@ class ReplicaManager:
         hosted = self._partitions.get(tp)
         if hosted is not None:
             await carry_out(hosted.log.metadata.assign_steps(topic_id))
+            self._note_id(hosted)
             return hosted
         config = await self._topics.load(tp.topic)
         log = self._logs.create(tp)
@@ -180,7 +188,12 @@ class ReplicaManager:
         )
         partition = Partition(tp, replica, log, config, self._surroundings)
         self._partitions[tp] = partition
+        self._note_id(partition)
         return partition
+
+    def _note_id(self, partition: Partition) -> None:
+        if partition.id is not None:
+            self._by_id[partition.id] = partition
 
     def _replica_config(self, config: TopicConfig) -> ReplicaConfig:
         return ReplicaConfig(
@@ -232,6 +245,8 @@ class ReplicaManager:
     def _delete(self, tp: TopicPartition) -> None:
         partition = self._partitions.pop(tp, None)
         if partition is not None:
+            if partition.id is not None:
+                self._by_id.pop(partition.id, None)
             partition.stop()
             self._surroundings.purgatory.wake(tp)
             if not any(other.topic == tp.topic for other in self._partitions):

@@ -36,6 +36,7 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "short watermark": replication.short_watermark,
     "to and fro": leadership.to_and_fro,
     "late answer": leadership.late_answer,
+    "made again": replication.made_again,
 }
 
 

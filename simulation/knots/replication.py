@@ -1,5 +1,6 @@
 """Knots of the ISR: who joins it, who leaves it, and what the leader may believe meanwhile."""
 
+from dataclasses import replace
 from random import Random
 
 from simulation.actions import (
@@ -125,4 +126,36 @@ def doomed_shrink(plan: Plan, rng: Random) -> Plan:
         settings=(("replica.lag.time.max.ms", "1000"), ("zookeeper.session.timeout.ms", "6000")),
         brokers=4,
         run_ms=t + 8_000,
+    )
+
+
+def made_again(plan: Plan, rng: Random) -> Plan:
+    """A topic is deleted and made again while a follower's fetch of it is under way: the new one
+    begins in the same epoch, and the offset in the request is the former one's.
+
+    Another topic keeps the connection open over which it comes. Records of acks=1 carry the new
+    log past that offset, and those of acks=-1 would be acknowledged by it.
+    """
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    leader, _, follower = (Who(broker=broker) for broker in topic.replicas[0])
+    late = SlowLink(who=follower, peer=leader, delay_ms=rng.randint(3_500, 5_000), for_ms=150)
+    return tied(
+        plainly(plan),
+        [
+            (t, late),
+            (t + 30, produce(1, rng.choice((1, 3)))),
+            (t + 400, DeleteTopic(topic=TOPIC)),
+            *((t + after, topic) for after in (1_500, 2_000)),
+            *((t + 2_600 + 50 * n, produce(-1, 1)) for n in range(30)),
+            *((t + 2_625 + 50 * n, produce(1, 1)) for n in range(30)),
+        ],
+        topics=[topic, replace(topic, topic=f"{TOPIC}-beside")],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.wait.max.ms", "500"),
+            ("replica.lag.time.max.ms", "10000"),
+            ("replica.socket.timeout.ms", "10000"),
+        ),
+        brokers=4,
+        run_ms=t + 10_000,
     )

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import pytest
 from batches import batch
 from hosts import hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
@@ -235,11 +236,12 @@ def test_a_damaged_batch_is_not_appended_and_asked_for_again_after_a_while(tmp_p
     run(story())
 
 
-def test_an_answer_about_what_nobody_asked_for_ends_the_connection(tmp_path):
+@pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.offset_out_of_range])
+def test_an_answer_about_what_nobody_asked_for_ends_the_connection(tmp_path, error):
     async def story():
         async with following(tmp_path) as (leader, host):
             request, answer = await leader.next("FetchRequest")
-            answer.set_result(fetch_answer(request, data=records(0, 3), topic="other"))
+            answer.set_result(fetch_answer(request, error=error, data=records(0, 3), topic="other"))
             request, _ = await leader.next("FetchRequest")
             assert request.session_epoch == 0
             assert not host.halted

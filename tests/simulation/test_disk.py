@@ -72,6 +72,7 @@ class RealAndMemory(RuleBasedStateMachine):
     def size_and_sync(self, number: int) -> None:
         self.of_one(number, lambda files, descriptor: files.sync(descriptor))
         self.of_one(number, lambda files, descriptor: files.size(descriptor))
+        self.of_one(number, lambda files, descriptor: files.read_anew(descriptor))
 
     @rule(number=st.integers(0, 9))
     def lock(self, number: int) -> None:
@@ -127,6 +128,21 @@ class RealAndMemory(RuleBasedStateMachine):
             for real, _ in self.open_files:
                 REAL.close(real)
             shutil.rmtree(self.folder)
+
+
+def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
+    """As flock has it: the lock belongs to the open file."""
+    disk = MemoryDisk(Random(1))
+    disk.make_directory(HOME)
+    descriptor, other = disk.open(FILE), disk.open(FILE)
+    duplicate = disk.duplicate(descriptor)
+    disk.lock(descriptor)
+    disk.lock(duplicate)
+    disk.close(descriptor)
+    with pytest.raises(BlockingIOError):
+        disk.lock(other)
+    disk.close(duplicate)
+    disk.lock(other)
 
 
 def outcome(action: Callable[[], Any]) -> Any:

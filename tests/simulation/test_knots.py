@@ -36,6 +36,7 @@ FOUND = {
     "ISR change in flight ignored": ("joining in flight", 0, "StrongIsr"),
     "one round of truncation": ("to and fro", 0, "WeakIsr"),
     "neither fence against earlier rounds": ("to and fro", 0, "StrongIsr"),
+    "followers name topics by name": ("made again", 3, "WeakIsr"),
 }
 
 

@@ -49,6 +49,7 @@ FAILED_ONCE = {
     2278: "a topic was deleted while a snapshot of its producers was written",
     3014: "a leader whose disk had refused a sync led on",
     2550: "a leader acked that did not know of the unclean election",
+    5015: "a start believed the page cache about what a failed sync had dropped",
 }
 """With ``--coordination any``."""
 

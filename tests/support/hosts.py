@@ -7,6 +7,7 @@ is in ``halted``; a task that fails does the same to its broker.
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from random import Random
@@ -71,7 +72,7 @@ class Host:
 
     async def start(self) -> None:
         self.clock, self.fence, self.metadata = Clock(), ControlFence(), MetadataCache()
-        purgatory = Purgatory()
+        self.purgatory = purgatory = Purgatory()
         topics = NoSettings(self.config, KafkaZk(self.config.zookeeper_connect, 1_000))
         self.logs = LogManager([self.directory], topics.log_config)
         self.replicas = ReplicaManager(
@@ -171,6 +172,7 @@ def leader_and_isr(
     controller_epoch: int = 1,
     broker_epoch: int = -1,
     zk_version: int | None = None,
+    topic_id: uuid.UUID | None = None,
 ) -> wire.LeaderAndIsrRequest:
     """The controller's word on one partition; versions of its znode grow with its epochs."""
     state: Any = wire.LeaderAndIsrPartitionState
@@ -182,7 +184,7 @@ def leader_and_isr(
         topic_states=(
             wire.LeaderAndIsrTopicState(
                 topic_name=tp.topic,
-                topic_id=None,
+                topic_id=topic_id,
                 partition_states=(
                     state(
                         partition_index=tp.partition,

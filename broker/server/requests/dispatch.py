@@ -13,7 +13,7 @@ from broker.server.metrics import meters
 from broker.server.requests import api_versions
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
-from broker.server.requests.table import APIS
+from broker.server.requests.table import APIS, readable
 from broker.wire.codec import MalformedRequest, read_request, response_pieces, write_response
 from broker.wire.registry import UnsupportedVersion
 
@@ -29,11 +29,12 @@ class Dispatcher:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._readable = readable(context.served)
 
     def __call__(self, frame: bytes | memoryview) -> Reply:
         began = perf_counter()
         try:
-            header, request = read_request(frame, self._context.served)
+            header, request = read_request(frame, self._readable)
         except UnsupportedVersion as error:
             return _unsupported(error, self._context.served)
         except MalformedRequest as error:

@@ -1,4 +1,4 @@
-"""Fetch (api 1), versions 4 to 11, from consumers and from followers.
+"""Fetch (api 1), versions 4 to 11 from consumers, and 13 from followers.
 
 Behaviour: reads up to ``max_bytes`` over all partitions in the order asked, with at least one
 batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait`` in
@@ -8,7 +8,7 @@ the read and before the answer. Consumers see the log up to the high watermark. 
 Not modelled: transactions (last stable offset = high watermark), reading from followers (KIP-392),
 truncation on fetch (KIP-595), quotas.
 
-v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id.
+v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids.
 """
 
 from collections.abc import Awaitable, Collection, Iterable
@@ -30,7 +30,14 @@ from broker.server.metrics.meters import CONSUMER, TopicMeters
 from broker.server.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from broker.types import (
+    NO_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    NamedPartition,
+    Offset,
+    TopicPartition,
+)
 from broker.wire.framing import BytesLike
 
 NO_OFFSET: Final = Offset(-1)
@@ -38,7 +45,7 @@ NO_WAIT: Final = timedelta(0)
 
 
 class _Read(NamedTuple):
-    tp: TopicPartition
+    name: NamedPartition
     error: ErrorCode
     high_watermark: Offset = NO_OFFSET
     log_start_offset: Offset = NO_OFFSET
@@ -75,13 +82,14 @@ class _Reader:
         self._session = session
         self._follower = None if request.replica_id == CONSUMER else BrokerId(request.replica_id)
         self._asked = dict(session.asked() if session else asked_in(request))
-        self._reads: dict[TopicPartition, _Read] = {}
+        self._names = {self._found(name): name for name in self._asked}
+        self._reads: dict[NamedPartition, _Read] = {}
         self._size = 0
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """What is asked for."""
-        return self._asked.keys()
+        """What is asked for, as far as it is known."""
+        return [tp for tp in self._names if tp is not None]
 
     @property
     def has_enough(self) -> bool:
@@ -102,7 +110,7 @@ class _Reader:
     def look_again(self, woken: Collection[TopicPartition]) -> bool:
         """Reads those that have news (all, where limits on the size depend on the others), and
         says whether there is enough now."""
-        self._read(self._asked if self._size else woken)
+        self._read(self._asked if self._size else [self._names[tp] for tp in woken])
         return self.has_enough
 
     def response(self) -> Any:
@@ -116,7 +124,7 @@ class _Reader:
             read
             for read in reads
             if is_news(
-                read.tp,
+                read.name,
                 read.error,
                 read.high_watermark,
                 read.log_start_offset,
@@ -125,24 +133,31 @@ class _Reader:
         ]
         return _respond(self.request, news, self._session.id)
 
-    def _read(self, partitions: Iterable[TopicPartition]) -> None:
+    def _found(self, name: NamedPartition) -> TopicPartition | None:
+        """Whose news are its news; None: there will be none, it is answered with an error."""
+        if isinstance(name, TopicPartition):
+            return name
+        partition = self.context.replicas.named(name)
+        return partition.tp if isinstance(partition, Partition) else None
+
+    def _read(self, names: Iterable[NamedPartition]) -> None:
         limit = min(self.request.max_bytes, self.context.config.fetch_max_bytes)
         self._size = 0
-        for tp in partitions:
-            read = self._read_partition(tp, self._asked[tp], max(0, limit - self._size))
+        for name in names:
+            read = self._read_partition(name, self._asked[name], max(0, limit - self._size))
             self._size += len(read.records)
-            self._reads[tp] = read
+            self._reads[name] = read
 
-    def _read_partition(self, tp: TopicPartition, asked: FetchPartition, left: int) -> _Read:
-        partition = self.context.replicas.hosted(tp)
+    def _read_partition(self, name: NamedPartition, asked: FetchPartition, left: int) -> _Read:
+        partition = self.context.replicas.named(name)
         if not isinstance(partition, Partition):
-            return _Read(tp, partition)
+            return _Read(name, partition)
         replica, log = partition.replica, partition.log
         error = replica.check_leader(_current_epoch(asked), self._follower)
         if error is not ErrorCode.none:
-            return _Read(tp, error, meters=partition.meters)
+            return _Read(name, error, meters=partition.meters)
         if self._follower is not None and self._follower not in replica.replicas:
-            return _Read(tp, ErrorCode.not_leader_or_follower, meters=partition.meters)
+            return _Read(name, ErrorCode.not_leader_or_follower, meters=partition.meters)
         bound = replica.read_bound(self._follower)
         max_bytes = min(left, asked.partition_max_bytes)
         records: BytesLike = b""
@@ -151,18 +166,18 @@ class _Reader:
         except OffsetOutOfRange:
             error = ErrorCode.offset_out_of_range
         return _Read(
-            tp, error, replica.high_watermark, log.log_start_offset, records, partition.meters
+            name, error, replica.high_watermark, log.log_start_offset, records, partition.meters
         )
 
     def _note_progress(self, follower: BrokerId) -> None:
         """Of what was read without error alone: a follower fenced by its epoch, or out of range,
         may hold other records below the offset it names, and would be counted as holding ours."""
         now = self.context.clock.now()
-        for tp, read in self._reads.items():
-            partition = self.context.replicas.hosted(tp)
+        for name, read in self._reads.items():
+            partition = self.context.replicas.named(name)
             if read.error is not ErrorCode.none or not isinstance(partition, Partition):
                 continue
-            asked = self._asked[tp]
+            asked = self._asked[name]
             partition.step(
                 FollowerFetch(
                     replica=follower,
@@ -173,7 +188,7 @@ class _Reader:
             )
             if partition.replica.high_watermark != read.high_watermark:
                 high_watermark = partition.replica.high_watermark
-                self._reads[tp] = read._replace(high_watermark=high_watermark)
+                self._reads[name] = read._replace(high_watermark=high_watermark)
 
     def _count(self, reads: Iterable[_Read]) -> None:
         by_follower = self._follower is not None
@@ -193,17 +208,22 @@ def _respond(
     error: ErrorCode = ErrorCode.none,
 ) -> Any:
     answer = Answer.to(request)
-    topics: dict[str, list[Any]] = {}
+    topics: dict[Any, list[Any]] = {}
     for read in reads:
-        topics.setdefault(read.tp.topic, []).append(_partition_data(answer, read))
+        topics.setdefault(read.name.topic, []).append(_partition_data(answer, read))
     return answer(
         "FetchResponse",
         throttle_time=NO_THROTTLE,
         error_code=error,
         session_id=session_id,
         responses=tuple(
-            answer("FetchableTopicResponse", topic=topic, partitions=tuple(partitions))
-            for topic, partitions in topics.items()
+            answer(
+                "FetchableTopicResponse",
+                topic=name,
+                topic_id=name,
+                partitions=tuple(partitions),
+            )
+            for name, partitions in topics.items()
         ),
     )
 
@@ -211,7 +231,7 @@ def _respond(
 def _partition_data(answer: Answer, read: _Read) -> Any:
     return answer(
         "PartitionData",
-        partition_index=read.tp.partition,
+        partition_index=read.name.partition,
         error_code=read.error,
         high_watermark=read.high_watermark,
         last_stable_offset=read.high_watermark,

@@ -1,6 +1,6 @@
 """Which APIs this broker serves: the only place that says so. ApiVersions advertises this table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,6 +101,18 @@ SERVED: Final = {key: api.versions for key, api in APIS.items()}
 
 _ORDERS: Final = frozenset({4, 5, 6, 7})
 """Between brokers and their controller."""
+
+_AMONG_BROKERS: Final = {1: (13,)}
+"""Versions that are served but not advertised, for our own followers. Fetch v13 names topics by
+their ids; a client that saw it offered would want them from Metadata as well."""
+
+
+def readable(served: Mapping[int, range]) -> Mapping[int, Container[int]]:
+    """Versions by API of all that is served, advertised or not."""
+    return {
+        key: frozenset((*versions, *_AMONG_BROKERS.get(key, ())))
+        for key, versions in served.items()
+    }
 
 
 def served(*, orders: bool) -> Mapping[int, range]:
