@@ -171,10 +171,10 @@ WRONG = {
         + "- {story: crash-loop, topic: acks-1, hold: 3s}\n"
         + "- {target: one}\n",
         [
-            "6:4: faults[0].stroy: unknown key; did you mean story?",
-            "7:4: faults[1].fualt: unknown key; did you mean fault?",
-            "8:38: faults[2].hold: unknown key; known: story, topic, partition, at, weight, seed",
-            "9:3: faults[3].fault: is missing",
+            "5:4: faults[0].stroy: unknown key; did you mean story?",
+            "6:4: faults[1].fualt: unknown key; did you mean fault?",
+            "7:38: faults[2].hold: unknown key; known: story, topic, partition, at, weight, seed",
+            "8:3: faults[3].fault: is missing",
         ],
     ),
     "what is missing is missing in its section": (
