@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test simulate selftest test-kafka test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs demo test simulate selftest test-long test-kafka test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready \
         reference lint nightly clean
 
@@ -42,6 +42,9 @@ simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cor
 
 selftest: setup  ## what finds a broken broker, written to docs/detection.md; hours, goes on where it was
 	$(BIN)/ackproof selftest --out docs/detection.md
+
+test-long: setup  ## the tests that take many minutes each
+	$(BIN)/pytest -m long
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh
