@@ -16,8 +16,9 @@ _KILLED_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """SIGKILL to a server's process; undone by starting the server, on the same data."""
+class OnProcess:
+    """An effect by which a server's process may end; undone by starting the server, on the same
+    data."""
 
     server: str
 
@@ -26,34 +27,33 @@ class Kill:
         return Resource(PROCESS, (self.server,))
 
     @property
-    def ends(self) -> str:
+    def ends(self) -> str | None:
         return self.server
 
     def apply(self, cluster: Cluster) -> bool:
-        return kill(cluster.server(self.server).process)
+        raise NotImplementedError
 
     def undo(self, cluster: Cluster) -> None:
-        start_again(cluster, self.server)
+        server = cluster.server(self.server)
+        if server.process.state() is ProcessState.EXITED:
+            server.start()
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(OnProcess):
+    """SIGKILL."""
+
+    def apply(self, cluster: Cluster) -> bool:
+        return kill(cluster.server(self.server).process)
 
     def __str__(self) -> str:
         return f"kill {self.server}"
 
 
 @dataclass(frozen=True, slots=True)
-class Terminate:
-    """SIGTERM to a server's process, whose end is not waited for: of several servers that are to
-    end together, the second would be asked when the first is gone. Undone by starting the server,
-    on the same data."""
-
-    server: str
-
-    @property
-    def resource(self) -> Resource:
-        return Resource(PROCESS, (self.server,))
-
-    @property
-    def ends(self) -> str:
-        return self.server
+class Terminate(OnProcess):
+    """SIGTERM, whose end is not waited for: of several servers that are to end together, the second
+    would be asked when the first is gone."""
 
     def apply(self, cluster: Cluster) -> bool:
         try:
@@ -68,7 +68,7 @@ class Terminate:
         # process that another effect has started meanwhile was never asked.
         if signal.SIGTERM in process.signals:
             kill(process)
-        start_again(cluster, self.server)
+        OnProcess.undo(self, cluster)
 
     def __str__(self) -> str:
         return f"terminate {self.server}"
@@ -102,15 +102,12 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """SIGSTOP to a server's process; undone by SIGCONT."""
-
-    server: str
-    ends: ClassVar[None] = None
+class Stop(OnProcess):
+    """SIGSTOP, by which nothing ends; undone by SIGCONT."""
 
     @property
-    def resource(self) -> Resource:
-        return Resource(PROCESS, (self.server,))
+    def ends(self) -> None:
+        return None
 
     def apply(self, cluster: Cluster) -> bool:
         process = cluster.server(self.server).process
@@ -165,10 +162,3 @@ def kill(process: Process) -> bool:
     with suppress(TimeoutError):
         process.wait(_KILLED_WITHIN_S)
     return True
-
-
-def start_again(cluster: Cluster, name: str) -> None:
-    """Start a server, on the data that it has, unless it runs."""
-    server = cluster.server(name)
-    if server.process.state() is ProcessState.EXITED:
-        server.start()

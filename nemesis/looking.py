@@ -9,12 +9,34 @@ from collections.abc import Callable, Iterable, Sequence
 
 from infra.interface import ClusterView, ProcessState, ViewUnavailable
 from nemesis.effects import PROCESS
-from nemesis.interface import Cluster, Injection, Look, Observation, Resource
+from nemesis.interface import Cluster, Effect, Injection, Look, Observation, Resource
 
 Seen = tuple[bool, object]
 """Whether the claim is true of a subject, and what was seen of it."""
 
 _NO_ANSWER = "ZooKeeper does not answer"
+
+
+def targeted(injection: Injection, names: Iterable[str]) -> list[str]:
+    """Those of ``names`` that the fault befalls."""
+    return [name for name in names if name in injection.target.servers]
+
+
+def sessions_at_stake(injection: Injection) -> Sequence[str]:
+    """The brokers that it befalls; with ZooKeeper's processes it is every broker's session."""
+    members = injection.cluster.members
+    by_zookeeper = targeted(injection, members.zookeepers)
+    return members.brokers if by_zookeeper else targeted(injection, members.brokers)
+
+
+def struck(injection: Injection, kind: type[Effect]) -> tuple[set[str], Sequence[str]]:
+    """The servers or clients to which this fault has done an effect of that kind, and those to
+    which it meant to."""
+
+    def of(effects: Sequence[Effect]) -> list[str]:
+        return [name for e in effects if isinstance(e, kind) for name in e.resource.at]
+
+    return set(of(injection.done())), of(injection.plan.effects)
 
 
 def unless(done: Iterable[str], otherwise: str) -> Callable[[str], str | None]:

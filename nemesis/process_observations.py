@@ -1,31 +1,31 @@
 """What is seen of the processes that a fault strikes, and of what they leave behind."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from infra.interface import ViewUnavailable
+from infra.interface import Process, ViewUnavailable
 from nemesis.effects import Crash, Empty, Kill, Stop, Terminate
 from nemesis.interface import Effect, Injection, Look, Observation
-from nemesis.looking import Seen, in_state, observe, of_process, of_session, unless
+from nemesis.looking import (
+    Seen,
+    in_state,
+    observe,
+    of_process,
+    of_session,
+    struck,
+    targeted,
+    unless,
+)
 
 _BY_ITSELF = (0, 128 + signal.SIGTERM)
 """How a process ends that was asked to: the JVM names the signal, once its hooks are done."""
-
-_Struck = Kill | Terminate | Stop | Empty
 
 
 def killed(injection: Injection) -> Look:
     """Signal 9 ended the processes that this fault sent it to, as the kernel tells."""
 
-    def seen(server: str) -> Seen:
-        code = injection.cluster.server(server).process.exit_code()
-        return code == -signal.SIGKILL, code
-
-    def look() -> Observation:
-        done, planned = _servers(injection, Kill)
-        return observe("ended by signal 9", planned, seen, unless(done, "was down already"))
-
-    return look
+    cluster = injection.cluster
+    return _killed(injection, Kill, lambda name: cluster.server(name).process, "was down already")
 
 
 def terminated(injection: Injection) -> Look:
@@ -37,7 +37,7 @@ def terminated(injection: Injection) -> Look:
         return code in _BY_ITSELF, "runs on" if code is None else code
 
     def look() -> Observation:
-        done, planned = _servers(injection, Terminate)
+        done, planned = struck(injection, Terminate)
         claim = "ended by itself after SIGTERM, status"
         return observe(claim, planned, seen, unless(done, "was down already"))
 
@@ -56,7 +56,7 @@ def session_closed(injection: Injection) -> Look:
 
     def why_not(broker: str) -> str | None:
         unregistered = None if session(broker) else "was not registered"
-        done, _ = _servers(injection, Terminate)
+        done, _ = struck(injection, Terminate)
         return (
             unless(done, "was down already")(broker)
             or unregistered
@@ -64,7 +64,7 @@ def session_closed(injection: Injection) -> Look:
         )
 
     def look() -> Observation:
-        brokers = [b for b in injection.cluster.members.brokers if b in injection.target.servers]
+        brokers = targeted(injection, injection.cluster.members.brokers)
         try:
             held = set(map(hex, injection.cluster.system.view().brokers.values()))
             expired = set(map(hex, injection.cluster.system.expired_sessions()))
@@ -85,23 +85,15 @@ def session_closed(injection: Injection) -> Look:
 def crashed(injection: Injection) -> Look:
     """Signal 9 ended the clients that this fault sent it to, as the kernel tells."""
 
-    def seen(client: str) -> Seen:
-        code = injection.cluster.client(client).process.exit_code()
-        return code == -signal.SIGKILL, code
-
-    def look() -> Observation:
-        done = {effect.client for effect in injection.done() if isinstance(effect, Crash)}
-        planned = [e.client for e in injection.plan.effects if isinstance(e, Crash)]
-        return observe("ended by signal 9", planned, seen, unless(done, "had ended already"))
-
-    return look
+    cluster = injection.cluster
+    return _killed(injection, Crash, lambda name: cluster.client(name).process, "had ended already")
 
 
 def stopped(injection: Injection) -> Look:
     """The kernel says state T of the processes that this fault stopped."""
 
     def look() -> Observation:
-        done, planned = _servers(injection, Stop)
+        done, planned = struck(injection, Stop)
 
         def why_not(server: str) -> str | None:
             return unless(done, "was not running")(server) or of_process(injection, server)
@@ -121,16 +113,21 @@ def emptied(injection: Injection) -> Look:
         return left == 0, left
 
     def look() -> Observation:
-        done, planned = _servers(injection, Empty)
+        done, planned = struck(injection, Empty)
         return observe("left on the disk", planned, seen, unless(done, "was left alone"))
 
     return look
 
 
-def _servers(injection: Injection, kind: type[_Struck]) -> tuple[set[str], Sequence[str]]:
-    """Those to which this fault has done an effect of that kind, and those to which it meant to."""
+def _killed(
+    injection: Injection, kind: type[Effect], process: Callable[[str], Process], otherwise: str
+) -> Look:
+    def seen(name: str) -> Seen:
+        code = process(name).exit_code()
+        return code == -signal.SIGKILL, code
 
-    def of(effects: Sequence[Effect]) -> list[str]:
-        return [effect.server for effect in effects if isinstance(effect, kind)]
+    def look() -> Observation:
+        done, planned = struck(injection, kind)
+        return observe("ended by signal 9", planned, seen, unless(done, otherwise))
 
-    return set(of(injection.done())), of(injection.plan.effects)
+    return look

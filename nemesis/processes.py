@@ -26,6 +26,7 @@ from nemesis.interface import (
     Target,
     Unplannable,
 )
+from nemesis.looking import sessions_at_stake, targeted
 from nemesis.proof import expiry_ms
 
 Makes = Callable[[str], Effect]
@@ -82,9 +83,8 @@ class ProcessFault:
         return [*self._bite(injection), *self._consequences(injection)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
-        members = injection.cluster.members
-        brokers = _among(injection, members.brokers)
-        at_stake = members.brokers if _among(injection, members.zookeepers) else brokers
+        at_stake = sessions_at_stake(injection)
+        brokers = targeted(injection, injection.cluster.members.brokers)
         ended = {effect.ends for effect in injection.done()}
         lives_on = all(effect.ends is None for effect in injection.plan.effects)
         return [
@@ -110,7 +110,7 @@ class ProcessFault:
         if _takes_the_quorum(injection):
             yield seen.zookeeper_silent(injection)
         else:
-            yield self.in_the_end(injection, _among(injection, injection.cluster.members.brokers))
+            yield self.in_the_end(injection, targeted(injection, injection.cluster.members.brokers))
 
 
 _SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
@@ -123,13 +123,9 @@ _SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
 that another fault had killed is emptied by this one."""
 
 
-def _among(injection: Injection, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in injection.target.servers]
-
-
 def _takes_the_quorum(injection: Injection) -> bool:
     zookeepers = injection.cluster.members.zookeepers
-    left = len(zookeepers) - len(_among(injection, zookeepers))
+    left = len(zookeepers) - len(targeted(injection, zookeepers))
     return left < majority(len(zookeepers))
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from infra.interface import Capability, Scarce, Timings
 from nemesis import observations as seen
-from nemesis.effects import PROCESS, start_again
+from nemesis.effects import OnProcess
 from nemesis.interface import (
     Aim,
     Cluster,
@@ -27,7 +27,7 @@ from nemesis.interface import (
     Resource,
     Target,
 )
-from nemesis.looking import Seen, accounted, observe, unless
+from nemesis.looking import Seen, accounted, observe, sessions_at_stake, struck, unless
 from nemesis.proof import expiry_ms
 
 _KIB = 1024
@@ -78,25 +78,12 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class StandBy:
+class StandBy(OnProcess):
     """Nothing done to a server's process yet; but it may end of the fault, and is started again at
     the end, when no other fault keeps it down."""
 
-    server: str
-
-    @property
-    def resource(self) -> Resource:
-        return Resource(PROCESS, (self.server,))
-
-    @property
-    def ends(self) -> str:
-        return self.server
-
     def apply(self, cluster: Cluster) -> bool:  # noqa: ARG002
         return True
-
-    def undo(self, cluster: Cluster) -> None:
-        start_again(cluster, self.server)
 
     def __str__(self) -> str:
         return f"stand by {self.server}"
@@ -136,12 +123,10 @@ class Starvation:
         return [lambda: self._counted(injection)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
-        members, servers = injection.cluster.members, injection.target.servers
-        zookeeper = any(name in servers for name in members.zookeepers)
-        brokers = [name for name in members.brokers if zookeeper or name in servers]
+        brokers = sessions_at_stake(injection)
         return [
             lambda: self._lifted(injection),
-            seen.running(injection, servers),
+            seen.running(injection, injection.target.servers),
             seen.registered(injection, brokers),
             seen.sessions_lost(injection, brokers),
         ]
@@ -154,8 +139,7 @@ class Starvation:
             told = injection.cluster.server(server).node.counted(self.what)
             return told.get(self.counter, 0) > 0, dict(told)
 
-        done = _limited(injection.done())
-        planned = _limited(injection.plan.effects)
+        done, planned = struck(injection, Limit)
         return observe(f"short of {self.what}", planned, counted, unless(done, "had less already"))
 
     def _lifted(self, injection: Injection) -> Observation:
@@ -168,10 +152,6 @@ class Starvation:
             return accounted(injection, lambda resource: resource == mine)
 
         return observe(f"{self.what} as before", injection.target.servers, lifted, why_not)
-
-
-def _limited(effects: Sequence[Effect]) -> list[str]:
-    return [effect.server for effect in effects if isinstance(effect, Limit)]
 
 
 def _cpu(server: str, parameters: Parameters) -> Sequence[Effect]:
