@@ -64,10 +64,9 @@ class _Bound:
 
     def _role(self, role: Role) -> Count:
         if role.name in COUNTS:
-            among = self.all.brokers if role.of is None else self.of(role.of).brokers
-            others = 0 if role.of is None else self.of(role.of).zookeepers
-            some = COUNTS[role.name](among + others)
-            return Count(min(some, among), min(some, others))
+            among = Count(self.all.brokers) if role.of is None else self.of(role.of)
+            some = COUNTS[role.name](among.brokers + among.zookeepers)
+            return among.capped(Count(some, some))
         if role.name in ("isr", "partition"):
             return Count(self.replicas.get(role.topic or "", self.all.brokers))
         if role.name in ("all", "topic"):

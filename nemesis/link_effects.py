@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.impairments import CUT, Impairment
+from infra.impairments import CUT, Counted, Impairment
 from nemesis.effects import LINK
 from nemesis.interface import Cluster, Link, Resource
-from nemesis.services import Service, ports, way
+from nemesis.services import Service, nodes, ports, way
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,15 @@ class OnLink:
         return Impairment(kind=kind.kind, amount=kind.amount, ports=ports(cluster, self.service))
 
     def apply(self, cluster: Cluster) -> bool:
-        source, target = cluster.node(self.link.source), cluster.node(self.link.target)
-        cluster.backend.links.impair(source, target, self.impairment(cluster))
+        cluster.backend.links.impair(*nodes(cluster, self.link), self.impairment(cluster))
         return True
 
     def undo(self, cluster: Cluster) -> None:
-        source, target = cluster.node(self.link.source), cluster.node(self.link.target)
-        cluster.backend.links.mend(source, target, self.impairment(cluster))
+        cluster.backend.links.mend(*nodes(cluster, self.link), self.impairment(cluster))
+
+    def counted(self, cluster: Cluster) -> Counted:
+        """What the kernel has counted of it."""
+        return cluster.backend.links.counted(*nodes(cluster, self.link), self.impairment(cluster))
 
     def _of_service(self) -> str:
         return f"{self.link} ({self.service})" if self.service else f"{self.link}"
@@ -85,8 +87,7 @@ class Reset(OnLink):
     def apply(self, cluster: Cluster) -> bool:
         there = way(cluster, self.link, self.service)
         if there is not None:
-            source, target = cluster.node(there.source), cluster.node(there.target)
-            cluster.backend.links.hold(str(self), source, target, there.port)
+            cluster.backend.links.hold(str(self), *nodes(cluster, there), there.port)
         OnLink.apply(self, cluster)
         return True
 

@@ -9,17 +9,14 @@ against those of a node with itself, which nothing befalls: where these are bad,
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import TypeVar
 
-from infra.impairments import Counted
-from infra.interface import Node
 from nemesis.interface import Cluster, Injection, Link, Look, Observation
 from nemesis.link_effects import Lose, Narrow, OnLink, Reset, Slow
-from nemesis.link_observations import AT_ONCE, WasOn, effects_of, why_untried
+from nemesis.link_observations import WAS_ON, each, effects_of, why_untried
 from nemesis.looking import Seen, observe
-from nemesis.services import Way, way
+from nemesis.services import Way, nodes, way
 
 T = TypeVar("T", bound=OnLink)
 
@@ -40,9 +37,9 @@ def losses(injection: Injection) -> Look:
     def seen(effect: Lose, there: Way) -> Seen:
         lost = lost_of_connections(_of(injection, Lose), effect.link)
         count = tries_needed(lost)
-        before = _counted(cluster, effect)
+        before = effect.counted(cluster)
         failed = count - _tries(cluster, there, count)
-        after = _counted(cluster, effect)
+        after = effect.counted(cluster)
         dropped, packets = after.hit - before.hit, after.seen - before.seen
         shown = (
             dropped > 0
@@ -86,9 +83,9 @@ def delays(injection: Injection) -> Look:
 
     def seen(effect: Slow, there: Way) -> Seen:
         wanted = effect.delay_ms * _directions(_of(injection, Slow), effect.link)
-        before = _counted(cluster, effect)
+        before = effect.counted(cluster)
         taken, itself = _round_trip_ms(cluster, there)
-        queued = _counted(cluster, effect).hit - before.hit
+        queued = effect.counted(cluster).hit - before.hit
         shown = queued > 0 and wanted <= taken < math.inf and itself < effect.delay_ms / 2
         return shown, f"{taken:.0f} ms; {queued} packets queued"
 
@@ -110,11 +107,11 @@ def rates(injection: Injection) -> Look:
     links = injection.cluster.backend.links
 
     def seen(effect: Narrow, _there: Way) -> Seen:
-        source, target = _ends(injection.cluster, effect.link)
+        source, target = nodes(injection.cluster, effect.link)
         most = _ROOM * effect.kbit_per_s
-        before = _counted(injection.cluster, effect)
+        before = effect.counted(injection.cluster)
         rate = links.throughput_kbit(source, target, _LASTING_S)
-        queued = _counted(injection.cluster, effect).hit - before.hit
+        queued = effect.counted(injection.cluster).hit - before.hit
         itself = links.throughput_kbit(target, target, _LASTING_S / 4)
         shown = queued > 0 and 0 < rate <= most < itself
         return shown, f"{rate:.0f} kbit/s; {queued} packets queued"
@@ -127,7 +124,7 @@ def wide(injection: Injection) -> Look:
     links = injection.cluster.backend.links
 
     def seen(effect: Narrow, _there: Way) -> Seen:
-        source, target = _ends(injection.cluster, effect.link)
+        source, target = nodes(injection.cluster, effect.link)
         rate = links.throughput_kbit(source, target, _LASTING_S / 4)
         return rate > _ROOM * effect.kbit_per_s, f"{rate:.0f} kbit/s"
 
@@ -189,18 +186,21 @@ def _measuring(
         if name in shown:
             return None
         if done and effect not in injection.done():
-            return WasOn
+            return WAS_ON
         why = why_untried(injection, effect.link, through)
         if why is None and through is not None and why_not is not None:
             why = why_not(effect, through)
         return why
 
+    def measured(name: str) -> Seen:
+        through = there(name)
+        assert through is not None, "else there is a reason not to"
+        return seen(by_name[name], through)
+
     def look() -> Observation:
         reasons = {name: reason(name) for name in by_name}
         waiting = [name for name in by_name if name not in shown and not reasons[name]]
-        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            ways = [(by_name[name], found) for name in waiting if (found := there(name))]
-            results = dict(zip(waiting, pool.map(lambda one: seen(*one), ways), strict=True))
+        results = each(waiting, measured)
         shown.update({name: what for name, (true, what) in results.items() if true})
         known: Mapping[str, Seen] = {**results, **{n: (True, what) for n, what in shown.items()}}
         return observe(claim, by_name, lambda name: known[name], lambda name: reasons[name])
@@ -213,13 +213,7 @@ def _of(injection: Injection, kind: type[T]) -> list[T]:
 
 
 def _tries(cluster: Cluster, there: Way, count: int) -> int:
-    source, target = cluster.node(there.source), cluster.node(there.target)
-    return cluster.backend.links.tries(source, target, there.port, count, TRY_WITHIN_S)
-
-
-def _counted(cluster: Cluster, effect: OnLink) -> Counted:
-    source, target = _ends(cluster, effect.link)
-    return cluster.backend.links.counted(source, target, effect.impairment(cluster))
+    return cluster.backend.links.tries(*nodes(cluster, there), there.port, count, TRY_WITHIN_S)
 
 
 def _directions(effects: Sequence[OnLink], link: Link) -> int:
@@ -229,12 +223,8 @@ def _directions(effects: Sequence[OnLink], link: Link) -> int:
 def _round_trip_ms(cluster: Cluster, there: Way) -> tuple[float, float]:
     """Of the way, and of its target with itself; the median of several, infinite where none
     succeeds."""
-    source, target = cluster.node(there.source), cluster.node(there.target)
+    source, target = nodes(cluster, there)
     links = cluster.backend.links
     taken = links.connecting_ms(source, target, there.port, _TIMES)
     itself = links.connecting_ms(target, target, there.port, _TIMES)
     return median(taken or [math.inf]), median(itself or [math.inf])
-
-
-def _ends(cluster: Cluster, link: Link) -> tuple[Node, Node]:
-    return cluster.node(link.source), cluster.node(link.target)

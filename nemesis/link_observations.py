@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from infra.interface import ProcessState
 from nemesis.effects import LINK, PROCESS
 from nemesis.interface import Injection, Link, Look, Observation, Resource
 from nemesis.link_effects import OnLink
 from nemesis.looking import Seen, accounted, observe
-from nemesis.services import Service, Way, other_way, way
+from nemesis.services import Service, Way, nodes, other_way, way
 
-AT_ONCE = 8
-WasOn = "was on already"
+T = TypeVar("T")
+
+_AT_ONCE = 8
+WAS_ON = "was on already"
 WayOf = Callable[[Link], Way | None]
 
 
@@ -22,6 +25,11 @@ def links_of(injection: Injection) -> list[Link]:
 
 def effects_of(injection: Injection) -> list[OnLink]:
     return [effect for effect in injection.plan.effects if isinstance(effect, OnLink)]
+
+
+def service_treated(injection: Injection) -> Service | None:
+    """The service whose packets alone its plan treats; None for all."""
+    return next((effect.service for effect in effects_of(injection)), None)
 
 
 def closed(injection: Injection, links: Sequence[Link], service: Service | None = None) -> Look:
@@ -35,6 +43,11 @@ def opened(
 ) -> Look:
     """A new connection over every one of the links, tried from inside."""
     return _probing(injection, claim, links, _by_service(injection, service), wanted=True)
+
+
+def open_again(injection: Injection) -> Look:
+    """A new connection over every link that its plan treats."""
+    return opened(injection, links_of(injection), "links open", service_treated(injection))
 
 
 def others_open(injection: Injection, links: Sequence[Link], service: Service) -> Look:
@@ -51,24 +64,18 @@ def packets_hit(injection: Injection, claim: str) -> Look:
     by_name = {str(effect.link): effect for effect in effects_of(injection)}
     planned = {effect.link for effect in by_name.values()}
 
-    def hits(name: str) -> int:
-        link = by_name[name].link
-        source, target = cluster.node(link.source), cluster.node(link.target)
-        impairment = by_name[name].impairment(cluster)
-        return cluster.backend.links.counted(source, target, impairment).hit
-
     def why_not(name: str) -> str | None:
         effect = by_name[name]
         there = way(cluster, effect.link, effect.service)
         if effect not in injection.done():
-            return WasOn
+            return WAS_ON
         if there is not None and there.source != effect.link.source and effect.link.back in planned:
             # What is tried goes the other way, and gets no answer that could be hit here.
             return "tried in the other direction"
         return why_untried(injection, effect.link, there)
 
     def seen(name: str) -> Seen:
-        since = hits(name)
+        since = by_name[name].counted(cluster).hit
         return since > 0, since
 
     return lambda: observe(claim, by_name, seen, why_not)
@@ -92,7 +99,8 @@ def spells(injection: Injection, wanted: int, within: float) -> Look:
         return reaches(injection, there(name), within)
 
     def look() -> Observation:
-        for name, is_open in _tried(by_name, why_not, probe):
+        waiting = [name for name in by_name if not why_not(name)]
+        for name, is_open in each(waiting, probe).items():
             counted[name] += last[name] and not is_open
             last[name] = is_open
         return observe(
@@ -127,21 +135,18 @@ def reaches(injection: Injection, there: Way | None, within: float = 1.0) -> boo
     """Whether a new connection succeeds."""
     assert there is not None
     cluster = injection.cluster
-    source, target = cluster.node(there.source), cluster.node(there.target)
-    return cluster.backend.reaches(source, target, there.port, within)
+    return cluster.backend.reaches(*nodes(cluster, there), there.port, within)
+
+
+def each(names: Iterable[str], probe: Callable[[str], T]) -> Mapping[str, T]:
+    """What a probe of each comes to; several at once."""
+    listed = list(names)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return dict(zip(listed, pool.map(probe, listed), strict=True))
 
 
 def _by_service(injection: Injection, service: Service | None) -> WayOf:
     return lambda link: way(injection.cluster, link, service)
-
-
-def _tried(
-    names: Iterable[str], why_not: Callable[[str], str | None], probe: Callable[[str], bool]
-) -> Iterable[tuple[str, bool]]:
-    """Those for which nothing else accounts, and whether the probe succeeded; several at once."""
-    waiting = [name for name in names if not why_not(name)]
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        return list(zip(waiting, pool.map(probe, waiting), strict=True))
 
 
 def _probing(
@@ -158,9 +163,9 @@ def _probing(
         return why_untried(injection, by_name[name], ways(by_name[name]))
 
     def look() -> Observation:
-        waiting = [name for name in by_name if name not in shown]
-        tried = _tried(waiting, why_not, lambda name: reaches(injection, ways(by_name[name])))
-        shown.update(name for name, is_open in tried if is_open is wanted)
+        waiting = [name for name in by_name if name not in shown and not why_not(name)]
+        tried = each(waiting, lambda name: reaches(injection, ways(by_name[name])))
+        shown.update(name for name, is_open in tried.items() if is_open is wanted)
         return observe(claim, by_name, lambda name: (name in shown, words[name in shown]), why_not)
 
     return look

@@ -168,10 +168,8 @@ def beats_within(rhythm: Rhythm, hold_ms: int) -> int:
 
 
 def _reset(injection: Injection) -> Sequence[Look]:
-    links, service, only_open = links_of(injection), None, False
-    for effect in injection.plan.effects:
-        if isinstance(effect, Reset):
-            service, only_open = effect.service, effect.only_open
+    links, service = links_of(injection), seen_of_links.service_treated(injection)
+    only_open = any(isinstance(e, Reset) and e.only_open for e in injection.plan.effects)
     return [
         measured.resets(injection),
         seen_of_links.packets_hit(injection, "packets reset"),
@@ -179,12 +177,6 @@ def _reset(injection: Injection) -> Sequence[Look]:
         if only_open
         else seen_of_links.closed(injection, links, service),
     ]
-
-
-def _open_again(injection: Injection) -> Look:
-    effects = seen_of_links.effects_of(injection)
-    links, service = links_of(injection), effects[0].service if effects else None
-    return seen_of_links.opened(injection, links, "links open", service)
 
 
 def _lose(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
@@ -214,7 +206,7 @@ FLAP = LinkFault(
     needs=frozenset({Capability.CUT_LINKS}),
     effect=lambda link, service, _parameters: Cut(link, service),
     bite=_flapping,
-    mended=_open_again,
+    mended=seen_of_links.open_again,
     full_effect_ms=lambda timings: _FLAPPING_HOLDS * expired_and_shrunk_ms(timings),
     rhythm=_flap,
 )
@@ -234,7 +226,7 @@ RESET = LinkFault(
     needs=frozenset({Capability.RESET_LINKS}),
     effect=_reset_link,
     bite=_reset,
-    mended=_open_again,
+    mended=seen_of_links.open_again,
 )
 NARROW = LinkFault(
     name="narrow",

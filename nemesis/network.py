@@ -92,7 +92,7 @@ class NetworkFault:
         )
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        links, service = links_of(injection), _service(injection)
+        links, service = links_of(injection), seen_of_links.service_treated(injection)
         bite = [
             seen_of_links.closed(injection, links, service),
             seen_of_links.packets_hit(injection, "packets dropped"),
@@ -107,7 +107,7 @@ class NetworkFault:
     def healed(self, injection: Injection) -> Sequence[Look]:
         links = links_of(injection)
         return [
-            seen_of_links.opened(injection, links, "links open", _service(injection)),
+            seen_of_links.open_again(injection),
             seen.registered(injection, at_stake(links, injection.cluster.members)),
         ]
 
@@ -118,11 +118,6 @@ class NetworkFault:
 def service_of(parameters: Parameters) -> Service | None:
     """The service that a fault is about; None for all."""
     return parameters.service if isinstance(parameters, OfService) else None
-
-
-def _service(injection: Injection) -> Service | None:
-    effects = seen_of_links.effects_of(injection)
-    return effects[0].service if effects else None
 
 
 def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:

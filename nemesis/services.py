@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.interface import Server
+from infra.interface import Node, Server
 from nemesis.grudge import Grudge
 from nemesis.interface import Cluster, Link, Members, Unplannable
 
@@ -25,6 +25,11 @@ class Way:
     source: str
     target: str
     port: int
+
+
+def nodes(cluster: Cluster, between: Link | Way) -> tuple[Node, Node]:
+    """From which node to which."""
+    return cluster.node(between.source), cluster.node(between.target)
 
 
 def carrying(grudge: Grudge, members: Members, service: Service | None) -> Grudge:
