@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
+import disk_cases
 import psutil
 import pytest
 from ensemble import three_zookeepers_survive_their_leader
@@ -362,6 +363,7 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     stopped = b.start(Command(name="stopped", argv=["sleep", "1000"], env=env))
     stopped.signal(signal.SIGSTOP)
     b.start(Command(name="leaves", argv=["setsid", "sleep", "1000"], env=env))
+    disk_cases.leave_a_busy_disk(backend, b, os.environ[MARK])
     cut(backend, a, b)
     if Capability.LIMIT_CPU in backend.capabilities:
         a.limit(Scarce.CPU, 500)
@@ -400,11 +402,16 @@ CASES = (
 def _with_agent(node: Node, name: str) -> tuple[Process, int]:
     """A process, and the id of the agent that it is below, as this machine numbers it."""
     process = node.start(Command(name="sleeps", argv=["sleep", "1000"], env={MARK: _mark(name)}))
-    wait_until(lambda: len(marked(_mark(name))) == 1, 20, "the process")
-    (pid,) = marked(_mark(name))
-    parent = psutil.Process(pid).parent()
-    assert parent is not None
-    return process, parent.pid
+    agents: list[int] = []
+
+    def seen() -> bool:
+        agents[:] = [psutil.Process(pid).ppid() for pid in marked(_mark(name))]
+        return len(agents) == 1
+
+    # Seen once is enough: what runs it becomes it by exec, and while one program becomes another
+    # its environment reads as empty. A second look may find nobody.
+    wait_until(seen, 20, "the process")
+    return process, agents[0]
 
 
 def _mark(name: str) -> str:

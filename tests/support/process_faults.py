@@ -13,6 +13,7 @@ from striking import TIMINGS, Known, Striker, striker
 
 from infra.interface import Backend, Command
 from infra.systems.bundled import BundledSystem
+from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.interface import WorkloadClient
 
@@ -137,12 +138,19 @@ def _nothing_is_lost(cluster: Striker, known: Known) -> None:
 
 
 def _has_what_the_others_have(cluster: Striker, name: str) -> None:
-    logs = [_log(cluster, server.name) for server in cluster.system.brokers]
-    assert _log(cluster, name)
-    assert len(set(logs)) == 1, [len(log) for log in logs]
+    def logs() -> dict[str, bytes]:
+        return {server.name: _log(cluster, server.name) for server in cluster.system.brokers}
+
+    # Back before its session ended, it is in the ISR that ZooKeeper shows, with an empty disk.
+    wait_until(lambda: logs()[name] != b"", PATIENCE_S, f"a log on {name}")
+    wait_until(lambda: len(set(logs().values())) == 1, PATIENCE_S, "logs that are equal")
 
 
 def _log(cluster: Striker, name: str) -> bytes:
     broker = cluster.cluster.server(name)
-    directory = cluster.system.replica_directories(broker) / f"{TOPIC}-0"
-    return broker.node.read(directory / f"{0:020}.log")
+    (data,) = cluster.system.log_directories(broker)
+    directory = data / f"{TOPIC}-0"
+    try:
+        return broker.node.read(directory / f"{0:020}.log")
+    except FileNotFoundError:
+        return b""
