@@ -142,7 +142,7 @@ class Coordinator:
                 if self._starting is not None:
                     self._starting.discard(tp)
                 return
-            self._host(tp).begin(view)
+            self._host(tp, view).begin(view)
             if changed:
                 self._look(tp)
 
@@ -168,20 +168,22 @@ class Coordinator:
 
     # --- replicas -----------------------------------------------------------------------------
 
-    def _host(self, tp: TopicPartition) -> HostedPartition:
+    def _host(self, tp: TopicPartition, view: PartitionView) -> HostedPartition:
         """Whichever way it comes to be hosted, after an unclean stop its log is suspect the first
         time: a session may end, and another begin, before a replica was looked at."""
         hosted = self._hosted.get(tp)
         if hosted is None:
             suspect = self._context.settings.unclean_start
-            hosted = HostedPartition(tp, self._context, self._sender, suspect=suspect)
+            hosted = HostedPartition(
+                tp, view.topic_id, self._context, self._sender, suspect=suspect
+            )
             self._hosted[tp] = hosted
-            self._context.outbox.put(StartReplica(partition=tp))
+            self._context.outbox.put(StartReplica(partition=tp, topic_id=view.topic_id))
         return hosted
 
-    def _start_replica(self, tp: TopicPartition, _view: PartitionView) -> None:
+    def _start_replica(self, tp: TopicPartition, view: PartitionView) -> None:
         """``startReplica``."""
-        self._host(tp).look()
+        self._host(tp, view).look()
 
     def _close_replica(self, tp: TopicPartition, view: PartitionView) -> None:
         """``close and delete r``; fenced, its leadership with it."""

@@ -3,6 +3,7 @@
 """
 
 import enum
+import uuid
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -88,18 +89,24 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReplica:
-    """Have the replica's log ready: recovered if it is there, made if not. No role yet."""
+    """Have the replica's log ready: recovered if it is there, made if not. No role yet.
+
+    ``topic_id``: whose the log has to be (KIP-516); None: anybody's.
+    """
 
     partition: TopicPartition
+    topic_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
     """Lead or follow: feed ``word`` to the replica (whose log is made ready if need be), and start
-    or stop its fetcher accordingly. If that cannot be done: :class:`RoleRefused`."""
+    or stop its fetcher accordingly. If that cannot be done: :class:`RoleRefused`. ``topic_id`` as
+    in :class:`StartReplica`."""
 
     partition: TopicPartition
     word: replication.LeaderAndIsr
+    topic_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

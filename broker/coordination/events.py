@@ -188,7 +188,7 @@ class Progress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRefused:
     """The replica could not take on the role of :class:`Assume` (its log belongs to another topic,
-    a disk is broken). If it was to lead, the leadership is given up."""
+    a disk is broken). If it was to lead, the leadership is given up. It is tried again later."""
 
     partition: TopicPartition
     leader_epoch: LeaderEpoch

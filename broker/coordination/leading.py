@@ -71,9 +71,8 @@ class Leading:
 
     @property
     def replicas(self) -> tuple[BrokerId, ...]:
-        """AR and the new ones of RAR: all whose fetches count."""
-        coming = self.view.moving_to or ()
-        return (*self.assigned, *(broker for broker in coming if broker not in self.assigned))
+        """All whose fetches count."""
+        return self.view.all_replicas
 
     @property
     def next_tick(self) -> Millis | None:

@@ -13,7 +13,8 @@ Read by the server and decided on here. A node is named by what it is, not by it
 """
 
 import enum
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
@@ -91,6 +92,8 @@ class PartitionView:
     leader: LeaderNode | None = None
     isr: IsrNode | None = None
     reassigned: Assigned | None = None
+    topic_id: uuid.UUID | None = field(default=None, compare=False)
+    """Of the topic (KIP-516), which is there before its partitions and after them."""
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
@@ -108,9 +111,15 @@ class PartitionView:
         ``partitions_reassigned`` once more)."""
         return self.moving_to == () and self.reassigned is not None and self.reassigned.version > 0
 
+    @property
+    def all_replicas(self) -> tuple[BrokerId, ...]:
+        """AR, and those of RAR that are new: all whose fetches count."""
+        coming = self.moving_to or ()
+        return (*self.assigned, *(broker for broker in coming if broker not in self.assigned))
+
     def hosts(self, broker: BrokerId) -> bool:
         """Whether ``broker`` has a replica of it, or is about to."""
-        return broker in self.assigned or broker in (self.moving_to or ())
+        return broker in self.all_replicas
 
 
 class Change(enum.Enum):

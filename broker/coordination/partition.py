@@ -6,10 +6,11 @@ became of it: look again, and go on from what is there. There is at most one rea
 partition under way; what happens meanwhile is looked at after it.
 """
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.coordination.context import Context
+from broker.coordination.context import NEVER, NO_SESSION, Context
 from broker.coordination.events import (
     Assume,
     Delete,
@@ -29,6 +30,7 @@ from broker.coordination.nodes import (
     Node,
     PartitionView,
 )
+from broker.coordination.reassignment import RETRY_MS
 from broker.coordination.sending import Requests, Sender
 from broker.coordination.unclean import leaving
 from broker.replication.events import LeaderAndIsr, Resigned
@@ -56,13 +58,21 @@ class _Wait:
 class HostedPartition:
     """A partition of which this broker has a started replica.
 
-    ``suspect``: the log may have lost its end when the broker last stopped.
+    ``topic_id``: whose partition it is, as long as it is hosted; a topic that is made again has
+    another. ``suspect``: the log may have lost its end when the broker last stopped.
     """
 
     def __init__(
-        self, tp: TopicPartition, context: Context, sender: Sender, *, suspect: bool
+        self,
+        tp: TopicPartition,
+        topic_id: uuid.UUID | None,
+        context: Context,
+        sender: Sender,
+        *,
+        suspect: bool,
     ) -> None:
         self.tp = tp
+        self.topic_id = topic_id
         self.context = context
         self.leading: Leading | None = None
         self.seen = False
@@ -73,7 +83,8 @@ class HostedPartition:
         """Until then the leadership is not offered to the preferred replica again."""
         self._sender = sender
         self._suspect = suspect and context.variant.leaves_isr_when_unclean
-        self._broken = False
+        self._refused_until = NEVER
+        """Until then it leads nothing, since its role was refused; NEVER: it was not."""
         self._known_epoch: LeaderEpoch = NO_EPOCH
         self._following: tuple[BrokerId, LeaderEpoch] | None = None
         self._waiting: _Wait | None = None
@@ -161,12 +172,16 @@ class HostedPartition:
         """
         self._busy = self._again = self.seen = False
         self._waiting = self._gave_up = None
+        self._refused_until = NEVER
         if self.context.variant.resigns_with_its_session:
             self._stop_leading()
 
     def refused(self, epoch: LeaderEpoch) -> None:
-        """The replica could not take its role: it leads nothing any more until a restart."""
-        self._broken = True
+        """The replica could not take its role: others may lead, and it is tried again, since what a
+        disk refuses now it may grant later."""
+        self._following = self._waiting = None
+        if self.context.session != NO_SESSION:  # else the next one begins with a look
+            self._refused_until = Millis(self.context.now + RETRY_MS)
         if self.leading is not None and self.leading.epoch == epoch:
             self.give_up()
             self.look()
@@ -185,7 +200,10 @@ class HostedPartition:
         self._closed = True
 
     def tick(self) -> None:
-        """Claims whose wait is over; a new leader's wait."""
+        """Claims whose wait is over; a new leader's wait; a role that was refused."""
+        if self._refused_until and self.context.now >= self._refused_until:
+            self._refused_until = NEVER
+            self.look()
         if self._waiting is not None and self.context.now >= self._waiting.until:
             self._claim()
         if self.leading is not None:
@@ -194,6 +212,8 @@ class HostedPartition:
     @property
     def next_tick(self) -> Millis | None:
         """When time alone makes a difference."""
+        if self._refused_until:
+            return self._refused_until
         if self._waiting is not None:
             return None if self._busy else self._waiting.until
         return self.leading.next_tick if self.leading is not None else None
@@ -217,7 +237,7 @@ class HostedPartition:
         if node.owner != self.context.session:
             if self.context.variant.resigns_with_its_session:
                 self._stop_leading()
-        elif self._gave_up == node.epoch or self._broken or self.context.stopping:
+        elif self._gave_up == node.epoch or self._refused_until or self.context.stopping:
             self._remove_leader(node)
         elif self.leading is not None and self.leading.epoch == node.epoch:
             self.leading.reconcile(view)
@@ -258,7 +278,7 @@ class HostedPartition:
             epoch=node.epoch,
             isr=isr.isr if isr else (),
             version=isr.version if isr else ZkVersion(0),
-            replicas=replicas_of(view),
+            replicas=view.all_replicas,
         )
 
     def _leaderless(self, view: PartitionView) -> None:
@@ -268,7 +288,7 @@ class HostedPartition:
         self._following = None
         if context.variant.resigns_with_its_session:
             self._stop_leading()
-        able = not self._broken and not context.stopping
+        able = not self._refused_until and not context.stopping
         if not able or not context.variant.may_lead(context.me, view):
             self._waiting = None
             return
@@ -355,7 +375,7 @@ class HostedPartition:
             serves=serves,
             as_printed=self.context.variant.as_printed,
         )
-        self.context.outbox.put(Assume(partition=self.tp, word=word))
+        self.context.outbox.put(Assume(partition=self.tp, word=word, topic_id=self.topic_id))
 
     # --- after an unclean start ----------------------------------------------------------------
 
@@ -373,9 +393,3 @@ class HostedPartition:
 
         self.write(ops, left)
         return True
-
-
-def replicas_of(view: PartitionView) -> tuple[BrokerId, ...]:
-    """AR, and those of RAR that are new: all whose fetches the leader has to note."""
-    coming = view.moving_to or ()
-    return (*view.assigned, *(broker for broker in coming if broker not in view.assigned))

@@ -159,7 +159,7 @@ class PartitionLog:
             base_offset: of the first batch, when ``leader_epoch`` is given.
             leader_epoch: a leader appends: offsets and this epoch are written into the batches.
                 None, a follower appends: they are stored as they came.
-            now_ms: wall clock, for ``flush.ms``.
+            now_ms: of a clock that only goes forward, for ``flush.ms``.
 
         Raises:
             OffsetsOutOfOrder: a batch would begin below the log's end; it and those after it were

@@ -268,7 +268,7 @@ class App:
             (config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint_recovery_points),
             (config.log_flush_start_offset_checkpoint_interval_ms, logs.checkpoint_log_starts),
             (config.log_retention_check_interval_ms, replicas.delete_old_segments),
-            (flush_check_ms, lambda: logs.flush_if_due(self._clock.wall_ms())),
+            (flush_check_ms, lambda: logs.flush_if_due(self._clock.now())),
             (
                 config.producer_id_expiration_check_interval_ms,
                 lambda: logs.expire_producers(

@@ -151,11 +151,13 @@ class Term:
         )
 
     async def _read_topics(self) -> dict[str, TopicAssignment]:
-        """All topics; one whose node cannot be understood any more is what it was."""
+        """All topics, each with an id; one whose node cannot be understood any more is what it
+        was."""
         look = self._looks[zk_nodes.TOPICS]
         names = await self._zk.topics(look)
         known = {name: self._topics[name] for name in names & self._topics.keys()}
-        return known | await self._zk.topic_assignments(names, look)
+        read = await self._zk.topic_assignments(names, look)
+        return known | await self._orders.identified(self.tenure, read, known)
 
     async def _isr_changed(self) -> None:
         changes = await self._orders.isr_changes(self._looks[zk_nodes.ISR_CHANGES])

@@ -255,8 +255,8 @@ class Fetcher:
 
 
 def _named(asked: Asked) -> Mapping[NamedPartition, TopicPartition]:
-    """How a fetch names each partition: by its topic's id, unless one of them has none. As in
-    Kafka a request has one of the two."""
+    """How a fetch names each partition: by its topic's id, unless one of them has none (as long as
+    brokers of a time before ids say who leads). As in Kafka a request has one of the two."""
     names: dict[NamedPartition, TopicPartition] = {
         partition.id: tp for tp, (partition, _) in asked.items() if partition.id is not None
     }

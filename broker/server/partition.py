@@ -153,8 +153,7 @@ class Partition:
             for effect in effects:
                 self._carry_out(effect)
         except Exception as error:
-            self._failed = True
-            self._surroundings.halt(error)
+            self.fail(error)
             raise ReplicaFailed(str(self.tp)) from error
         if type(event) is FollowerFetch:
             self._look_at_log_start(event)
@@ -162,6 +161,11 @@ class Partition:
                 self.on_fetch()
         if type(event) is LeaderAndIsr:
             self.controller_epoch = event.controller_epoch
+
+    def fail(self, error: Exception) -> None:
+        """It can do nothing more, for its disk has refused something: the broker halts."""
+        self._failed = True
+        self._surroundings.halt(error)
 
     def _look_at_log_start(self, event: FollowerFetch) -> None:
         """Whoever waits for the low watermark hears of it when a follower's log start moves."""
@@ -225,7 +229,7 @@ class Partition:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Append():
-                now_ms = self._surroundings.clock.wall_ms()
+                now_ms = self._surroundings.clock.now()
                 batches = cast(tuple[RecordBatch, ...], effect.batches)
                 self.log.append(batches, effect.base_offset, effect.leader_epoch, now_ms)
                 self._count(batches, leads=effect.leader_epoch is not None)

@@ -149,14 +149,15 @@ class ReplicaManager:
             self._fetchers.unfollow(partition.tp)
         self._surroundings.purgatory.wake(partition.tp)
 
-    async def ready(self, tp: TopicPartition) -> None:
+    async def ready(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> None:
         """Has the partition's log at hand, without a role yet.
 
         Raises:
+            InconsistentTopicId: the log is a former topic's.
             OSError: the disk says no.
         """
         async with self._one_at_a_time:
-            await self._host(tp, None)
+            await self._host(tp, topic_id)
 
     def tell(self, tp: TopicPartition, event: Event) -> None:
         """Feeds an event to the partition's replica, if it is here."""
@@ -172,7 +173,7 @@ class ReplicaManager:
             await carry_out(hosted.log.metadata.assign_steps(topic_id))
             self._note_id(hosted)
             return hosted
-        config = await self._topics.load(tp.topic)
+        config = await self._topics.load_latest(tp.topic)
         log = self._logs.create(tp)
         await carry_out(log.metadata.assign_steps(topic_id))
         log.config = config.log_config()

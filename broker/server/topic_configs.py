@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from broker.config import BrokerConfig, ConfigError, TopicConfig
 from broker.dynamic_config import DYNAMIC, Layers
 from broker.log.config import LogConfig
+from broker.server import zk_nodes
 from broker.server.zk import KafkaZk
 from broker.server.zk_configs import ALL_BROKERS, ConfigZk, of_broker, of_topic
 
@@ -55,6 +56,17 @@ class TopicConfigs:
             logger.error("/config/%s: %s; ignored", entity, error)
             return {}
         return found
+
+    async def load_latest(self, topic: str) -> TopicConfig:
+        """Reads a topic's settings, none older than what the controller knew when it spoke.
+
+        Of settings that come with their topic no note is left. A broker whose ZooKeeper server is
+        50 ms behind was told to follow a partition, found no settings, and had the defaults for
+        good: when it led, alone in the ISR, it answered acks=all, and ``min.insync.replicas`` was
+        3. Or it finds those of a former topic of that name.
+        """
+        await self._zk.session.sync(zk_nodes.topic_config(topic))
+        return await self.load(topic)
 
     async def load(self, topic: str) -> TopicConfig:
         """Reads a topic's settings; waits as long as ZooKeeper cannot be reached."""

@@ -84,7 +84,7 @@ class KafkaZk:
         self.session = ZkSession(connect, session_timeout_ms, client)
         self.now_ms = now_ms
         self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
-        self._new_uuid = new_uuid
+        self.new_uuid = new_uuid
 
     async def start(self) -> None:
         """Connect, and create Kafka's persistent nodes where they are missing.
@@ -117,7 +117,7 @@ class KafkaZk:
     async def cluster_id(self) -> str:
         """The cluster's id; made up and written by the first broker that asks."""
         await self.session.ensure("/cluster")
-        fresh = encode_uuid(self._new_uuid())
+        fresh = encode_uuid(self.new_uuid())
         data = zk_nodes.encode({"version": "1", "id": fresh})
         with contextlib.suppress(NodeExistsError):
             await self.session.request(lambda c: c.create_async(zk_nodes.CLUSTER_ID, data))
@@ -257,7 +257,7 @@ class KafkaZk:
             p: ReplicaAssignment(replicas=tuple(map(BrokerId, ids)))
             for p, ids in assignment.items()
         }
-        created = TopicAssignment(topic_id=self._new_uuid(), partitions=parts)
+        created = TopicAssignment(topic_id=self.new_uuid(), partitions=parts)
         while not await self._created(topic, created, config, session):
             pass  # an earlier topic's settings changed meanwhile
 

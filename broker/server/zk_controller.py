@@ -8,9 +8,9 @@ even by a write that was on its way when its session ended.
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -172,21 +172,63 @@ class ControllerZk:
         and this controller may not have heard of them: written as it knows it, the topic would
         lose what somebody was told is created.
         """
-        path = zk_nodes.topic(topic)
         while True:
-            node = await self._session.get(path)
+            node = await self._session.get(zk_nodes.topic(topic))
             stored = understood(zk_nodes.decode_topic, topic, node[0]) if node else None
             if node is None or (stored and stored.topic_id != assignment.topic_id):
                 return
             added = stored.partitions if stored else {}
             merged = replace(assignment, partitions={**added, **assignment.partitions})
-            write = partial(
-                _set, path=path, data=zk_nodes.encode_topic(merged), version=node[1].version
-            )
-            with contextlib.suppress(BadVersionError):
-                with contextlib.suppress(NoNodeError):
-                    await self._fenced(tenure, write)
+            if await self._set_topic(tenure, topic, merged, node[1].version):
                 return
+
+    async def identified(
+        self,
+        tenure: Tenure,
+        topics: Mapping[str, TopicAssignment],
+        known: Mapping[str, TopicAssignment],
+    ) -> dict[str, TopicAssignment]:
+        """``topics``, each with an id that is in its node: one that has none gets it now, before
+        any broker is told of it (KIP-516, "Migration"). Without those that are gone meanwhile.
+
+        One that is ``known`` by an id gets that again. An old tool that adds partitions writes the
+        node as it knows it, and the id is gone (KAFKA-14190); with a new one, all logs would be
+        another topic's.
+        """
+        ids = {name: topic.topic_id for name, topic in known.items()}
+        found = await asyncio.gather(
+            *(self._identified(tenure, name, topics[name], ids.get(name)) for name in topics)
+        )
+        return {name: topic for name, topic in zip(topics, found, strict=True) if topic is not None}
+
+    async def _identified(
+        self, tenure: Tenure, name: str, topic: TopicAssignment, known: uuid.UUID | None
+    ) -> TopicAssignment | None:
+        while topic.topic_id is None:
+            node = await self._session.get(zk_nodes.topic(name))
+            stored = understood(zk_nodes.decode_topic, name, node[0]) if node else None
+            if node is None or stored is None:
+                return None
+            topic = stored
+            if stored.topic_id is None:
+                given = replace(stored, topic_id=known or self._zk.new_uuid())
+                if await self._set_topic(tenure, name, given, node[1].version):
+                    return given
+        return topic
+
+    async def _set_topic(
+        self, tenure: Tenure, topic: str, assignment: TopicAssignment, version: int
+    ) -> bool:
+        """Whether it is written: not when somebody else was faster. When the topic is gone nothing
+        happens."""
+        path, data = zk_nodes.topic(topic), zk_nodes.encode_topic(assignment)
+        try:
+            await self._fenced(tenure, lambda t: t.set_data(path, data, version=version))
+        except BadVersionError:
+            return False
+        except NoNodeError:
+            pass
+        return True
 
     async def delete_topic(self, tenure: Tenure, topic: str) -> None:
         """Remove the topic's nodes, and last the order to delete it, so that a controller that
@@ -263,7 +305,3 @@ class ControllerZk:
             return
         except BadVersionError:
             await self.drop_reassignments(tenure, done)
-
-
-def _set(transaction: Any, *, path: str, data: bytes, version: int) -> None:
-    transaction.set_data(path, data, version=version)

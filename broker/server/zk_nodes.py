@@ -228,11 +228,13 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedNode(f"{path} has no usable partitions: {error!r}") from error
-    topic_id = _topic_id(path, node.get("topic_id"))
+    topic_id = decode_topic_id(path, node)
     return TopicAssignment(topic_id=topic_id, partitions=dict(sorted(parts.items())))
 
 
-def _topic_id(path: str, text: Any) -> uuid.UUID | None:
+def decode_topic_id(path: str, node: Mapping[str, Any]) -> uuid.UUID | None:
+    """The id in a topic's node; None: it is of a time when topics had none."""
+    text = node.get("topic_id")
     try:
         return None if text is None else decode_uuid(text)
     except (TypeError, ValueError) as error:

@@ -325,9 +325,10 @@ class ZkSession:
         """Create ``path`` and what is above it, where missing; in however many sessions."""
         await self.request(lambda c: c.ensure_path_async(path))
 
-    async def sync(self, path: str, session: SessionNumber) -> None:
+    async def sync(self, path: str, session: SessionNumber | None = None) -> None:
         """Have the server that this session is connected to catch up with ZooKeeper's leader:
-        what is read next is no older than what anybody was told before."""
+        what is read next is no older than what anybody was told before. ``session``: as in
+        :meth:`request`; one that is new begins as late as it was made."""
         await self.request(lambda c: c.sync_async(path), session)
 
     async def create(

@@ -238,24 +238,37 @@ class Extent(NamedTuple):
 def extent(data: BytesLike, start: int = 0) -> Extent | None:
     """The extent of the batch that begins at ``start``, or None if too few bytes are there to tell.
 
-    ``data`` comes from a log, whose batches are known to be sound.
+    ``data`` comes from a log, whose batches were sound when they were appended.
+
+    Raises:
+        CorruptBatch: no batch has such a length, so that nobody knows where the next one begins.
     """
     if start + _EXTENT.size > len(data):
         return None
     base_offset, length, last_offset_delta = _EXTENT.unpack_from(data, start)
+    # A bit has flipped on the disk: whoever walks on by a length of -12 walks for ever.
+    if length < HEADER_BYTES - _LENGTH_FROM:
+        raise CorruptBatch(f"batch length {length} is below that of a header")
     return Extent(base_offset, base_offset + last_offset_delta + 1, _LENGTH_FROM + length)
 
 
 def whole_batches_below(data: BytesLike, bound: int, start: int = 0) -> int:
     """How many leading bytes of ``data`` are whole batches with no offset at or above ``bound``.
 
-    ``data`` begins with a batch and comes from a log, whose batches are known to be sound.
+    ``data`` begins with a batch and comes from a log, see :func:`extent`.
 
     Args:
         start: where a batch begins; what is before it is known to be below ``bound``.
+
+    Raises:
+        CorruptBatch: the first one is damaged, see :func:`extent`.
     """
-    while (batch := extent(data, start)) is not None:
-        if batch.next_offset > bound or start + batch.size > len(data):
-            break
-        start += batch.size
+    try:
+        while (batch := extent(data, start)) is not None:
+            if batch.next_offset > bound or start + batch.size > len(data):
+                break
+            start += batch.size
+    except CorruptBatch:
+        if start == 0:  # else who asks for what follows is told
+            raise
     return start

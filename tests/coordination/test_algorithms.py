@@ -1,5 +1,6 @@
 """The algorithms of seed 001, by the words of the document."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -9,8 +10,10 @@ from broker.coordination.admin import Outcome
 from broker.coordination.coordinator import STEPS, Coordinator
 from broker.coordination.events import (
     AssignmentsRead,
+    Assume,
     CreateLeader,
     CreateQueue,
+    Delete,
     Dequeue,
     Effect,
     Event,
@@ -26,6 +29,7 @@ from broker.coordination.events import (
     Refused,
     RegisterBroker,
     Result,
+    RoleRefused,
     SessionExpired,
     SessionStarted,
     Stage,
@@ -38,22 +42,26 @@ from broker.coordination.events import (
 )
 from broker.coordination.nodes import (
     ABSENT,
+    ANY_VERSION,
     Assigned,
     Change,
     IsrNode,
+    Kind,
     LeaderNode,
+    Node,
     PartitionView,
     QueuedRequest,
     StateChangeRequest,
 )
 from broker.coordination.queue import superfluous
 from broker.coordination.settings import Settings
-from broker.replication.events import StartServing
+from broker.replication.events import Resigned, StartServing
 from broker.replication.replica import Role
 from broker.types import BrokerId
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 SETTLED = 1_500
+ISR = Node(Kind.ISR, T)
 
 
 def request(
@@ -287,6 +295,65 @@ def test_requests_for_one_partition_are_carried_out_in_order() -> None:
     first = alone.reads(view(1, 2))
     assert StopReplica(partition=T) in first
     assert StartReplica(partition=T) in alone.reads(view(1, 2, moving_to=(1, 3)))
+
+
+# --- A role that is refused ---------------------------------------------------------------------
+
+
+def told_a_role(alone: Alone) -> bool:
+    return any(isinstance(effect, Assume) for effect in alone.effects)
+
+
+def waits_for_a_tick(alone: Alone) -> None:
+    due = alone.coordinator.next_tick
+    assert due is not None
+    alone.now = due
+    alone.step(Tick())
+
+
+def test_who_could_not_follow_tries_again() -> None:
+    """A log could not be made, the disk is in order again: nothing in ZooKeeper will change."""
+    led = view(1, 2, leader=1, isr=(1,))
+    alone = Alone(broker=2).started(led)
+    assert told_a_role(alone)
+    alone.step(RoleRefused(partition=T, leader_epoch=0))
+    waits_for_a_tick(alone)
+    alone.reads(led)
+    assert told_a_role(alone)
+    assert alone.coordinator.next_tick is None
+
+
+def test_who_could_not_lead_lets_others_and_tries_again() -> None:
+    free = view(1, 2, isr=(1, 2))
+    alone = Alone().started(free)
+    (claim,) = alone.writes()
+    alone.step(Written(token=claim.token, result=Result.DONE, versions={ISR: 4}))
+    alone.step(RoleRefused(partition=T, leader_epoch=1))
+    assert Tell(partition=T, event=Resigned(leader_epoch=1)) in alone.effects
+    ours = LeaderNode(broker=ONE, epoch=1, owner=101, version=0)
+    alone.reads(replace(free, leader=ours))
+    (removal,) = alone.writes()
+    assert removal.ops == (Delete(node=Node(Kind.LEADER, T), expected=ANY_VERSION),)
+    alone.step(Written(token=removal.token, result=Result.DONE))
+    assert not claims(alone)
+    alone.reads(free)
+    assert not claims(alone)
+    waits_for_a_tick(alone)
+    alone.reads(free)
+    assert claims(alone)
+
+
+def test_who_was_refused_without_a_session_begins_anew_with_the_next() -> None:
+    led = view(1, 2, leader=1, isr=(1,))
+    alone = Alone(broker=2).started(led)
+    alone.step(SessionExpired())
+    alone.step(RoleRefused(partition=T, leader_epoch=0))
+    assert alone.coordinator.next_tick is None
+    alone.step(SessionStarted(session=102))
+    alone.step(QueueRead(broker=TWO, entries=()))
+    alone.step(AssignmentsRead(mine=frozenset({T})))
+    alone.reads(led)
+    assert told_a_role(alone)
 
 
 # --- State change communication -----------------------------------------------------------------

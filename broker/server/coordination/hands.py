@@ -39,12 +39,19 @@ class Hands:
     """Of one broker.
 
     Args:
+        writer: carries out writes.
         put: takes events, with the session that they belong to.
         register: registers the broker, in the session that there is.
     """
 
     def __init__(
-        self, me: BrokerId, session: ZkSession, put: Put, register: Register, spawn: Spawn
+        self,
+        me: BrokerId,
+        session: ZkSession,
+        writer: Writer,
+        put: Put,
+        register: Register,
+        spawn: Spawn,
     ) -> None:
         self._me = me
         self._session = session
@@ -52,7 +59,7 @@ class Hands:
         self._register = register
         self._spawn = spawn
         self._reader = Reader(session)
-        self._writer = Writer(session, me)
+        self._writer = writer
         self._progress: ProgressWatch | None = None
         self._replicas: ReplicaManager | None = None
         self._watches: dict[TopicPartition, Callback] = {}
@@ -203,7 +210,7 @@ class Hands:
 
     @_carry_out.register
     async def _(self, effect: events.StartReplica) -> None:
-        await self._hosts.ready(effect.partition)
+        await self._hosts.ready(effect.partition, effect.topic_id)
 
     @_carry_out.register
     async def _(self, effect: events.Assume) -> None:
@@ -218,6 +225,7 @@ class Hands:
             zk_version=word.zk_version,
             serves=word.serves,
             as_printed=word.as_printed,
+            topic_id=effect.topic_id,
         )
         try:
             error = (await self._hosts.assume([role], ROLE))[effect.partition]

@@ -44,7 +44,8 @@ class Reader:
 
     async def partition(self, tp: TopicPartition, watch: Callback | None = None) -> PartitionView:
         """A partition's nodes. ``watch`` is called when ``leader`` comes, changes or goes; where
-        there are no ``replicas``, when these come, too.
+        there are no ``replicas``, when these come, too. Where these come just then, once more when
+        they change: ZooKeeper has no watch on what is not there alone.
 
         The requests are sent at once and answered in their order, the watch before the rest: what
         changes after it was set is heard of.
@@ -54,8 +55,10 @@ class Reader:
             for kind in (Kind.LEADER, Kind.REPLICAS, Kind.REASSIGNED, Kind.ISR)
         )
         watched = () if watch is None else (self.exists(leader, watch),)
-        *_, led, assigned, moving, in_sync = await asyncio.gather(
-            *watched, *(self._session.get(path) for path in (leader, replicas, reassigned, isr))
+        topic = zk_nodes.topic(tp.topic)
+        paths = (leader, replicas, reassigned, isr, topic)
+        *_, led, assigned, moving, in_sync, home = await asyncio.gather(
+            *watched, *(self._session.get(path) for path in paths)
         )
         if assigned is None and watch is not None and await self.exists(replicas, watch):
             assigned = await self._session.get(replicas)
@@ -64,6 +67,7 @@ class Reader:
             leader=understood(_leader, leader, led),
             isr=understood(_isr, isr, in_sync),
             reassigned=understood(_assigned, reassigned, moving),
+            topic_id=understood(nodes.decode_topic_id, topic, home[0]) if home else None,
         )
 
     async def topic(self, name: str) -> TopicNodes:

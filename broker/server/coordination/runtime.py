@@ -51,7 +51,7 @@ class ByLeaders:
         self._zk = zk
         self._spawn = spawn
         self._reader = Reader(zk.session)
-        writer = Writer(zk.session, config.id)
+        writer = self._writer = Writer(zk.session, config.id, zk.new_uuid)
         commands = Commands(self._reader, writer)
         self.metadata = ZkMetadata(zk, self._reader)
         admin = Admin(
@@ -63,7 +63,7 @@ class ByLeaders:
         self._orders = Orders(self._reader, writer, commands, admin)
         self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
         self._feed = Feed(self._core, clock, zk.session)
-        self._hands = Hands(config.id, zk.session, self._feed.put, self._register, spawn)
+        self._hands = Hands(config.id, zk.session, writer, self._feed.put, self._register, spawn)
         self._registered = asyncio.Event()
         zk.on_session_expired(self._registered.clear)
         zk.on_session_expired(self._hands.session_over)
@@ -87,6 +87,7 @@ class ByLeaders:
         """The document's ``brokerStartup``: drain the queue, start replicas, then register."""
         progress = ProgressWatch(replicas, self._feed.put)
         self._hands.take(replicas, progress)
+        await asyncio.gather(*map(self._writer.give_id, await self._reader.topics()))
         await self.metadata.read_brokers()
         self.metadata.on_registered = self._brokers_changed
         for work in (

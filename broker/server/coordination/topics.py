@@ -56,14 +56,15 @@ class LedTopics:
         return bool(await self._reader.assigned([topic]))
 
     async def topic_assignments(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
-        """Of those topics that have a partition; nobody gives topics ids here."""
+        """Of those topics that have a partition."""
         found = {}
         for topic in sorted(set(topics)):
             nodes = await self._reader.topic(topic)
             views = {n: v for n, v in nodes.partitions.items() if v.replicas is not None}
             if views:
                 parts = {number: _assignment(view) for number, view in sorted(views.items())}
-                found[topic] = TopicAssignment(topic_id=None, partitions=parts)
+                topic_id = next(view.topic_id for view in views.values())
+                found[topic] = TopicAssignment(topic_id=topic_id, partitions=parts)
         return found
 
     async def create_topic(

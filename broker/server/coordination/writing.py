@@ -6,19 +6,27 @@ sets, deletes or checks one node. So what is there is read first, a transaction 
 guess, and if it fails where something was guessed, somebody was faster, and it is made anew.
 """
 
+import contextlib
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 
 from broker.coordination import events
 from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node
 from broker.server import zk_nodes
 from broker.server.coordination import nodes
-from broker.server.zk_session import OutcomeUnknown, SessionNumber, ZkSession
+from broker.server.zk_session import OutcomeUnknown, SessionExpired, SessionNumber, ZkSession
 from broker.types import BrokerId, ZkVersion
 
 GUESSES_MAX: Final = 100
@@ -53,11 +61,18 @@ UNKNOWN: Final = Outcome(events.Result.UNKNOWN, {})
 
 
 class Writer:
-    """Carries out writes in one broker's sessions. ``broker``: whose leaderships they claim."""
+    """Carries out writes in one broker's sessions. ``broker``: whose leaderships they claim;
+    ``new_uuid``: source of topic ids."""
 
-    def __init__(self, session: ZkSession, broker: BrokerId) -> None:
+    def __init__(
+        self,
+        session: ZkSession,
+        broker: BrokerId,
+        new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
         self._session = session
         self._broker = broker
+        self._new_uuid = new_uuid
 
     async def write(
         self,
@@ -81,6 +96,15 @@ class Writer:
         except OutcomeUnknown:
             return UNKNOWN
         return NOTHING_DONE
+
+    async def give_id(self, topic: str) -> None:
+        """An id for a topic that was made when topics had none; of several who give it one, all
+        have the same afterwards. Raises ZkClosed alone."""
+        where = zk_nodes.topic(topic)
+        while (node := await self._session.get(where)) is not None and not node[0]:
+            with contextlib.suppress(BadVersionError, NoNodeError, SessionExpired):
+                session, version = self._session.number, node[1].version
+                await self._session.set(where, self._new_id(), version, session)
 
     async def _commit(
         self, steps: Sequence[_Step], session: SessionNumber | None
@@ -150,7 +174,7 @@ class Writer:
                 return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
             case events.CreateTopic():
                 return [
-                    _Step(_create(zk_nodes.topic(op.topic), b"")),
+                    _Step(_create(zk_nodes.topic(op.topic), self._new_id())),
                     *await self._configure(op.topic, settings.get(op.topic, {})),
                 ]
             case events.DeletePartition():
@@ -196,6 +220,9 @@ class Writer:
             missing = []
         taken = expected == ANY_VERSION
         return [*missing, _Step(_create(where, data), guessed=taken, put=node)]
+
+    def _new_id(self) -> bytes:
+        return nodes.encode_topic_id(self._new_uuid())
 
     async def _configure(self, topic: str, settings: Mapping[str, str]) -> list[_Step]:
         """Its settings; those that a former topic of the name has left are replaced."""

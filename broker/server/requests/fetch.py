@@ -11,6 +11,7 @@ truncation on fetch (KIP-595), quotas.
 v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids.
 """
 
+import logging
 from collections.abc import Awaitable, Collection, Iterable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -38,7 +39,10 @@ from broker.types import (
     Offset,
     TopicPartition,
 )
+from broker.wire.batch import CorruptBatch
 from broker.wire.framing import BytesLike
+
+logger = logging.getLogger(__name__)
 
 NO_OFFSET: Final = Offset(-1)
 NO_WAIT: Final = timedelta(0)
@@ -165,6 +169,15 @@ class _Reader:
             records = log.read(asked.fetch_offset, max_bytes, bound, at_least_one=not self._size)
         except OffsetOutOfRange:
             error = ErrorCode.offset_out_of_range
+        except CorruptBatch as damage:
+            # It costs this partition: who follows asks for all that we lead in one request.
+            logger.error(
+                "%s is damaged at offset %d or below: %s", partition.tp, asked.fetch_offset, damage
+            )
+            error = ErrorCode.corrupt_message
+        except OSError as refusal:
+            partition.fail(refusal)
+            error = ErrorCode.kafka_storage_error
         return _Read(
             name, error, replica.high_watermark, log.log_start_offset, records, partition.meters
         )
