@@ -21,7 +21,7 @@ from rich.progress import (
 )
 
 from simulation.coverage import table
-from simulation.knots import KNOTS
+from simulation.knots import KNOTS, OF_CONTROLLERS
 from simulation.mutations import MUTATIONS, mutated
 from simulation.plan import Plan, from_json, to_json
 from simulation.schedule import COORDINATION, draw
@@ -88,6 +88,8 @@ def main(
 ) -> None:
     """Run the whole cluster in a simulated world. Exit status 1 when an invariant broke."""
     began = time.monotonic()
+    if knot in OF_CONTROLLERS and coordination.startswith("leader"):
+        raise click.UsageError(f"--knot {knot!r} says nothing where there is no controller")
     if replay is not None:
         found = _run(from_json(replay.read_text()), mutation)
         shrink = False

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from broker.replication.events import Respond
 from broker.replication.follower import Follower
 from broker.replication.isr import IsrState
 from broker.replication.leader import Leader
@@ -71,6 +72,24 @@ def _no_cut(self: Follower, _event: Any) -> Any:
     return self._log.log_end_offset, True
 
 
+def _drops_nobody(_self: Leader) -> Any:
+    return ()
+
+
+_refusal = Leader.refusal
+
+
+def _lets_all_in(self: Leader, _acks: Any) -> ErrorCode:
+    return _refusal(self, 1)
+
+
+def _answers_all(self: Leader) -> Any:
+    return tuple(
+        Respond(request=done.request, error=ErrorCode.none, base_offset=done.base_offset)
+        for done in self.pending.reached(self._log.high_watermark)
+    )
+
+
 EPOCHS_OBEYED: Final = Swap(Replica, "_fence", _no_fence)
 EPOCHS_SERVED: Final = Swap(Replica, "check_leader", _check_leader_without_fence)
 EPOCHS_TAKEN: Final = Swap(Follower, "_expects", _expects_any_epoch)
@@ -82,4 +101,7 @@ COMMITTED_COUNTS: Final = Swap(IsrState, "maximal", property(_committed_counts))
 JOINS_AT_ONCE: Final = Swap(Leader, "_maybe_expand_isr", _joins_at_once)
 JOINS_BY_WATERMARK: Final = Swap(Leader, "_maybe_expand_isr", _joins_by_watermark)
 ONE_ROUND: Final = Swap(Follower, "_parting", _one_round)
+DROPS_NOBODY: Final = Swap(Leader, "_maybe_shrink_isr", _drops_nobody)
+LETS_ALL_IN: Final = Swap(Leader, "refusal", _lets_all_in)
+ANSWERS_ALL: Final = Swap(Leader, "_acknowledge", _answers_all)
 NO_CUT: Final = Swap(Follower, "_parting", _no_cut)

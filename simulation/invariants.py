@@ -10,6 +10,11 @@ where it has one:
 * **OneLeaderPerEpoch**, **EpochNeverBack**, **HighWatermarkNeverBack**.
 * **LogsAgree**: no two logs differ below the lower high watermark.
 * **AckedIsCommitted**: acks=all is answered by who has committed.
+* **EnoughInSync**: and while ``min.insync.replicas`` are in sync, "the minimum number of replicas
+  that must acknowledge a write for the write to be considered successful" (Kafka's documentation;
+  else NotEnoughReplicas, or NotEnoughReplicasAfterAppend when they were enough as it came).
+* **LaggardsLeave**: and the ISR is who keeps up: one that has not for ``replica.lag.time.max.ms``
+  is dropped ("Replication" in Kafka's documentation), within as much time again by half.
 * **LogKept**: a killed broker has its log again, one that lost power all that it had synced.
 * **ViewIsLog**: a replica's idea of its log is its log.
 * **DamagedLeavesIsr**: who came back without what was committed leaves the ISR, and does not lead
@@ -21,13 +26,11 @@ where it has one:
 What is promised ends as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged*
 from the offset on that it may have lost, until a leader has let it into the ISR again; when all
 members of the ISR are damaged, what they all have is promised still, and the rest of what was
-committed is forgotten here (:meth:`Partition.unpromise`). What comes in later epochs is promised
-again.
+committed is forgotten here (:meth:`~simulation.seats.Seats.unpromise`). What comes in later epochs
+is promised again.
 """
 
 from collections.abc import Callable, Iterable
-
-from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import PartitionState
 from broker.replication.events import (
@@ -45,44 +48,26 @@ from broker.replication.events import (
 )
 from broker.replication.replica import Replica, Role
 from broker.types import NO_LEADER
+from simulation.answers import Answers
 from simulation.bounces import awaited, begins_anew
-from simulation.promises import Promises
 from simulation.seat import NODE_IS_FINE, Seat
 from simulation.shadow import Shadow
-from simulation.violation import Violation
 
 
-class Partition(Promises):
-    """The partition ``name``; ``checks_data`` is off where the configuration promises nothing."""
+class Partition(Answers):
+    """One partition, told of what ZooKeeper says of it and of all that its replicas do."""
 
     def __init__(self, name: str, *, checks_data: bool, note: Callable[[str], None]) -> None:
-        super().__init__()
-        self.name = name
-        self.state: PartitionState | None = None
-        self.seats: dict[int, Seat] = {}
-        self.checks_data = checks_data
-        self._note = note
-        self._disturbed = -1
-        """Word of this leader epoch and those before it counts no more."""
+        super().__init__(name, checks_data=checks_data, note=note)
         self._leaders: dict[int, int] = {}
         self._appenders: dict[int, int] = {}
-
-    def _require(self, condition: bool, invariant: str, what: str) -> None:
-        if not condition:
-            raise Violation(invariant, f"{self.name}: {what}")
-
-    def seat(self, broker: int) -> Seat:
-        return self.seats.setdefault(broker, Seat(Shadow(), trusted=self._disturbed < 0))
-
-    @property
-    def isr(self) -> Iterable[int]:
-        return self.state.isr if self.state else ()
 
     # --- ZooKeeper ----------------------------------------------------------------------------
 
     def state_written(self, state: PartitionState, *, unclean: bool, now: float) -> None:
         """The state znode was written; ``unclean``: the topic allows elections outside the ISR."""
         before, self.state = self.state, state
+        self._in_sync_now(state)
         leader, isr = state.leader, state.isr
         self._require(leader == NO_LEADER or leader in isr, "LeaderInIsr", f"{leader} not in {isr}")
         self._require(bool(isr), "LeaderInIsr", "an empty ISR")
@@ -149,47 +134,6 @@ class Partition(Promises):
             f"brokers {first} and {broker} both lead in epoch {epoch}",
         )
 
-    # --- damage -------------------------------------------------------------------------------
-
-    def damaged(self, broker: int, kept: int, *, now: float) -> None:
-        """What ``broker`` held at ``kept`` and above may be lost."""
-        seat = self.seats.get(broker)
-        if seat is None:
-            return
-        seat.unsure_from(kept)
-        if kept >= seat.log.end:
-            return
-        seat.kept_from_damage = min(seat.kept_from_damage, kept)
-        seat.lost_committed = None
-        if self.state is not None and self.state.leader == broker:
-            self.only_leader = {o: e for o, e in self.only_leader.items() if e.next <= kept}
-        self._weigh_damage(now)
-
-    def _weigh_damage(self, now: float) -> None:
-        """Ends promises when nobody in the ISR is undamaged any more. What comes afterwards is
-        promised again, so they count as whole from here on: what they lack is not promised."""
-        members = [self.seat(broker) for broker in self.isr]
-        kept = [member.kept_from_damage for member in members]
-        if not kept or NODE_IS_FINE in kept:
-            return
-        assert self.state is not None
-        self.unpromise(int(min(kept)), epoch=self.state.leader_epoch, now=now)
-        for member in members:
-            member.kept_from_damage = NODE_IS_FINE
-
-    def unpromise(self, offset: int, *, epoch: int, now: float) -> None:
-        """What was committed at ``offset`` and above in ``epoch`` or before may be gone.
-
-        Replicas may hold it still, with a watermark above it, until they have followed, or led, in
-        a later epoch. Till then nobody goes by what they hold.
-        """
-        self.take_back(offset, now)
-        self._disturbed = max(self._disturbed, epoch)
-        for seat in self.seats.values():
-            seat.trusted = False
-            seat.verified = min(seat.verified, offset)
-        self._note(f"nothing of {self.name} from offset {offset} on is promised any more")
-
     # --- lives --------------------------------------------------------------------------------
 
     def hosted(self, broker: int, log: Shadow | None, high_watermark: int) -> None:
@@ -210,8 +154,9 @@ class Partition(Promises):
         seat.has_again(log, high_watermark)
 
     def removed(self, broker: int) -> None:
-        """``broker`` has deleted its replica."""
+        """``broker`` has deleted its replica, and not because the topic is to go."""
         self.seats.pop(broker, None)
+        self._check_members({broker}.intersection(self.isr), "StrongIsr")
 
     def failed(self, broker: int) -> None:
         """``broker`` could not carry out what its replica had decided, and halts."""
@@ -232,6 +177,7 @@ class Partition(Promises):
         if self.checks_data:
             seat.verified = min(seat.verified, seat.log.end)
             self._look(broker, seat, replica, event)
+            self._lagging_are_dropped(broker, seat, replica, event)
             for answer in (effect for effect in effects if type(effect) is Respond):
                 self._answered(broker, seat, replica, answer)
 
@@ -271,6 +217,7 @@ class Partition(Promises):
             case AdvanceLogStart():
                 self.given_up = max(self.given_up, effect.offset)
             case WriteIsr():
+                seat.proposal = effect
                 self._proposed(effect, isr)
 
     def _proposed(self, effect: WriteIsr, isr: Iterable[int]) -> None:
@@ -332,69 +279,3 @@ class Partition(Promises):
         self._note(f"{self.name} is committed up to {watermark}")
         self._check_members(replica.isr, "WeakIsr")
         self._check_members(self.isr, "StrongIsr")
-
-    def _check_members(self, members: Iterable[int], invariant: str) -> None:
-        if not self.checks_data:
-            return
-        for broker in members:
-            seat = self.seat(broker)
-            if seat.trusted and seat.known and seat.is_whole:
-                self._require(
-                    seat.log.end >= self.committed_end,
-                    invariant,
-                    f"{self.committed_end} are committed, and the log of broker {broker}, which "
-                    f"is in the ISR, is {seat.log}",
-                )
-                self._verify(broker, seat, self.committed_end, invariant)
-
-    def _verify(self, broker: int, seat: Seat, end: int, invariant: str = "LogsAgree") -> None:
-        """Compares what was not compared yet, below ``end``."""
-        if end <= seat.verified:
-            return
-        for extent in seat.log.between(seat.verified, end):
-            if extent.base >= self.given_up:
-                right = self.committed.get(extent.base)
-                self._require(
-                    right == extent,
-                    invariant,
-                    f"broker {broker} holds {extent}, committed is {right}",
-                )
-        seat.verified = end
-
-    def _answered(self, broker: int, seat: Seat, replica: Replica, answer: Respond) -> None:
-        acks, end = seat.waiting.pop(answer.request, (0, 0))
-        if answer.error is not ErrorCode.none:
-            return
-        if replica.leader_epoch <= self._disturbed:
-            if not self._leads_now(broker, replica):
-                acked = seat.log.between(answer.base_offset, end)
-                self.acked_by_deposed.update(extent.crc for extent in acked)
-            return
-        if acks == -1 and seat.trusted and seat.is_whole:
-            self._require(
-                end <= self.committed_end,
-                "AckedIsCommitted",
-                f"leader {broker} acks up to {end}, committed is up to {self.committed_end}",
-            )
-        elif acks == 1 and self._leads_now(broker, replica):
-            for extent in seat.log.between(answer.base_offset, end):
-                self.only_leader[extent.base] = extent
-
-    def _leads_now(self, broker: int, replica: Replica) -> bool:
-        """Not deposed, with the word still on its way."""
-        state = self.state
-        now = (state.leader, state.leader_epoch) if state is not None else None
-        return now == (broker, replica.leader_epoch)
-
-    # --- the end ------------------------------------------------------------------------------
-
-    def nobody_damaged_is_trusted(self) -> None:
-        """At the end: who lacked what was committed has left the ISR, and come back."""
-        for broker in self.isr:
-            seat = self.seat(broker)
-            self._require(
-                not seat.lost_committed or seat.is_whole,
-                "DamagedLeavesIsr",
-                f"broker {broker} came back with nothing above {seat.kept_from_damage:.0f}, and "
-                "was never taken out of the ISR",
-            )

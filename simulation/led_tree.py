@@ -5,8 +5,9 @@ of a controller's tree says. What one transaction changes is taken in as a whole
 and the ISR that is written with it nothing holds.
 """
 
-import itertools
+import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from broker.controller.cluster import (
     PartitionState,
@@ -40,7 +41,7 @@ class LedTree:
     def __init__(self, observer: Observer, life_of: Callable[[int], int]) -> None:
         self._observer = observer
         self._life_of = life_of
-        self._lives = itertools.count(1)
+        self._ids: dict[str, uuid.UUID | None] = {}
         self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
         self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
 
@@ -62,6 +63,8 @@ class LedTree:
             case ["brokers", "topics", topic]:
                 if data is None:
                     self._observer.topics.pop(topic, None)
+                else:
+                    self._ids[topic] = nodes.decode_topic_id(path, data)
             case ["brokers", "topics", topic, number, "replicas"]:
                 self._placed(TopicPartition(topic, int(number)), path, data)
             case ["brokers", "partitions_reassigned", topic, number]:
@@ -92,9 +95,9 @@ class LedTree:
     def _topic(self, name: str) -> Topic:
         known = self._observer.topics.get(name)
         if known is None:
-            nothing = TopicAssignment(topic_id=None, partitions={})
-            known = Topic(f"{name}, life {next(self._lives)}", nothing, has_id=False)
-            self._observer.topics[name] = known
+            topic_id = self._ids.get(name)
+            nothing = TopicAssignment(topic_id=topic_id, partitions={})
+            known = self._observer.topics[name] = Topic(topic_id, nothing)
         return known
 
     def _placed(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
@@ -127,8 +130,9 @@ class LedTree:
         topic = self._topic(tp.topic)
         moving = () if target is None else target
         assignment = ReplicaAssignment(replicas=replicas, adding=moving)
-        topic.assignment = TopicAssignment(
-            topic_id=None, partitions={**topic.assignment.partitions, tp.partition: assignment}
+        before = topic.assignment
+        topic.assignment = replace(
+            before, partitions={**before.partitions, tp.partition: assignment}
         )
 
     # --- who leads ----------------------------------------------------------------------------

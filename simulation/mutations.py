@@ -20,6 +20,7 @@ from broker.server.control_fence import ControlFence
 from broker.server.fetcher import Fetcher
 from broker.types import NO_LEADER
 from simulation import broken_replication
+from simulation.broken_coordination import COORDINATION
 from simulation.relapses import RELAPSES
 from simulation.swap import Mutation, Swap
 
@@ -111,10 +112,16 @@ MUTATIONS: dict[str, Mutation] = {
     "ISR change in flight ignored": Mutation(broken_replication.COMMITTED_COUNTS),
     "followers join the ISR at once": Mutation(broken_replication.JOINS_AT_ONCE),
     "epoch start ignored when joining": Mutation(broken_replication.JOINS_BY_WATERMARK),
+    "nobody is dropped from the ISR": Mutation(broken_replication.DROPS_NOBODY),
+    "the ISR is too small for acks=all": Mutation(
+        broken_replication.LETS_ALL_IN, broken_replication.ANSWERS_ALL
+    ),
+    "the ISR is too small by the time of the answer": Mutation(broken_replication.ANSWERS_ALL),
     "answers of earlier rounds are taken": Mutation(broken_replication.ROUNDS_TAKEN),
     "questions are asked twice": Mutation(ASKS_TWICE),
     "neither fence against earlier rounds": Mutation(ASKS_TWICE, broken_replication.ROUNDS_TAKEN),
     "one round of truncation": Mutation(broken_replication.ONE_ROUND),
     "followers name topics by name": Mutation(Swap(fetcher, "_named", _by_name)),
     **RELAPSES,
+    **COORDINATION,
 }

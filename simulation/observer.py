@@ -8,8 +8,9 @@ inside a broker would be handled by it.
 """
 
 import contextlib
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from broker.controller.cluster import PartitionState, TopicAssignment
@@ -36,8 +37,6 @@ class Topic:
     topic_id: object
     assignment: TopicAssignment
     partitions: dict[int, Partition] = field(default_factory=dict)
-    has_id: bool = True
-    """Logs say which topic they are of; without a controller they do not."""
     is_doomed: bool = False
     """It is being deleted: nothing is promised any more."""
 
@@ -55,6 +54,7 @@ class Observer:
         fail: ends the run with this violation.
         checks_data: whether the brokers' configuration promises anything about records.
         unclean: whether it allows elections outside the ISR.
+        lag_max_ms: its ``replica.lag.time.max.ms``.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Observer:
         *,
         checks_data: bool,
         unclean: bool,
+        lag_max_ms: float = math.inf,
     ) -> None:
         self.coverage: Coverage = Coverage()
         self.notes: list[tuple[float, str]] = []
@@ -79,6 +80,7 @@ class Observer:
         self._fail = fail
         self._checks_data = checks_data
         self._unclean_everywhere = unclean
+        self._lag_max_ms = lag_max_ms
         self._unclean: set[str] = set()
         self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
         self._effects: list[Effect] = []
@@ -136,9 +138,15 @@ class Observer:
                     self.topics[topic].is_doomed = True
                     self.note(f"topic {topic} is to be deleted")
             case ["config", "topics", topic] if data is not None:
-                config = self.configs[topic] = dict(zk_nodes.decode_config(path, data))
-                if config.get("unclean.leader.election.enable") == "true":
-                    self._unclean.add(topic)
+                self._configured(topic, dict(zk_nodes.decode_config(path, data)))
+
+    def _configured(self, topic: str, config: dict[str, str]) -> None:
+        self.configs[topic] = config
+        if config.get("unclean.leader.election.enable") == "true":
+            self._unclean.add(topic)
+        if topic in self.topics:
+            for partition in self.topics[topic].partitions.values():
+                partition.configured(_min_isr(config))
 
     def _broker_changed(self, broker: int, zxid: int, *, came: bool) -> None:
         self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
@@ -149,6 +157,7 @@ class Observer:
     def _topic_changed(self, topic: str, data: bytes | None) -> None:
         if data is None:
             self.topics.pop(topic, None)
+            self.configs.pop(topic, None)
             self._unclean.discard(topic)
             return
         told = zk_nodes.decode_topic(topic, data)
@@ -166,9 +175,11 @@ class Observer:
     def add_partition(self, topic: Topic, tp: TopicPartition) -> None:
         """Unless it is known."""
         if tp.partition not in topic.partitions:
-            topic.partitions[tp.partition] = Partition(
-                str(tp), checks_data=self._checks_data, note=self.note
-            )
+            added = Partition(str(tp), checks_data=self._checks_data, note=self.note)
+            added.lag_max_ms = self._lag_max_ms
+            if tp.topic in self.configs:
+                added.configured(_min_isr(self.configs[tp.topic]))
+            topic.partitions[tp.partition] = added
 
     def _state_changed(self, tp: TopicPartition, data: bytes, version: int) -> None:
         partition = self.find(tp)
@@ -289,7 +300,7 @@ class Observer:
         topic = self.topics.get(hosted.tp.topic)
         if topic is None or topic.is_doomed:
             return None
-        if topic.has_id and hosted.log.metadata.topic_id != topic.topic_id:
+        if hosted.log.metadata.topic_id != topic.topic_id:
             return None
         return topic.partitions.get(hosted.tp.partition)
 
@@ -297,6 +308,10 @@ class Observer:
         """Its replicas are no more."""
         for key in [key for key in self._hosted if key[0] == broker]:
             del self._hosted[key]
+
+
+def _min_isr(config: Mapping[str, str]) -> int:
+    return int(config.get("min.insync.replicas", 1))
 
 
 def read_shadow(log: PartitionLog) -> Shadow | None:

@@ -39,6 +39,11 @@ class Plan:
         return all(name != "ackproof.generation" for name, _ in self.settings)
 
     @property
+    def lag_max_ms(self) -> int:
+        """``replica.lag.time.max.ms``."""
+        return int(dict(self.settings).get("replica.lag.time.max.ms", 30_000))
+
+    @property
     def led_by_leaders(self) -> bool:
         """Whether there is no controller (``ackproof.coordination=leader``)."""
         return ("ackproof.coordination", "leader") in self.settings

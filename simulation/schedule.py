@@ -16,7 +16,6 @@ from random import Random
 from typing import Any, Final, Literal
 
 from simulation.actions import (
-    ORDERS,
     Action,
     AddPartitions,
     AlterTopic,
@@ -56,17 +55,16 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     plan = _Draw(stream(seed, "plan")).plan(seed)
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
-    if coordination == "controller":
-        return tie(plan, stream(seed, "knots"), knot)
-    return without_controller(plan, coordination.removeprefix("leader-"))
+    led = coordination != "controller"
+    plan = tie(plan, stream(seed, "knots"), knot, led=led)
+    return without_controller(plan, coordination.removeprefix("leader-")) if led else plan
 
 
 def without_controller(plan: Plan, variant: str) -> Plan:
-    """The same with ``ackproof.coordination=leader``. There are no orders in it: who is told that
-    one failed, and what is left of it, is another matter there (docs/coordination.md)."""
+    """The same with ``ackproof.coordination=leader``."""
     kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
     led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
-    actions = (t for t in plan.actions if not isinstance(t.action, (*ORDERS, DeposeController)))
+    actions = (t for t in plan.actions if not isinstance(t.action, DeposeController))
     return replace(plan, settings=(*kept, *led), actions=tuple(actions))
 
 

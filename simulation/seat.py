@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.controller.cluster import NEVER_READ
-from broker.replication.events import Produce
+from broker.replication.events import Produce, WriteIsr
+from simulation.laggards import Laggards
 from simulation.shadow import Shadow
 
 NODE_IS_FINE: Final = math.inf
@@ -27,7 +28,7 @@ class Seat:
     registered: int = NEVER_READ
     """The transaction of its last registration: its broker epoch."""
     trusted: bool = True
-    """Its log and watermark are of a time that counts: see :meth:`Partition.unpromise`."""
+    """Its log and watermark are of a time that counts: see ``Seats.unpromise``."""
     known: bool = True
     """``log`` is what is on the disk."""
     certain: int = 0
@@ -38,6 +39,9 @@ class Seat:
     """High watermark as leader, by epoch, in this life."""
     waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By token: acks, and the offset after the batch of a produce request."""
+    laggards: Laggards = field(default_factory=Laggards)
+    proposal: WriteIsr | None = None
+    """The last ISR that it proposed in this life, written or not."""
 
     @property
     def is_whole(self) -> bool:
@@ -54,6 +58,8 @@ class Seat:
         """A new process of its broker has opened the log."""
         self.leads_from.clear()
         self.waiting.clear()
+        self.proposal = None
+        self.laggards = Laggards()
         self.readable = readable
         if not readable:
             self.unsure_from(0)

@@ -21,6 +21,7 @@ from simulation.actions import (
     CommitALot,
     Consume,
     CreateTopic,
+    DeleteTopic,
     Order,
     Produce,
     WriteNonsense,
@@ -117,8 +118,9 @@ class Simulation:
             for broker in range(1, plan.brokers + 1)
         }
         self.observer = Observer(
-            self.loop.time, self.loop.fail, checks_data=plan.promises, unclean=not plan.promises
-        )
+            self.loop.time, self.loop.fail, checks_data=plan.promises, unclean=not plan.promises,
+            lag_max_ms=plan.lag_max_ms,
+        )  # fmt: skip
         self.history = History()
         self._striker = Striker(self)
         self._digest = hashlib.blake2b(digest_size=16) if with_digest else None
@@ -199,10 +201,20 @@ class Simulation:
         await self._clients_stop()
         for path in sorted(self._nonsense):
             await self._shell.delete(path)
+        if self.plan.led_by_leaders:
+            await self._finish_deletions()
         await settle(self)
         orders_kept.check(self.plan, self.observer, self.history)
         judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
         await judge.judge(self)
+
+    async def _finish_deletions(self) -> None:
+        """Whoever carried one out may have been killed meanwhile: without a controller nobody goes
+        on with it but who asks for it again (docs/coordination.md)."""
+        administrator = self._administrator()
+        doomed = [name for name, topic in self.observer.topics.items() if topic.is_doomed]
+        for name in doomed:
+            await administrator.obey(DeleteTopic(topic=name), patience_s=60)
 
     async def _clients_stop(self) -> None:
         """Whatever they had sent has arrived, or never will."""

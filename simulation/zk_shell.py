@@ -24,9 +24,17 @@ class ZkShell:
         """``delete PATH``."""
         await self._do("delete_async", path)
 
+    async def create(self, path: str, data: bytes) -> None:
+        """``create PATH DATA``."""
+        await self._do("create_async", path, data)
+
+    async def set(self, path: str, data: bytes) -> None:
+        """``set PATH DATA``."""
+        await self._do("set_async", path, data)
+
     async def write_nonsense(self, path: str, for_ms: int) -> None:
         """Creates the node with what nobody can decode, and deletes it after a while."""
-        await self._do("create_async", path, NONSENSE)
+        await self.create(path, NONSENSE)
         await asyncio.sleep(for_ms / 1000)
         await self.delete(path)
 

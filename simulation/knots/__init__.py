@@ -5,14 +5,14 @@ that mean something in this order and within this time only. They have a topic o
 ``k0``, so that what else the plan does to its topics does not undo them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Final
 
 from simulation.actions import CLIENT_WORK
 from simulation.knots import clusters, leadership, replication
 from simulation.knots.strands import Knot
-from simulation.plan import Plan
+from simulation.plan import Plan, stream
 
 ODDS: Final = 0.3
 """Of a plan that it has a knot."""
@@ -37,16 +37,31 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "to and fro": leadership.to_and_fro,
     "late answer": leadership.late_answer,
     "made again": replication.made_again,
+    "too few left": replication.too_few_left,
+    "away and back": replication.away_and_back,
+    "inside a batch": leadership.inside_a_batch,
+    "slow claimant": leadership.slow_claimant,
 }
 
 
-def tie(plan: Plan, rng: Random, knot: str | None) -> Plan:
-    """``plan`` with this knot; None: with any or none."""
+OF_CONTROLLERS: Final = frozenset(
+    {"former controller", "left behind", "nonsense", "offsets half made"}
+)
+"""Knots that say nothing where there is no controller."""
+
+
+def tie(plan: Plan, rng: Random, knot: str | None, *, led: bool) -> Plan:
+    """``plan`` with this knot; None: with any or none. ``led``: there will be no controller."""
     if knot is None:
         if rng.random() >= ODDS:
             return plan
-        knot = rng.choice(list(KNOTS))
+        knot = _drawn(plan.seed, KNOTS.keys() - OF_CONTROLLERS if led else KNOTS.keys())
     if rng.random() < ALONE:
         kept = (timed for timed in plan.actions if isinstance(timed.action, CLIENT_WORK))
         plan = plan.with_actions(tuple(kept))
     return KNOTS[knot](plan, rng)
+
+
+def _drawn(seed: int, knots: Iterable[str]) -> str:
+    """Each draws a lot, so that one more knot changes the plans in which it wins, and no others."""
+    return min(knots, key=lambda knot: stream(seed, f"knot {knot}").random())

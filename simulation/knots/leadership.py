@@ -13,6 +13,8 @@ from simulation.actions import (
     ElectPreferred,
     ExpireSession,
     Isolate,
+    Kill,
+    Pause,
     Reassign,
     SlowLink,
     Who,
@@ -151,6 +153,43 @@ def to_and_fro(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def answers_late(who: Who, peer: Who) -> SlowLink:
+    """By a second."""
+    return SlowLink(who=who, peer=peer, delay_ms=1_000, for_ms=4_000)
+
+
+def inside_a_batch(plan: Plan, rng: Random) -> Plan:
+    """By watermark (0.8): a leader's watermark is inside a batch of its own, and it resigns.
+
+    All have a batch of 2; one of the followers has not heard that it is committed, follows the
+    other without reaching it, and leads then with the batch cut off. It appends 5 at once, and the
+    others say that they have 2.
+    """
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    first, second, last = topic.replicas[0]
+    unaware = Who(broker=last)
+    return tied(
+        plainly(plan),
+        [
+            (t, preferring(second, first, last)),
+            (t + 600, replace(produce(-1, 1), records=2)),
+            (t + rng.randint(620, 700), apart(unaware, Who(broker=first), 2_500)),
+            (t + 700, apart(unaware, Who(broker=second), 2_450)),
+            (t + 1_300, ElectPreferred()),
+            (t + 1_500, preferring(last, second, first)),
+            (t + 2_000, ElectPreferred()),
+            *((t + 2_500 + 20 * n, replace(produce(1, 1), records=5)) for n in range(5)),
+            *((t + 2_000, answers_late(unaware, Who(broker=peer))) for peer in (first, second)),
+            (t + 3_300, preferring(second, first, last)),
+            (t + rng.randint(4_300, 5_600), ElectPreferred()),
+        ],
+        topics=[topic],
+        settings=(*MOVES_ALONE, ("ackproof.generation", "0.8")),
+        brokers=4,
+        run_ms=t + 8_000,
+    )
+
+
 def late_answer(plan: Plan, rng: Random) -> Plan:
     """The answer to a fetch arrives two elections later. The same broker leads again, and has
     followed another in between; what the answer brings it has given up.
@@ -185,4 +224,32 @@ def late_answer(plan: Plan, rng: Random) -> Plan:
         settings=MOVES_ALONE,
         brokers=4,
         run_ms=t + 11_000,
+    )
+
+
+def slow_claimant(plan: Plan, rng: Random) -> Plan:
+    """A replica has read the ISR and waits for the preferred one, which is gone. It sleeps while
+    another one leads, drops it from the ISR, commits and goes; then it goes on where it was."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="1"), beginning(plan, rng)
+    preferred, slow, other = (Who(broker=broker) for broker in topic.replicas[0])
+    asleep = t + rng.randint(50, 400)
+    gone = asleep + rng.randint(3_500, 4_000)
+    return tied(
+        plainly(plan),
+        [
+            *((t + 100 * n, produce(rng.choice((-1, 1)), 1)) for n in range(80)),
+            (t, Kill(who=preferred, down_ms=15_000)),
+            (t + 10, ExpireSession(who=preferred)),
+            (asleep, Pause(who=slow, for_ms=gone + 100 - asleep)),
+            (gone, Kill(who=other, down_ms=8_000)),
+            (gone + 10, ExpireSession(who=other)),
+        ],
+        topics=[topic],
+        settings=(
+            ("ackproof.preferred.replica.wait.ms", "500"),
+            ("replica.lag.time.max.ms", "1000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=3,
+        run_ms=t + 20_000,
     )

@@ -105,6 +105,57 @@ def short_watermark(plan: Plan, rng: Random) -> Plan:
     )
 
 
+def too_few_left(plan: Plan, rng: Random) -> Plan:
+    """Records wait for a follower that is dropped from the ISR, and then too few are left: who
+    let them in with enough of them must not say so any more."""
+    topic, t = topic_of_three(plan, rng, min_insync_replicas="3"), beginning(plan, rng)
+    leader, _, last = (Who(broker=broker) for broker in topic.replicas[0])
+    return tied(
+        plainly(plan),
+        [
+            (t, apart(last, leader, rng.randint(2_500, 4_000))),
+            *((t + 100 * n, produce(-1, 1)) for n in range(30)),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.wait.max.ms", "100"),
+            ("replica.lag.time.max.ms", "1000"),
+            ("replica.socket.timeout.ms", "1500"),
+        ),
+        brokers=3,
+        run_ms=t + 8_000,
+    )
+
+
+def away_and_back(plan: Plan, rng: Random) -> Plan:
+    """A replica is moved off a broker and back to it before that broker, far from ZooKeeper, has
+    heard that it is to be closed; by then it is in the ISR again."""
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    first, second, last = topic.replicas[0]
+    spare = next(broker for broker in range(1, 5) if broker not in topic.replicas[0])
+    way_ms = rng.randint(600, 900)
+    return tied(
+        plainly(plan),
+        [
+            *((t + 100 * n, produce(-1, 1)) for n in range(80)),
+            (t, SlowZooKeeper(who=Who(broker=last), delay_ms=way_ms, for_ms=7_000)),
+            (t + 100, Reassign(topic=TOPIC, partition=0, replicas=(first, second, spare))),
+            (
+                t + rng.randint(1_000, 1_800),
+                Reassign(topic=TOPIC, partition=0, replicas=(first, second, last)),
+            ),
+        ],
+        topics=[topic],
+        settings=(
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", "10000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=4,
+        run_ms=t + 12_000,
+    )
+
+
 def doomed_shrink(plan: Plan, rng: Random) -> Plan:
     """A topic is deleted while its leader's ISR write is carried out and the leader has not heard
     of that; producers wait for those who are left."""

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.controller.cluster import PartitionState
 from broker.replication.events import (
     Append,
+    FollowerFetch,
     HighWatermark,
     LeaderAndIsr,
     Produce,
@@ -36,6 +37,8 @@ class Story:
         self.partition = Partition("t-0", checks_data=True, note=lambda _: None)
         self.version = 0
         self.now = 0.0
+        self.isr: tuple[int, ...] = (1, 2, 3)
+        self.ends = {2: 0, 3: 0}
         self.waters = dict.fromkeys((1, 2, 3), 0)
         self.roles = {1: (Role.LEADER, 0), 2: (Role.FOLLOWER, 0), 3: (Role.FOLLOWER, 0)}
         self.state(1, 0, (1, 2, 3))
@@ -76,9 +79,10 @@ class Story:
             elif isinstance(effect, Truncate):
                 shadow.truncate(effect.offset)
         view: Any = SimpleNamespace(
-            role=role, leader=1, leader_epoch=epoch, isr=(1, 2, 3),
+            role=role, leader=1, leader_epoch=epoch, isr=self.isr,
             high_watermark=self.waters[broker],
-            log_start_offset=shadow.start, log_end_offset=shadow.end,
+            log_start_offset=shadow.start, log_end_offset=shadow.end, zk_version=self.version,
+            serves=True, follower_ends=self.ends,
         )  # fmt: skip
         self.partition.stepped(broker, view, event or Tick(now=0), effects)
 
@@ -208,6 +212,17 @@ def test_one_that_enters_the_isr_without_it(story: Story) -> None:
     broken("StrongIsr", story.state, 1, 0, (1, 2))
 
 
+def test_one_that_deletes_its_replica_and_is_in_the_isr(story: Story) -> None:
+    story.replicated()
+    broken("StrongIsr", story.partition.removed, 2)
+
+
+def test_one_that_deletes_its_replica_and_has_left(story: Story) -> None:
+    story.replicated()
+    story.state(1, 0, (1, 3))
+    story.partition.removed(2)
+
+
 def test_two_logs_that_differ(story: Story) -> None:
     story.append(1)
     story.append(2, OTHER)
@@ -220,6 +235,102 @@ def test_an_ack_before_the_commit(story: Story) -> None:
     append = Append(batches=(RECORD,), base_offset=0, leader_epoch=0)
     answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
     broken("AckedIsCommitted", story.step, 1, append, answer, event=produce)
+
+
+def answered_with_two_in_sync_at_least(story: Story, *before: Any) -> None:
+    """1 has committed a record, and answers it, after these effects."""
+    story.partition.configured(2)
+    story.append(1)
+    story.waters[1] = 1
+    produce = Produce(request=7, batches=(), appended=(0, 1), acks=-1, deadline=9, now=0)
+    answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
+    story.step(1, *before, HighWatermark(offset=1), answer, event=produce)
+
+
+def test_an_ack_with_enough_in_sync(story: Story) -> None:
+    story.append(2)
+    story.state(1, 0, (1, 2))
+    story.isr = (1, 2)
+    answered_with_two_in_sync_at_least(story)
+
+
+def test_an_ack_with_too_few_in_sync(story: Story) -> None:
+    story.state(1, 0, (1,))
+    story.isr = (1,)
+    broken("EnoughInSync", answered_with_two_in_sync_at_least, story)
+
+
+def test_an_ack_of_whom_only_the_leader_believes_in_sync(story: Story) -> None:
+    story.append(2, replace(RECORD, leader_epoch=1))
+    story.state(1, 1, (1,))
+    story.roles[1] = (Role.LEADER, 1)
+    story.isr = (1, 2)
+    broken("EnoughInSync", answered_with_two_in_sync_at_least, story)
+
+
+def test_whoever_is_about_to_join_counts_for_an_ack(story: Story) -> None:
+    story.append(2)
+    story.state(1, 0, (1,))
+    story.isr = (1,)
+    joining = WriteIsr(leader_epoch=0, isr=(1, 2), zk_version=story.version)
+    answered_with_two_in_sync_at_least(story, joining)
+
+
+def test_whoever_was_to_join_and_was_refused_does_not(story: Story) -> None:
+    story.state(1, 0, (1,))
+    story.isr = (1,)
+    joining = WriteIsr(leader_epoch=0, isr=(1, 2), zk_version=story.version - 1)
+    broken("EnoughInSync", answered_with_two_in_sync_at_least, story, joining)
+
+
+def lagging(story: Story) -> None:
+    """2 and 3 lack a record from 0 ms on; they may for 1000."""
+    story.partition.lag_max_ms = 1_000
+    story.append(1)
+    story.step(1, event=Tick(now=0))
+
+
+def fetch(story: Story, follower: int, offset: int, now: int) -> None:
+    story.ends[follower] = offset
+    event = FollowerFetch(replica=follower, offset=offset, log_start_offset=0, now=now)
+    story.step(1, event=event)
+
+
+def test_a_follower_that_lags_and_is_not_dropped(story: Story) -> None:
+    lagging(story)
+    story.step(1, event=Tick(now=1_500))
+    broken("LaggardsLeave", story.step, 1, event=Tick(now=1_501))
+
+
+def test_a_follower_that_is_just_being_dropped(story: Story) -> None:
+    lagging(story)
+    story.step(1, WriteIsr(leader_epoch=0, isr=(1,), zk_version=story.version))
+    story.step(1, event=Tick(now=9_000))
+
+
+def test_a_follower_that_is_level_or_one_fetch_behind_does_not_lag(story: Story) -> None:
+    lagging(story)
+    fetch(story, 2, 1, now=1_000)
+    fetch(story, 3, 0, now=1_000)
+    story.append(1, at=1)
+    fetch(story, 3, 1, now=1_400)
+    story.step(1, event=Tick(now=2_400))
+    broken("LaggardsLeave", story.step, 1, event=Tick(now=2_501))
+
+
+def test_one_that_left_and_is_back_begins_anew(story: Story) -> None:
+    lagging(story)
+    for now, story.isr in ((1_400, (1,)), (1_500, (1, 2, 3))):
+        story.step(1, event=Tick(now=now))
+    story.step(1, event=Tick(now=3_000))
+    broken("LaggardsLeave", story.step, 1, event=Tick(now=3_001))
+
+
+def test_the_smallest_setting_counts_of_which_a_leader_may_not_have_heard(story: Story) -> None:
+    story.partition.configured(1)
+    story.state(1, 0, (1,))
+    story.isr = (1,)
+    answered_with_two_in_sync_at_least(story)
 
 
 # --- what is lost ---------------------------------------------------------------------------------
@@ -325,6 +436,21 @@ def test_a_damaged_one_that_never_left(story: Story) -> None:
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3), zk_version=1))
     story.state(1, 0, (1, 3))
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3, 2), zk_version=2))
+    story.partition.nobody_damaged_is_trusted()
+
+
+def test_who_lacks_only_what_is_promised_no_more_need_not_leave(story: Story) -> None:
+    """Without a controller: the log of the last of the ISR is lost, and of an empty log its next
+    leader lets in whoever waits for it, by no word of its replica."""
+    fetch = FollowerFetch(replica=2, offset=0, log_start_offset=0, now=0)
+    story.replicated()
+    story.state(1, 0, (1,))
+    for broker in (2, 1):
+        story.partition.damaged(broker, 0, now=1.0)
+        story.partition.hosted(broker, Shadow(), 0)
+        story.waters[broker] = 0
+        story.step(1, event=fetch)
+    story.state(1, 1, (1, 2))
     story.partition.nobody_damaged_is_trusted()
 
 

@@ -3,6 +3,7 @@ one; then what can only be done to the simulated one."""
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 from random import Random
 
 import pytest
@@ -16,9 +17,11 @@ from kazoo.exceptions import (
 from zookeeper import TICK_MS
 from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 
+from broker.config import BrokerConfig
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.events import StateWrite
 from broker.server import zk_nodes
+from broker.server.topic_configs import TopicConfigs
 from broker.server.zk import BrokerIdInUse, KafkaZk, TopicExists
 from broker.server.zk_configs import ConfigZk, of_topic
 from broker.server.zk_controller import ControllerMoved, ControllerZk
@@ -480,12 +483,30 @@ def test_a_lagging_server_is_no_conflict_for_a_leader_that_was_told_more():
             tenure = await orders.elect(BrokerId(9))
             await controller.create_topic("orders", {0: [1, 2]}, {})
             await orders.write_states(tenure, [write()])
-            await leader.session.sync("/", leader.session.number)
+            await leader.session.sync("/")
             await orders.write_states(tenure, [write(epoch=1, expected=0)])
             assert (await isr(leader, 1)).outcome is IsrWriteOutcome.WRITTEN
 
     for seed in range(6):
         simulated(case, seed, servers=3, lag_s=0.5)
+
+
+def test_who_is_told_of_a_new_topic_has_its_settings_from_a_lagging_server():
+    """Not the defaults, and not what a former topic of that name has left."""
+
+    async def case(world, left):
+        async with world.kafka() as controller, world.kafka() as follower:
+            if left:
+                await ConfigZk(controller).change(of_topic("orders"), lambda _: left)
+                await follower.session.sync("/")
+            await controller.create_topic("orders", {0: [1, 2]}, {"min.insync.replicas": "3"})
+            config = BrokerConfig(broker_id=1, zookeeper_connect=world.connect)
+            found = await TopicConfigs(config, follower).load_latest("orders")
+            assert found.min_insync_replicas == 3
+
+    for seed in range(6):
+        for left in ({}, {"min.insync.replicas": "2"}):
+            simulated(partial(case, left=left), seed, servers=3, lag_s=0.5)
 
 
 def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():

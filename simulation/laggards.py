@@ -1,0 +1,50 @@
+"""Who lags behind its leader, told by the leader's own events: a judge of when it must go."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker.replication.events import FollowerFetch
+from broker.replication.replica import Replica
+
+
+@dataclass(slots=True)
+class _Follower:
+    since: int
+    """Since when it is not level with the leader, in ms."""
+    fetched: tuple[int, int] | None = None
+    """Its last fetch: when, and where the leader's log ended then."""
+
+
+@dataclass(slots=True)
+class Laggards:
+    """Of one leader in one epoch; times are those of its events, in ms."""
+
+    epoch: int = -1
+    _followers: dict[int, _Follower] = field(default_factory=dict)
+
+    def stepped(self, replica: Replica, event: Any) -> None:
+        """The leader took ``event`` in. Who is level with it now, or was at its last fetch but one,
+        has caught up (``Replica.updateFetchStateOrThrow``); who is let into the ISR begins anew."""
+        now = getattr(event, "now", None)
+        if now is None:
+            return
+        if replica.leader_epoch != self.epoch or not replica.serves:
+            self.epoch = replica.leader_epoch
+            self._followers.clear()
+        end, ends = replica.log_end_offset, replica.follower_ends
+        members = [broker for broker in replica.isr if broker in ends]
+        self._followers = {b: self._followers.get(b, _Follower(now)) for b in members}
+        if isinstance(event, FollowerFetch) and event.replica in self._followers:
+            follower = self._followers[event.replica]
+            if follower.fetched is not None and event.offset >= follower.fetched[1]:
+                follower.since = max(follower.since, follower.fetched[0])
+            follower.fetched = now, end
+        for broker in members:
+            if ends[broker] == end:
+                self._followers[broker].since = now
+
+    def longest(self, now: int) -> tuple[int, int]:
+        """Who lags for longest, and for how many ms; (-1, 0): nobody."""
+        lags = ((now - follower.since, broker) for broker, follower in self._followers.items())
+        lag, broker = max(lags, default=(0, -1))
+        return broker, lag

@@ -1,0 +1,157 @@
+"""Topics without an id: of a time when there were none, or left by tools that know of none.
+
+Where one replica's log has an id and its leader's has none, the one asks by an id that the other
+has never heard of, and is refused for ever. So no broker is told of a topic without one.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from simulated_cluster import CLIENT, PAUSE_S, Cluster
+
+from broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from broker.server import zk_nodes
+from broker.server.coordination.nodes import decode_topic_id
+from broker.server.coordination.writing import Writer
+from broker.server.partition import Partition
+from broker.server.zk_controller import ControllerZk
+from broker.types import BrokerId, TopicPartition
+from simulation.swap import Mutation, Swap
+from simulation.zk_shell import ZkShell
+
+pytestmark = pytest.mark.simulation
+
+ALL = (1, 2, 3)
+TOPIC = "/brokers/topics/t"
+LED = {"ackproof.coordination": "leader"}
+ONE, TWO, THREE = ([b"%d" % number] for number in (1, 2, 3))
+
+
+async def _as_they_are(_self: Any, _tenure: Any, topics: Any, _known: Any) -> Any:
+    """As a controller of a time before ids."""
+    return dict(topics)
+
+
+WITHOUT_IDS = Mutation(Swap(ControllerZk, "identified", _as_they_are))
+LED_WITHOUT_IDS = Mutation(Swap(Writer, "_new_id", lambda _self: b""))
+
+
+@contextmanager
+def running(**properties: str) -> Iterator[Cluster]:
+    cluster = Cluster(properties={"min.insync.replicas": "3", **properties})
+    cluster.start()
+    nodes = cluster.nodes.values()
+    try:
+        cluster.until(lambda: all(node.app and node.app.replicas for node in nodes))
+        yield cluster
+    finally:
+        cluster.close()
+    assert not cluster.loop.troubles
+    assert not any(node.endings for node in nodes)
+
+
+def shell(cluster: Cluster) -> ZkShell:
+    return ZkShell(cluster.zookeeper, CLIENT, cluster.loop)
+
+
+def without_id(*partitions: tuple[int, ...]) -> bytes:
+    """As ``kafka-topics --zookeeper`` of a time before ids writes it."""
+    assigned = (ReplicaAssignment(replicas=tuple(map(BrokerId, ids))) for ids in partitions)
+    topic = TopicAssignment(topic_id=None, partitions=dict(enumerate(assigned)))
+    return zk_nodes.encode_topic(topic)
+
+
+def stored(cluster: Cluster) -> bytes:
+    data, _ = cluster.zookeeper.leader.tree.peek(TOPIC)
+    return data or b""
+
+
+def controllers_id(cluster: Cluster) -> uuid.UUID | None:
+    return zk_nodes.decode_topic("t", stored(cluster)).topic_id
+
+
+def led_id(cluster: Cluster) -> uuid.UUID | None:
+    return decode_topic_id(TOPIC, stored(cluster))
+
+
+def ids_of_logs(cluster: Cluster, number: int = 0) -> set[uuid.UUID | None]:
+    """What the replicas name the topic by; None: by its name, or there is no such replica."""
+    found = set()
+    for node in cluster.nodes.values():
+        assert node.app is not None
+        replicas = node.app.replicas
+        hosted = replicas.hosted(TopicPartition("t", number)) if replicas is not None else None
+        named = hosted.id if isinstance(hosted, Partition) else None
+        found.add(None if named is None else named.topic)
+    return found
+
+
+async def depose(cluster: Cluster) -> None:
+    await shell(cluster).delete("/controller")
+    while cluster.zookeeper.leader.tree.peek("/controller")[0] is None:
+        await asyncio.sleep(PAUSE_S)
+
+
+def test_a_topic_that_is_written_without_an_id_gets_one_before_anybody_hosts_it() -> None:
+    with running() as cluster:
+        cluster.run(shell(cluster).create(TOPIC, without_id(ALL)))
+        cluster.run(cluster.client.produce("t", ONE))
+        given = controllers_id(cluster)
+        assert given is not None
+        assert ids_of_logs(cluster) == {given}
+
+
+def test_the_next_controller_gives_ids_to_what_an_older_one_left_without() -> None:
+    with running() as cluster:
+        with WITHOUT_IDS.active():
+            cluster.run(shell(cluster).create(TOPIC, without_id(ALL)))
+            cluster.run(cluster.client.produce("t", ONE))
+            assert ids_of_logs(cluster) == {None}
+        cluster.run(depose(cluster))
+        cluster.run(cluster.client.produce("t", TWO))
+        cluster.until(lambda: ids_of_logs(cluster) == {controllers_id(cluster)} != {None})
+        cluster.run(cluster.client.produce("t", THREE))
+        assert cluster.run(cluster.client.consume("t")) == [*ONE, *TWO, *THREE]
+
+
+def test_a_topic_that_loses_its_id_has_the_same_again() -> None:
+    """An old tool adds a partition, and writes the node as it knows it (KAFKA-14190)."""
+    with running() as cluster:
+        cluster.run(cluster.client.create("t"))
+        given = controllers_id(cluster)
+        replicas = zk_nodes.decode_topic("t", stored(cluster)).partitions[0].replicas
+        cluster.run(shell(cluster).set(TOPIC, without_id(replicas, ALL)))
+        cluster.run(cluster.client.produce("t", ONE, partition=1))
+        assert controllers_id(cluster) == given
+        assert ids_of_logs(cluster) == ids_of_logs(cluster, 1) == {given}
+        cluster.run(depose(cluster))
+        cluster.run(cluster.client.produce("t", TWO))
+        assert controllers_id(cluster) == given
+
+
+def test_without_a_controller_a_topic_has_an_id_from_its_creation_on() -> None:
+    with running(**LED) as cluster:
+        cluster.run(cluster.client.create("t"))
+        given = led_id(cluster)
+        assert given is not None
+        cluster.run(cluster.client.produce("t", ONE))
+        assert ids_of_logs(cluster) == {given}
+
+
+def test_without_a_controller_brokers_that_start_give_ids_to_older_topics() -> None:
+    with running(**LED) as cluster:
+        with LED_WITHOUT_IDS.active():
+            cluster.run(cluster.client.create("t"))
+            cluster.run(cluster.client.produce("t", ONE))
+        assert stored(cluster) == b""
+        assert ids_of_logs(cluster) == {None}
+        for node in cluster.nodes.values():
+            node.kill()
+        cluster.start()
+        cluster.run(cluster.client.produce("t", TWO))
+        cluster.until(lambda: ids_of_logs(cluster) == {led_id(cluster)} != {None})
+        assert cluster.run(cluster.client.consume("t")) == [*ONE, *TWO]

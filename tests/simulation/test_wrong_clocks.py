@@ -1,0 +1,37 @@
+"""The time of day is wrong on some machine: nothing that is measured may go by it."""
+
+from contextlib import closing
+
+import pytest
+from simulated_cluster import Cluster
+
+from broker.types import TopicPartition
+
+pytestmark = pytest.mark.simulation
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("ahead_ms", [-HOUR_MS, HOUR_MS])
+def test_flush_ms_is_kept(ahead_ms: int) -> None:
+    """A clock that is set back does not keep records from the disk until it is as late again."""
+    with closing(Cluster(properties={"log.flush.interval.ms": "1000"})) as cluster:
+        _is_kept(cluster, ahead_ms)
+    assert not cluster.loop.troubles
+
+
+def _is_kept(cluster: Cluster, ahead_ms: int) -> None:
+    cluster.start()
+
+    async def fill() -> int:
+        await cluster.client.create("t")
+        await cluster.client.produce("t", [b"a", b"b"])
+        return await cluster.client.leader("t")
+
+    app = cluster.nodes[cluster.run(fill())].app
+    assert app is not None
+    assert app.replicas is not None
+    partition = app.replicas.hosted(TopicPartition("t", 0))
+    for node in cluster.nodes.values():
+        node.clock.ahead_ms = ahead_ms
+    cluster.until(lambda: partition.log.recovery_point == 2, 10.0)  # type: ignore[union-attr]
