@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from infra.agent.wire import CHUNK, ERRORS, Wire
-from infra.interface import ClockReading, InfraError
+from infra.clocks import ClockReading
+from infra.interface import InfraError
 
 T = TypeVar("T")
 

@@ -5,12 +5,14 @@ It dies: so does the child (parent-death signal), and ``ackproof clean`` does wh
 The child dies, however it does: the outer process cleans up.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from infra.agent.parents import dying_with
 from infra.interface import InfraError
 from infra.local.signals import Forwarder
 from infra.local.status import outermost
@@ -41,7 +43,7 @@ def enter(
     registry.add(run_id, kind, results=results, scratch=scratch)
     forwarder = Forwarder()
     # In a process group of its own, so that Ctrl-C reaches it once, from here.
-    child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *argv], process_group=0)
+    child = subprocess.Popen([*dying_with(os.getpid()), *argv], process_group=0)
     forwarder.attach(child.pid)
     registry.note_init(run_id, child.pid)
     code = child.wait()

@@ -3,6 +3,8 @@
 import signal
 from collections.abc import Callable
 
+from infra.agent import throttle
+from infra.agent.wire import Refused
 from infra.identity import ProcessIdentity
 from infra.interface import InfraError
 from infra.registry import Entry, Registry
@@ -43,11 +45,13 @@ def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
     try:
         if not entry.outer.end(signal.SIGTERM, grace_s):
             _kill(entry.outer)
+        if entry.scratch is not None:  # who waits for a slow disk does not end before that
+            throttle.lift_below(str(entry.scratch))
         for process in entry.processes:
             _kill(process)
         if entry.run_id in registry.run_ids():  # else it has done so itself
             registry.remove(entry.run_id)
-    except OSError as error:
+    except (OSError, Refused) as error:
         raise InfraError(f"cannot remove run {entry.run_id}: {error}") from error
 
 

@@ -11,7 +11,11 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from infra.admin import Admin
+from infra.clocks import Clock, Clocks
+from infra.ensemble import Ensemble
 from infra.impairments import Links
+from infra.storage import Disk, Storage
 
 
 class Capability(StrEnum):
@@ -43,7 +47,14 @@ class Capability(StrEnum):
     """Let the processes of a node have no more than so much memory beyond what they have."""
 
     LOSE_UNSYNCED_WRITES = "lose-unsynced-writes"
-    """Give a node a disk that forgets what was not fsynced, as at a power failure."""
+    """Give a node disks of its own: that forget what was not fsynced, as at a power failure, and
+    that fail."""
+
+    SLOW_DISKS = "slow-disks"
+    """Let such a disk read and write only so many bytes a second."""
+
+    FAKE_CLOCKS = "fake-clocks"
+    """Let the servers of a node go by another time than the true one."""
 
 
 class Scarce(StrEnum):
@@ -94,20 +105,6 @@ class Software:
     zookeeper_class_path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockReading:
-    """What a node's clock showed.
-
-    Attributes:
-        offset_ns: The node's clock minus this machine's, nanoseconds.
-        bound_ns: How far off ``offset_ns`` may be, either way: half of the round trip in which it
-            was asked.
-    """
-
-    offset_ns: int
-    bound_ns: int
-
-
 class Process(Protocol):
     """A started process, known by its id (never by its command line)."""
 
@@ -135,7 +132,7 @@ class Process(Protocol):
         """Wait for its end, at most ``timeout`` seconds (TimeoutError); its exit status."""
 
 
-class Node(Protocol):
+class Node(Storage, Clocks, Protocol):
     """One machine of the cluster: a namespace, a container or a host."""
 
     @property
@@ -199,10 +196,6 @@ class Node(Protocol):
     def sync(self) -> None:
         """Return when everything written below shared directories until now is on this machine.
         Raises InfraError when it cannot be fetched."""
-
-    def clock(self) -> ClockReading:
-        """The node's clock now, against this machine's. Raises InfraError when the node does not
-        answer."""
 
 
 class Backend(Protocol):
@@ -307,6 +300,14 @@ class Server(Protocol):
     def process(self) -> Process:
         """The process last started."""
 
+    @property
+    def disks(self) -> Sequence[Disk]:
+        """Those that hold its log directories, one each; none where they are the node's own."""
+
+    @property
+    def clock(self) -> Clock | None:
+        """The fake one that it goes by; None where it goes by the true one."""
+
     def start(self) -> Process:
         """Start it (again). Does not wait until it serves."""
 
@@ -336,12 +337,18 @@ class System(Timings, Protocol):
     def zookeepers(self) -> Sequence[Server]: ...
 
     @property
+    def ensemble(self) -> Ensemble: ...
+
+    @property
     def bootstrap_servers(self) -> str:
         """Kafka's ``bootstrap.servers``."""
 
     @property
     def zookeeper_connect(self) -> str:
         """Kafka's ``zookeeper.connect``."""
+
+    @property
+    def admin(self) -> Admin: ...
 
     def deploy(self) -> None:
         """Start every server and wait until each is registered and serves; raises
@@ -361,9 +368,9 @@ class System(Timings, Protocol):
         that is gone, whether it was ended by its client or by silence. Raises ViewUnavailable when
         a log cannot be read."""
 
-    def replica_directories(self, broker: Server) -> PurePosixPath:
-        """The broker's ``log.dirs``, with one directory per replica, and nothing of the broker's
-        besides: emptied, it is the disk of a new machine."""
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        """The broker's ``log.dirs``, each with one directory per replica, and nothing of the
+        broker's besides: emptied, they are the disks of a new machine."""
 
     def close(self) -> None:
         """Stop every server, gently first. Idempotent."""

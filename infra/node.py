@@ -3,15 +3,21 @@
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from infra import copying
 from infra.agent_client import AgentClient
+from infra.clocks import ClockReading
 from infra.copying import Shares
-from infra.interface import ClockReading, Command, InfraError, Scarce, Software
+from infra.disks import AgentDisk
+from infra.fake_clock import AgentClock
+from infra.interface import Command, InfraError, Scarce, Software
 from infra.limits import AgentLimits, Limits
 from infra.process import AgentProcess
+from infra.storage import Damage
+from infra.together import on_all
 
 _END_TIMEOUT_S = 30.0
 _EMPTY_TIMEOUT_S = 60.0
@@ -55,6 +61,7 @@ class AgentNode:
         self._software: Software | None = None
         self._lock = threading.Lock()
         self._processes: list[AgentProcess] = []
+        self._disks: list[AgentDisk] = []
         self._closed = False
 
     @property
@@ -113,6 +120,23 @@ class AgentNode:
     def sync(self) -> None:
         self._made.shares.sync()
 
+    def disk(self, name: str, megabytes: int) -> AgentDisk:
+        disk = AgentDisk(self.agent, self.directory / "disks" / name, megabytes)
+        self._disks.append(disk)
+        return disk
+
+    def flip_bit(self, directory: PurePosixPath, kind: str, draw: float) -> None:
+        self.agent.ask("flip_bit", directory=str(directory), kind=kind, draw=draw)
+
+    def remove_files(self, directory: PurePosixPath, name: str) -> None:
+        self.agent.ask("remove_files", directory=str(directory), name=name)
+
+    def damage(self, directory: PurePosixPath) -> Sequence[Damage]:
+        return [Damage(**told) for told in self.agent.ask("damage", directory=str(directory))]
+
+    def fake_clock(self) -> AgentClock:
+        return AgentClock(self.agent, self.directory / "clock")
+
     def clock(self) -> ClockReading:
         return self.agent.clock()
 
@@ -123,19 +147,25 @@ class AgentNode:
                 return
             self._closed = True
         try:
+            with suppress(InfraError):  # who waits for a slow disk does not end before that
+                on_all(AgentDisk.unslow, self._disks)
             ended = self._end_all()
-            self._made.remove()
+            try:
+                if ended is not None:
+                    on_all(AgentDisk.remove, self._disks)
+            finally:
+                self._made.remove()
             for process in self._processes:
-                code = ended[process.number] if process.number < len(ended) else None
+                code = ended[process.number] if ended and process.number < len(ended) else None
                 process.ended(-signal.SIGKILL if code is None else code)
         finally:
             self.agent.close()
 
-    def _end_all(self) -> Sequence[int | None]:
-        """How each process ended, by number; empty when the agent is gone: what was below it was
+    def _end_all(self) -> Sequence[int | None] | None:
+        """How each process ended, by number; None when the agent is gone: what was below it was
         killed then."""
         try:
             codes: list[int | None] = self.agent.ask("end_all", timeout=_END_TIMEOUT_S)
         except InfraError:
-            return ()
+            return None
         return codes

@@ -25,6 +25,7 @@ def _nobody(_line: str) -> None: ...
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SLACK_S = 15.0
+_NOTHING: Mapping[Capability, Iterable[str | None]] = {}
 
 
 LIMITS: Mapping[Capability, Scarce] = {
@@ -34,17 +35,21 @@ LIMITS: Mapping[Capability, Scarce] = {
 
 
 def capabilities(
-    links: Iterable[Obstacles], limits: Iterable[Collection[Capability]] = ((),)
+    links: Iterable[Obstacles],
+    limits: Iterable[Collection[Capability]] = ((),),
+    tried: Mapping[Capability, Iterable[str | None]] = _NOTHING,
 ) -> frozenset[Capability]:
     """What a backend can do.
 
     Args:
         links: Of each place.
         limits: Of each place, which of :data:`LIMITS` it has.
+        tried: Of what else was tried, why each place cannot do it; None where it can.
     """
     missing = {name for place in links for name, obstacle in place.items() if obstacle}
+    able = {one for one, reasons in tried.items() if all(why is None for why in reasons)}
     limited = frozenset(LIMITS).intersection(*limits)
-    return limited | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}
+    return limited | able | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}
 
 
 def limits(

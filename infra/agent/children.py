@@ -20,13 +20,13 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from infra.agent.parents import dying_with
 from infra.agent.stat import children
 from infra.agent.wire import Refused
 
 T = TypeVar("T")
 
 _SET_CHILD_SUBREAPER = 36
-_DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 _DEFAULT = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ,
     signal.SIGCHLD,
@@ -118,7 +118,7 @@ def spawn(
 ) -> Child:
     """Start a program, in a session of its own; in the main thread. What cannot be executed ends
     with 127 and a word on standard error. ``streams``: file actions of posix_spawn."""
-    command = [*(_DIES_WITH_US if dies_with_us else ("env", "--")), *argv]
+    command = [*(dying_with(os.getpid()) if dies_with_us else ("env", "--")), *argv]
     pid = os.posix_spawnp(
         command[0],
         command,

@@ -4,7 +4,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.agent import cgroups, facts, files, links, measuring, probes, processes
+from infra.agent import (
+    cgroups,
+    clocks,
+    damage,
+    disks,
+    facts,
+    files,
+    links,
+    measuring,
+    probes,
+    processes,
+    throttle,
+)
 
 Verbs = Mapping[str, Callable[..., Any]]
 """Arguments and results are JSON's."""
@@ -34,6 +46,30 @@ VERBS: Verbs = {
     "sink": measuring.sink,
     "pour": measuring.pour,
     "poured": measuring.poured,
+    "can_lose_writes": disks.obstacle,
+    "make_disk": disks.make,
+    "remove_disk": disks.remove,
+    "lose_power": disks.lose_power,
+    "witnesses": disks.witnesses,
+    "cut_off": disks.cut_off,
+    "make_read_only": disks.make_read_only,
+    "restore_disk": disks.restore,
+    "fill_disk": disks.fill,
+    "empty_disk": disks.empty,
+    "refuses_writes": disks.refuses_writes,
+    "seconds_to_write": disks.seconds_to_write,
+    "can_slow_disks": throttle.obstacle,
+    "slow_disk": throttle.slow,
+    "unslow_disk": throttle.unslow,
+    "bytes_per_s": throttle.bytes_per_s,
+    "flip_bit": damage.flip_bit,
+    "remove_files": damage.remove,
+    "damage": damage.seen,
+    "can_fake_clocks": clocks.obstacle,
+    "make_clock": clocks.make,
+    "run_clock": clocks.run,
+    "told_time": clocks.told,
+    "forget_shared": clocks.forget_shared,
     "time_ns": time.time_ns,
     "facts": facts.facts,
 }

@@ -1,14 +1,15 @@
 """The Docker backend: nodes as containers on a private bridge network of the run.
 
 The engine is this machine's own, and we are root (see :mod:`infra.docker.engine`). The harness
-reaches containers at their addresses on the bridge, and is never cut. Not handled: disks that
-lose writes, a container that something else removes (its processes are gone then).
+reaches containers at their addresses on the bridge, and is never cut. Not handled: a container
+that something else removes (its processes are gone then).
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from docker.errors import DockerException
 from docker.models.containers import Container
@@ -22,6 +23,16 @@ from infra.links import AgentLinks
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities
 from infra.together import on_all
+from infra.trials import TRIALS
+
+_RIGHTS: Mapping[str, Any] = {"cap_add": ["NET_ADMIN"]}
+"""To cut links, in its own network alone."""
+_WITH_DISKS: Mapping[str, Any] = {
+    "cap_add": ["NET_ADMIN", "SYS_ADMIN"],
+    "device_cgroup_rules": ["b 7:* rwm", "c 10:237 rwm"],
+    "security_opt": ["apparmor=unconfined"],
+}
+"""To mount, by way of loop devices (``/dev/loop*`` and ``/dev/loop-control``)."""
 
 
 def _silent(_line: str) -> None: ...
@@ -35,6 +46,8 @@ class DockerBackend:
             be; only what lies below it can be shared with a node. None for none.
         progress: Told, a line at a time, of an image that has to be built first.
         names: The nodes that will be asked for: their containers are started at once, together.
+        disks: Whether nodes shall be able to have disks of their own. Their containers may mount
+            file systems and use loop devices then, as root of this machine may.
 
     Raises InfraError where the backend does not work, or the image cannot be built.
     """
@@ -46,10 +59,13 @@ class DockerBackend:
         shared: Path | None = None,
         progress: Callable[[str], None] = _silent,
         names: Sequence[str] = (),
+        *,
+        disks: bool = False,
     ) -> None:
         if obstacle := unavailable():
             raise InfraError(obstacle)
         self._shared = shared and shared.absolute()
+        self._rights = _WITH_DISKS if disks else _RIGHTS
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
         self._run = f"ackproof-{secrets.token_hex(4)}"
@@ -66,8 +82,9 @@ class DockerBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        obstacles = [node.agent.ask("obstacles") for node in self._nodes.made()]
-        return capabilities(obstacles, [limits()])
+        agents = [node.agent for node in self._nodes.made()]
+        tried = {one: [agent.ask(verb) for agent in agents] for one, verb in TRIALS.items()}
+        return capabilities([agent.ask("obstacles") for agent in agents], [limits()], tried)
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when there is no
@@ -99,7 +116,7 @@ class DockerBackend:
                 hostname=name,
                 network=self._run,
                 labels=owned(),
-                cap_add=["NET_ADMIN"],  # of its own network alone
+                **self._rights,
                 mounts=[Mount(shared, shared, type="bind")] if shared else [],
             )
         except DockerException as error:

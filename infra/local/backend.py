@@ -1,22 +1,24 @@
 """The local backend: nodes as network namespaces of this machine.
 
 Made inside the namespaces of :mod:`infra.local.enter`, whose end is the end of everything here.
-Not handled: more than one open backend in a process (they would share the one router),
-disks that lose writes.
+Not handled: more than one open backend in a process (they would share the one router).
 """
 
+import subprocess
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from infra.interface import Capability, InfraError, Node
 from infra.links import AgentLinks
-from infra.local.enter import host_network, inside, obstacles, unlimited
+from infra.local.enter import host_network, inside, obstacles, undoable, unlimited
 from infra.local.namespace import NetworkNamespace
 from infra.local.network import Router, free_subnet, routed_networks
 from infra.local.node import make_node
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities, limits
 from infra.together import on_all
+from infra.trials import TRIALS
 
 
 class LocalBackend:
@@ -26,15 +28,18 @@ class LocalBackend:
         directory: Of the caller's, who also removes it; each node's files lie below
             ``<directory>/<node name>``.
         names: The nodes that will be asked for: their agents are started at once, together.
+        clocks: Whether nodes shall be able to have fake clocks.
 
     Raises InfraError outside of the namespaces that ``infra.local.enter.enter`` makes.
     """
 
     name = "local"
 
-    def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, names: Sequence[str] = (), *, clocks: bool = False) -> None:
         if not inside():
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
+        if clocks:
+            _have_shared_memory_of_our_own()
         self._directory = directory.absolute()
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
@@ -44,9 +49,10 @@ class LocalBackend:
         for name in names:  # nobody waits for an agent before it is asked
             self.node(name)
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities([obstacles()], [limits(unlimited)])
+        tried = {one: [undoable(one)] for one in TRIALS}
+        return capabilities([obstacles()], [limits(unlimited)], tried)
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or out of
@@ -74,3 +80,12 @@ class LocalBackend:
     def _make(self, name: str) -> AgentNode:
         with NetworkNamespace.create() as namespace:  # held by its agent from now on
             return make_node(name, self._directory / name, namespace, self._router)
+
+
+def _have_shared_memory_of_our_own() -> None:
+    """libfaketime names what it shares after process ids. Those of our PID namespace are those of
+    other runs as well, and a process that finds the one of another run may not start."""
+    command = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InfraError(f"no shared memory of the run's own: {done.stderr.strip()}")

@@ -24,11 +24,12 @@ from typing import NoReturn
 from infra.agent import cgroups, queues, rules
 from infra.agent.cgroups import RUN
 from infra.agent.privilege import search_path
-from infra.interface import InfraError, Scarce
+from infra.interface import Capability, InfraError, Scarce
 from infra.local.marker import marked as inside
 from infra.registry import STATE_DIRECTORY, Kind, Registry
+from infra.trials import AS_ROOT, OF_ROOT
 
-__all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "unlimited"]
+__all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "undoable", "unlimited"]
 
 _HOST_NETWORK = "ACKPROOF_HOST_NETWORK"
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "env")
@@ -127,6 +128,15 @@ def unlimited(what: Scarce) -> str | None:
     if _way_in() != _AS_ROOT:
         return "control groups are made by root alone: sudo"
     return cgroups.obstacle(what)
+
+
+def undoable(capability: Capability) -> str | None:
+    """None when disks or clocks can do this here (:mod:`infra.trials`), tried for real; else why
+    not."""
+    flags = _way_in()
+    if capability in OF_ROOT and flags != _AS_ROOT:
+        return f"{AS_ROOT}: sudo"
+    return _try(flags, sys.executable, "-P", "-m", "infra.trials", capability) or None
 
 
 def host_network() -> int | None:

@@ -1,20 +1,25 @@
-"""The first process of a run's PID namespace (``python -m infra.local.init -- <command>``).
+"""The first process of a run's PID namespace (``... infra.local.init [scratch] -- <command>``).
 
 It starts the command, hands signals down to it, reaps whatever processes are orphaned, and ends
-with the command's status. With it ends the namespace: the kernel kills every process in it.
+with the command's status. With it ends the namespace: the kernel kills every process in it. One
+that waits for a slow disk ends when its last bytes are written; so the limits to disks below
+``scratch`` are lifted before.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
+from infra.agent import throttle
+from infra.agent.wire import Refused
 from infra.local.marker import mark
 from infra.local.signals import FORWARDED, Forwarder
 from infra.local.status import exit_with, of
 
 
-def main(command: Sequence[str]) -> int:
+def main(command: Sequence[str], scratch: str | None = None) -> int:
     """Run ``command``; its exit status, 128 + n when signal n ended it, 127 when it did not
     start."""
     forwarder = Forwarder()
@@ -29,7 +34,11 @@ def main(command: Sequence[str]) -> int:
         sys.stderr.write(f"ackproof: cannot start {command[0]}: {error.strerror}\n")
         return 127
     forwarder.attach(child)
-    return _reap_until(child)
+    code = _reap_until(child)
+    if scratch is not None:
+        with suppress(Refused, OSError):
+            throttle.lift_below(scratch)
+    return code
 
 
 def _reap_until(child: int) -> int:
@@ -40,4 +49,5 @@ def _reap_until(child: int) -> int:
 
 
 if __name__ == "__main__":
-    exit_with(lambda: main(sys.argv[2:]))
+    separator = sys.argv.index("--")
+    exit_with(lambda: main(sys.argv[separator + 1 :], *sys.argv[1:separator]))

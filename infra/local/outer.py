@@ -27,8 +27,10 @@ def main(run_id: str, command: Sequence[str]) -> int:
     forwarder = Forwarder()
     # Init unblocks them once it can handle them; nothing sent in between is lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    scratch = registry.get(run_id).scratch
+    arguments = [*([] if scratch is None else [str(scratch)]), "--", *command]
     init = subprocess.Popen(
-        [*_AS_FIRST_PROCESS, sys.executable, "-P", "-m", "infra.local.init", "--", *command],
+        [*_AS_FIRST_PROCESS, sys.executable, "-P", "-m", "infra.local.init", *arguments],
         close_fds=False,  # the caller's descriptors are the command's, as without us
         process_group=0,
     )

@@ -1,7 +1,7 @@
 """The SSH backend: nodes are hosts of an inventory, a host each.
 
-Not handled: disks that lose writes. Of the harness's traffic, its SSH connections are
-never cut; the rest is where the harness runs on a host of its own cluster.
+Of the harness's traffic, its SSH connections are never cut; the rest is where the harness runs on a
+host of its own cluster.
 """
 
 import getpass
@@ -23,6 +23,7 @@ from infra.ssh.keeper import LEASE_S, Keeper
 from infra.ssh.login import Trust
 from infra.ssh.preparation import Report
 from infra.together import on_all
+from infra.trials import TRIALS
 
 _CHANNELS = 4
 _ACQUIRE_TIMEOUT_S = 60.0
@@ -74,7 +75,9 @@ class SshBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return capabilities(self._obstacles, self._limits)
+        agents = [node.agent for node in self._nodes.made()]
+        tried = {one: [agent.ask(verb) for agent in agents] for one, verb in TRIALS.items()}
+        return capabilities(self._obstacles, self._limits, tried)
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when no host is

@@ -2,7 +2,7 @@
 
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -14,6 +14,9 @@ from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
 from infra.ssh.preparation import Prepared, Report, prepare
 from infra.together import on_all
+
+_NOTHING: Mapping[Capability, str] = {}
+_TRIAL_TIMEOUT_S = 60.0
 
 
 def unavailable() -> str | None:
@@ -54,22 +57,34 @@ def make_ready(host: Host, directory: str, trust: Trust, report: Report) -> Read
 
 
 def survey(
-    inventory: Inventory, names: Sequence[str], accepted: frozenset[str], report: Report
+    inventory: Inventory,
+    names: Sequence[str],
+    accepted: frozenset[str],
+    report: Report,
+    trials: Mapping[Capability, str] = _NOTHING,
 ) -> frozenset[Capability]:
     """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
-    nothing runs there afterwards. Raises InfraError naming every host that cannot be had, and
-    why."""
+    nothing runs there afterwards. ``trials``: what shall be tried, and the verb that does. Raises
+    InfraError naming every host that cannot be had, and why."""
     trust = Trust(inventory.known_hosts, accepted)
     wanted = list(place(names, inventory.hosts).values())
     ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report), wanted)
+    tried = {one: on_all(partial(_try, verb), ready) for one, verb in trials.items()}
     limited = []
-    for host in ready:
+    for number, host in enumerate(ready):
         tell = partial(_of_host, report, str(host.connection.host))
         for line in lacking(host.prepared.obstacles):
             tell(line)
         limited.append(limits(host.prepared.unlimited.get, tell))
+        for line in lacking({one: obstacles[number] for one, obstacles in tried.items()}):
+            tell(line)
         host.connection.close()
-    return capabilities([host.prepared.obstacles for host in ready], limited)
+    return capabilities([host.prepared.obstacles for host in ready], limited, tried)
+
+
+def _try(verb: str, host: ReadyHost) -> str | None:
+    obstacle: str | None = host.prepared.agent.ask(verb, timeout=_TRIAL_TIMEOUT_S)
+    return obstacle
 
 
 def _of_host(report: Report, name: str, line: str) -> None:

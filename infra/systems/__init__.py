@@ -1,21 +1,32 @@
 """What can be deployed: the table of systems."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
+from infra.disks import DiskPlan
 from infra.interface import Backend, InfraError, System
 from infra.systems.bundled import BundledSystem
 
 _PLANNED = frozenset({"kafka"})
 
 
-def _bundled(
-    backend: Backend, brokers: int, zookeepers: int, properties: Mapping[str, str]
-) -> System:
-    return BundledSystem(backend, brokers=brokers, zookeepers=zookeepers, properties=properties)
+class _Make(Protocol):
+    """See :func:`make_system`."""
+
+    def __call__(
+        self,
+        backend: Backend,
+        *,
+        brokers: int,
+        zookeepers: int,
+        properties: Mapping[str, str],
+        disks: DiskPlan | None,
+        clocks: bool,
+    ) -> System: ...
 
 
-SYSTEMS: Mapping[str, Callable[[Backend, int, int, Mapping[str, str]], System]] = {
-    "bundled": _bundled,
+SYSTEMS: Mapping[str, _Make] = {
+    "bundled": BundledSystem,
 }
 
 
@@ -26,14 +37,25 @@ def make_system(
     brokers: int,
     zookeepers: int,
     properties: Mapping[str, str],
+    disks: DiskPlan | None = None,
+    clocks: bool = False,
 ) -> System:
     """The system of that name, configured on ``backend`` and not deployed yet.
 
-    ``properties``: Kafka's broker properties. Raises InfraError for a name that is none or is not
-    there yet, ValueError for properties that cannot be.
+    ``properties``: Kafka's broker properties. ``disks``: what the brokers' logs lie on; None:
+    directories of their nodes. ``clocks``: whether its servers go by fake clocks. Raises
+    InfraError for a name that is none or is not there yet, ValueError for properties that cannot
+    be.
     """
     if name in _PLANNED:
         raise InfraError(f"system {name!r} cannot be deployed yet; there is: {', '.join(SYSTEMS)}")
     if name not in SYSTEMS:
         raise InfraError(f"no system {name!r}; there is: {', '.join(SYSTEMS)}")
-    return SYSTEMS[name](backend, brokers, zookeepers, properties)
+    return SYSTEMS[name](
+        backend,
+        brokers=brokers,
+        zookeepers=zookeepers,
+        properties=properties,
+        disks=disks,
+        clocks=clocks,
+    )

@@ -1,18 +1,24 @@
 """The bundled broker and its ZooKeeper, each server on a node of its own.
 
 Deployed like any other program, by command line and ``server.properties``. The broker's node
-holds ``server.properties`` and ``data`` (``log.dirs``).
+holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log directory each.
 """
 
 import io
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import PurePosixPath
 
 from jproperties import Properties
 from kazoo.client import KazooClient
 
+from infra.admin import Admin
 from infra.agent.probes import accepts
+from infra.clocks import FakeClock
+from infra.disks import DiskPlan
+from infra.ensemble import Ensemble
 from infra.interface import (
     Backend,
     ClusterView,
@@ -24,10 +30,13 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from infra.storage import Disk
+from infra.systems.admin import KafkaAdmin
+from infra.systems.ensemble import ZooKeeperEnsemble
 from infra.systems.properties import RESERVED
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
-from infra.systems.zookeeper import counters, expired_sessions, mode, serves, zookeeper_server
+from infra.systems.zookeeper import counters, expired_sessions, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
@@ -39,6 +48,8 @@ _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
 _BROKERS_UP_S = 60.0
 _STOP_GRACE_S = 5.0
+
+_sizes = count(1)
 
 BrokerCommand = Callable[[Node, PurePosixPath], Sequence[str]]
 
@@ -56,6 +67,8 @@ class BundledSystem:
         zookeepers: How many; 1, or 3 and more for an ensemble.
         properties: Kafka's broker properties, the same for every broker. Those that say who and
             where a broker is (``RESERVED``) are not the caller's: ValueError.
+        disks: What the brokers' logs lie on; None: directories of their nodes.
+        clocks: Whether every server goes by a fake clock of its node.
         broker_command: Given the node and the path of ``server.properties`` there, the command
             line.
     """
@@ -69,9 +82,13 @@ class BundledSystem:
         brokers: int,
         zookeepers: int = 1,
         properties: Mapping[str, str],
+        disks: DiskPlan | None = None,
+        clocks: bool = False,
         broker_command: BrokerCommand = bundled_broker,
     ) -> None:
         _check(brokers, zookeepers, properties)
+        self._disks = disks
+        self._clocks = clocks
         self._properties = dict(properties)
         self._broker_command = broker_command
         self._connecting = threading.Lock()
@@ -79,10 +96,17 @@ class BundledSystem:
         ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
         session_ms = self.zookeeper_session_timeout_ms
         self._zookeepers = tuple(
-            on_all(lambda n: zookeeper_server(ensemble[n], n, ensemble, session_ms), list(ensemble))
+            on_all(
+                lambda n: zookeeper_server(
+                    ensemble[n], n, ensemble, session_ms, self._clock(ensemble[n])
+                ),
+                list(ensemble),
+            )
         )
+        self._ensemble = ZooKeeperEnsemble(self._zookeepers, self.zookeeper_connect, session_ms)
         numbers = range(1, brokers + 1)
         self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
+        self._admin = KafkaAdmin(self._brokers, self._zookeeper)
 
     @property
     def brokers(self) -> Sequence[Server]:
@@ -91,6 +115,14 @@ class BundledSystem:
     @property
     def zookeepers(self) -> Sequence[Server]:
         return self._zookeepers
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._ensemble
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
 
     @property
     def bootstrap_servers(self) -> str:
@@ -116,15 +148,11 @@ class BundledSystem:
         _await_all(self._brokers, _listens, _BROKERS_UP_S, "accepts connections")
 
     def view(self) -> ClusterView:
-        # Every fault asks from a thread of its own.
-        with self._connecting:
-            if self._client is None:
-                self._client = connect(self.zookeeper_connect)
-            client = self._client
-        return ViewReader(client, _VIEW_TIMEOUT_S).read()
+        return ViewReader(self._zookeeper(), _VIEW_TIMEOUT_S).read()
 
     def zookeeper_leader(self) -> Server | None:
-        leading = (server for server in self._zookeepers if mode(server) in _LEADING)
+        modes = self._ensemble.modes()
+        leading = (server for server in self._zookeepers if modes.get(server.name) in _LEADING)
         return next(leading, None)
 
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
@@ -140,15 +168,23 @@ class BundledSystem:
         except (InfraError, FileNotFoundError) as error:
             raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
 
-    def replica_directories(self, broker: Server) -> PurePosixPath:
-        return broker.node.directory / "data"
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
 
     def close(self) -> None:
+        self._ensemble.close()
         if self._client is not None:
             disconnect(self._client)
             self._client = None
         stop_all(self._brokers, _STOP_GRACE_S)
         stop_all(self._zookeepers, _STOP_GRACE_S)
+
+    def _zookeeper(self) -> KazooClient:
+        # Every fault asks from a thread of its own.
+        with self._connecting:
+            if self._client is None:
+                self._client = connect(self.zookeeper_connect)
+            return self._client
 
     def _number(self, name: str) -> int:
         return int(self._properties.get(name, _DEFAULTS[name]))
@@ -156,21 +192,46 @@ class BundledSystem:
     def _broker(self, backend: Backend, broker_id: int) -> NodeServer:
         node = backend.node(f"broker-{broker_id}")
         config = node.directory / "server.properties"
+        command = Command(name=node.name, argv=self._broker_command(node, config))
+        broker = NodeServer(
+            node,
+            broker_id,
+            BROKER_PORT,
+            command,
+            disks=_disks(node, self._disks),
+            clock=self._clock(node),
+            knock=_knock,
+        )
         own = {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
-            "log.dirs": str(node.directory / "data"),
+            "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
         }
         node.write(config, _server_properties(own | self._properties))
-        command = Command(name=node.name, argv=self._broker_command(node, config))
-        return NodeServer(node, broker_id, BROKER_PORT, command)
+        return broker
+
+    def _clock(self, node: Node) -> FakeClock | None:
+        return node.fake_clock() if self._clocks else None
 
     def _registered(self, broker: NodeServer) -> bool:
         try:
             return broker.id in self.view().brokers
         except ViewUnavailable:
             return False
+
+
+def _knock() -> tuple[bytes, str]:
+    """A request that cannot be. The broker logs it with the size that it claims to have
+    (``broker.wire.framing``): one that no other has claimed, and no client does."""
+    size = -next(_sizes)
+    return struct.pack(">i", size), f": frame of {size} bytes"
+
+
+def _disks(node: Node, planned: DiskPlan | None) -> Sequence[Disk]:
+    if planned is None:
+        return ()
+    return [node.disk(str(n), planned.megabytes) for n in range(1, planned.per_server + 1)]
 
 
 def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None:

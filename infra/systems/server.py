@@ -1,11 +1,16 @@
 """A server of the system under test: a command line that can be started again and again."""
 
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import PurePosixPath
 from time import monotonic
 
+from infra.clocks import FakeClock, Question
 from infra.interface import Command, Node, Process, ProcessState
+from infra.storage import Disk
+from infra.systems.clock import ServerClock
 from infra.waiting import wait_until
 
 _LOG_TAIL_BYTES = 4000
@@ -20,6 +25,10 @@ class NodeServer:
         port: Where it serves its clients, on the node's address.
         peer_ports: Where servers of its kind talk to each other.
         command: Starts it. Its configuration is on the node before the first start.
+        disks: What its log directories lie on, where these are not the node's own.
+        clock: What it shall go by, where that is not the true time.
+        knock: What is sent to it so that it writes a line into its log, and what stands there (see
+            ``infra.clocks.Question``).
     """
 
     def __init__(
@@ -29,13 +38,19 @@ class NodeServer:
         port: int,
         command: Command,
         peer_ports: Sequence[int] = (),
+        disks: Sequence[Disk] = (),
+        clock: FakeClock | None = None,
+        knock: Callable[[], tuple[bytes, str]] = lambda: (b"", ""),
     ) -> None:
         self.node = node
         self.name = node.name
         self.id = server_id
         self.port = port
         self.peer_ports = peer_ports
+        self.disks = disks
+        self.clock = None if clock is None else ServerClock(clock, self._question)
         self._command = command
+        self._knock = knock
         self._process: Process | None = None
 
     @property
@@ -51,7 +66,13 @@ class NodeServer:
         return self._process
 
     def start(self) -> Process:
-        self._process = self.node.start(self._command)
+        if self.clock is None:
+            self._process = self.node.start(self._command)
+        else:
+            fake = self.clock.clock
+            argv = [*fake.under, *self._command.argv]
+            self._process = self.node.start(replace(self._command, argv=argv))
+            fake.started(self._process.pid)
         return self._process
 
     @property
@@ -73,7 +94,7 @@ class NodeServer:
 
     def log(self) -> bytes:
         """What it has written to its log, from its first start on. Raises FileNotFoundError."""
-        return self.node.read(self.node.log_directory / f"{self._command.name}.log")
+        return self.node.read(self._log)
 
     def log_tail(self) -> str:
         """The end of what it has written to its log so far."""
@@ -82,6 +103,16 @@ class NodeServer:
         except FileNotFoundError:
             return "(no log)"
         return log[-_LOG_TAIL_BYTES:].decode(errors="replace") or "(empty log)"
+
+    @property
+    def _log(self) -> PurePosixPath:
+        return self.node.log_directory / f"{self._command.name}.log"
+
+    def _question(self) -> Question:
+        say, line = self._knock()
+        return Question(
+            address=self.node.address, port=self.port, say=say, line=line, log=self._log
+        )
 
 
 def stop_all(servers: Iterable[NodeServer], grace_s: float) -> None:

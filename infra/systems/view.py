@@ -28,19 +28,31 @@ _OF_A_LEADER = ("replicas", "leader", "ISR")
 
 Watch = Callable[[WatchedEvent], None]
 Znode = tuple[bytes, ZnodeStat]
+_CONNECTED_WITHIN_S = 2.0
 
 
-def connect(zookeeper_connect: str, session_timeout_s: float = 6.0) -> KazooClient:
-    """A client that keeps trying to connect until it is closed. It is started here, but need not
-    be connected yet."""
-    client = KazooClient(
+def connect(
+    zookeeper_connect: str, session_timeout_s: float = 6.0, within_s: float = _CONNECTED_WITHIN_S
+) -> KazooClient:
+    """A client that keeps trying to connect until it is closed. It is waited for here, but need not
+    be connected yet where ZooKeeper takes longer than ``within_s`` seconds."""
+    client = unconnected(zookeeper_connect, session_timeout_s)
+    # Asked before it has connected for the first time, it answers as if it were closed.
+    client.start_async().wait(within_s)
+    return client
+
+
+def unconnected(
+    zookeeper_connect: str, session_timeout_s: float, identity: tuple[int, bytes] | None = None
+) -> KazooClient:
+    """A client that will keep trying to connect once it is started. ``identity``: id and password
+    of a session that it goes on with."""
+    return KazooClient(
         hosts=zookeeper_connect,
         timeout=session_timeout_s,
+        client_id=identity,
         connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=0.5),
-        read_only=False,
     )
-    client.start_async()
-    return client
 
 
 def disconnect(client: KazooClient) -> None:

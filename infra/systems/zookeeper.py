@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
+from infra.clocks import FakeClock
 from infra.interface import Command, InfraError, Node, Server, ZooKeeperCounters
 from infra.systems.server import NodeServer
 
@@ -23,6 +24,10 @@ _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 _EXPIRED = re.compile(rb"Expiring session 0x([0-9a-f]+)")
 
+_KNOCK = (b"srvr", "Processing srvr command from /{address}:{port}")
+"""What it logs (NIOServerCnxn.checkFourLetterWord) of each of its four-letter words, whether or not
+it serves."""
+
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -30,14 +35,18 @@ appender.console.name = console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} - %m%n
 logger.connections.name = org.apache.zookeeper.server.NIOServerCnxn
-logger.connections.level = warn
+logger.connections.level = {connections}
 rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 """
 
 
 def zookeeper_server(
-    node: Node, server_id: int, ensemble: Mapping[int, Node], session_timeout_ms: int
+    node: Node,
+    server_id: int,
+    ensemble: Mapping[int, Node],
+    session_timeout_ms: int,
+    clock: FakeClock | None = None,
 ) -> NodeServer:
     """A ZooKeeper server, configured on its node and not started yet.
 
@@ -46,13 +55,14 @@ def zookeeper_server(
         ensemble: Every server of the ensemble, itself too.
         session_timeout_ms: What clients will ask for: it is granted, and so is anything from a
             fifth to the double of it.
+        clock: What it shall go by, where that is not the true time.
 
     Raises InfraError without Java, without PySpark, or for a timeout that is too short.
     """
     home = node.directory / "zookeeper"
     files = {
         "zoo.cfg": configuration(node, ensemble, session_timeout_ms),
-        "log4j2.properties": _LOGGING,
+        "log4j2.properties": _LOGGING.replace("{connections}", "info" if clock else "warn"),
         "data/myid": f"{server_id}\n",
     }
     for name, content in files.items():
@@ -71,7 +81,15 @@ def zookeeper_server(
     command = Command(name=node.name, argv=argv)
     # All listen for elections, for followers the leader alone.
     peer_ports = (_ELECTION_PORT, _PEER_PORT) if len(ensemble) > 1 else ()
-    return NodeServer(node, server_id, CLIENT_PORT, command, peer_ports)
+    return NodeServer(
+        node,
+        server_id,
+        CLIENT_PORT,
+        command,
+        peer_ports,
+        clock=clock,
+        knock=lambda: _KNOCK,
+    )
 
 
 def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: int) -> str:

@@ -33,6 +33,7 @@ def guard(base: str) -> None:
 def _watch(base: str, agent: Child) -> None:
     while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
         pass
+    tenancy.lift(base)
     in_main_thread(children.end_all)
     while not _abandoned(base):
         time.sleep(_LOOK_EVERY_S)

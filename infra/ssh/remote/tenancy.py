@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from infra.agent import cgroups, children, links
+from infra.agent import cgroups, children, disks, links, throttle
 from infra.agent.wire import Refused
 from infra.identity import ProcessIdentity
 from infra.ssh.remote.addresses import ssh_port
@@ -111,6 +111,7 @@ def release(base: str) -> None:
     """End what the run has here and remove what it made: processes, rules, files. Raises Refused
     when something does not end."""
     claimed = place(base)
+    lift(base)
     if (claimed / _GUARD).exists():
         guard = ProcessIdentity(**json.loads((claimed / _GUARD).read_text()))
         if not guard.end(signal.SIGTERM, _ENDS_WITHIN_S):
@@ -118,11 +119,18 @@ def release(base: str) -> None:
     remove(base)
 
 
+def lift(base: str) -> None:
+    """Lift the limits to the run's disks: who waits for a slow one does not end before that."""
+    throttle.lift_below(str(place(base)))
+
+
 def remove(base: str) -> None:
     """Remove what a run has made that has no processes any more."""
     claimed = place(base)
     if not claimed.exists():
         return
+    for disk in disks.below(str(claimed)):
+        disks.remove(disk)
     if (claimed / _IMPAIRED).exists():
         links.remove()
     if (there := tenant(base)) is not None:

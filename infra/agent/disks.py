@@ -1,0 +1,239 @@
+"""Disks of a node's own: ext4 in a file, by way of a loop device, so that one can fail.
+
+A power failure cuts the file system off (:mod:`infra.agent.power`). Unmounted and mounted again, it
+holds what was synced, what the kernel had written back by itself, and nothing else.
+
+A loop device that was made by ``mount`` goes with its last mount, and a mount goes with its mount
+namespace, whoever is killed.
+"""
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from infra.agent import damage, power, privilege, throttle
+from infra.agent.wire import Refused
+
+DATA = "data"
+"""The directory on a disk that is the server's."""
+
+OURS = "ackproof"
+"""The directory on a disk that is ours. It is there only while the disk is mounted: what is done to
+a path below it can never befall the file system that the mount lies on."""
+
+_IMAGE = ".img"
+_FILLER = f"{OURS}/filler"
+_PROBE = f"{OURS}/probe"
+_PROBE_BYTES = 1 << 16
+_PIECE_MIN = 4096
+_TRIAL_MB = 16
+_LOOP_DEVICES = 64
+
+
+def obstacle() -> str | None:
+    """None when disks can be made here that lose what was not synced, tried for real; else why
+    not."""
+    import tempfile  # it imports much, and most nodes are not asked
+
+    with tempfile.TemporaryDirectory(prefix="ackproof-disk-") as directory:
+        disk = os.path.join(directory, "trial")
+        try:
+            make(disk, _TRIAL_MB)
+            try:
+                lose_power(disk, "tried")
+                seen = witnesses(disk)
+            finally:
+                remove(disk)
+        except (Refused, OSError) as refusal:
+            return str(refusal)
+    if seen != {"synced": "tried", "unsynced": ""}:
+        return f"the file system does not lose what was not synced, or more: {seen}"
+    return None
+
+
+def make(path: str, megabytes: int) -> None:
+    """Make a disk and mount it at ``path``; the image lies beside it. What is on it is ours, root
+    or not. Raises Refused, and has left nothing then."""
+    os.makedirs(path)
+    image = path + _IMAGE
+    try:
+        with open(image, "wb") as file:
+            file.truncate(megabytes << 20)
+        owner = f"root_owner={os.getuid()}:{os.getgid()}"
+        options = f"{owner},lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+        # No blocks are kept for root: a disk that is full is full for everybody.
+        privilege.as_root(["mkfs.ext4", "-q", "-F", "-m", "0", "-E", options, image])
+        _mount(path)
+        try:
+            os.makedirs(os.path.join(path, DATA))
+            power.prepare(os.path.join(path, OURS))
+        except BaseException:
+            _unmount(path)
+            raise
+    except BaseException:
+        _forget(path)
+        raise
+
+
+def remove(path: str) -> None:
+    """Unmount and delete it. Idempotent. Raises Refused while somebody uses it."""
+    if os.path.ismount(path):
+        _unmount(path)
+    _forget(path)
+
+
+def lose_power(path: str, token: str, tail: str = "lost") -> None:
+    """The power fails and is back: what was not synced is gone. Nobody may have files open there.
+
+    Args:
+        token: Written to the witnesses, see :func:`witnesses`.
+        tail: Of the last segments: ``lost`` as everything else, or ``torn`` or ``zeroed``, see
+            :func:`infra.agent.damage.tear`.
+
+    Raises Refused.
+    """
+    data = os.path.join(path, DATA)
+    before = {} if tail == "lost" else damage.tails(data)
+    power.cut(os.path.join(path, OURS), token)
+    restore(path)
+    damage.tear(data, before, tail)
+
+
+def witnesses(path: str) -> dict[str, str]:
+    """See :func:`infra.agent.power.witnesses`."""
+    return power.witnesses(os.path.join(path, OURS))
+
+
+def cut_off(path: str) -> None:
+    """The disk is gone from under its file system: whoever reads what is not cached, or writes,
+    gets EIO, and what was not synced is lost. Mended by :func:`restore`."""
+    power.cut(os.path.join(path, OURS))
+
+
+def make_read_only(path: str) -> None:
+    """What ext4 does of itself at an error (``errors=remount-ro``): writes get EROFS, those of open
+    files too. Mended by :func:`restore`."""
+    privilege.as_root(["mount", "-o", "remount,abort", path])
+
+
+def restore(path: str) -> None:
+    """Unmount, repair, mount again; a limit to its speed stays. Raises Refused while somebody has
+    files open there."""
+    limit = None
+    if os.path.ismount(path):
+        limit = throttle.bytes_per_s(path)
+        _unmount(path)
+    _repair(path + _IMAGE)
+    _mount(path)
+    if limit is not None:
+        throttle.slow(path, limit)
+
+
+def fill(path: str) -> None:
+    """Take all the room that is left. Undone by :func:`empty`; idempotent."""
+    filler = os.open(os.path.join(path, _FILLER), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(filler).st_size
+        piece = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
+        while piece >= _PIECE_MIN:
+            try:
+                os.posix_fallocate(filler, size, piece)
+                size += piece
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                # The blocks that describe the file take room, too.
+                piece //= 2
+        os.fsync(filler)
+    finally:
+        os.close(filler)
+
+
+def empty(path: str) -> None:
+    """Give back what :func:`fill` has taken. Idempotent."""
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(path, _FILLER))
+
+
+def refuses_writes(path: str) -> str | None:
+    """Why a write is refused there (``ENOSPC``, ``EIO``, ``EROFS``, ...), tried for real, with a
+    sync; None when it succeeds."""
+    try:
+        _probe(path, _PROBE_BYTES)
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, str(error))
+    return None
+
+
+def seconds_to_write(path: str, size: int) -> float:
+    """How long it takes to write and sync ``size`` bytes. Raises OSError where it is refused."""
+    begun = time.monotonic()
+    _probe(path, size)
+    return time.monotonic() - begun
+
+
+def below(directory: str) -> Sequence[str]:
+    """The disks that are mounted somewhere below a directory, the last one made first."""
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        places = [line.split()[1].encode().decode("unicode_escape") for line in mounts]
+    within = os.path.realpath(directory) + os.sep
+    return [place for place in reversed(places) if place.startswith(within)]
+
+
+def _probe(path: str, size: int) -> None:
+    # A name of its own: several may look at once.
+    probe = os.path.join(path, f"{_PROBE}-{threading.get_ident()}")
+    try:
+        file = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(file, b"\xff" * size)
+            os.fsync(file)
+        finally:
+            os.close(file)
+    finally:
+        with suppress(OSError):
+            os.unlink(probe)
+
+
+def _mount(path: str) -> None:
+    _make_nodes()
+    privilege.as_root(["mount", "-t", "ext4", "-o", "loop", path + _IMAGE, path])
+
+
+def _unmount(path: str) -> None:
+    # The limit is the device's, and the device may be another disk's a moment later.
+    limit = throttle.bytes_per_s(path)
+    throttle.unslow(path)
+    try:
+        privilege.as_root(["umount", path])
+    except Refused:
+        if limit is not None:
+            throttle.slow(path, limit)
+        raise
+
+
+def _make_nodes() -> None:
+    """In a container's ``/dev`` there are no loop devices, whatever it may use."""
+    if os.path.exists("/dev/loop-control") or os.geteuid() != 0:
+        return
+    os.mknod("/dev/loop-control", 0o600 | stat.S_IFCHR, os.makedev(10, 237))
+    for number in range(_LOOP_DEVICES):
+        with suppress(FileExistsError):
+            os.mknod(f"/dev/loop{number}", 0o600 | stat.S_IFBLK, os.makedev(7, number))
+
+
+def _repair(image: str) -> None:
+    # A file system that was aborted asks to be checked. The status says, too, that something was
+    # mended; what could not be, mount will refuse.
+    with suppress(Refused):
+        privilege.as_root(["e2fsck", "-y", image])
+
+
+def _forget(path: str) -> None:
+    for forget, what in ((os.unlink, path + _IMAGE), (os.rmdir, path)):
+        with suppress(FileNotFoundError):
+            forget(what)

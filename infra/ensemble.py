@@ -1,0 +1,35 @@
+"""What may be seen and done of ZooKeeper's servers and of sessions, whoever's they are: the part of
+:mod:`infra.interface` on the ensemble."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Ensemble(Protocol):
+    """ZooKeeper, of one server or several. What it does not answer in time raises
+    ViewUnavailable."""
+
+    def modes(self) -> Mapping[str, str]:
+        """What each server is, by name: ``standalone``, ``leader`` or ``follower``. One that does
+        not serve is left out, as all are that have no quorum."""
+
+    def end_session(self, session: int) -> bool:
+        """End a session in its client's place: its ephemeral nodes go, and the client is told that
+        it has expired. False where ZooKeeper knew it no more. No other session ends of it, and
+        none of ours is left."""
+
+    def occupy(self, broker: int) -> bool:
+        """Put ``/brokers/ids/N``, as it is, into the hands of a session of ours, until
+        :meth:`vacate`: the broker's own session is ended, and its node written again before the
+        broker does. False where the broker has no registration of its own, and nothing was done.
+
+        Nothing that is the broker's is deleted, but by the end of its session; nothing that is ours
+        outlives our session, which expires as any other when this process dies.
+        """
+
+    def vacate(self, broker: int) -> None:
+        """Undo :meth:`occupy`: the session of ours ends, and the node goes. Idempotent."""
+
+    @property
+    def ours(self) -> frozenset[int]:
+        """The sessions by which registrations are, or were, occupied."""

@@ -1,0 +1,236 @@
+"""Orders to a cluster that speaks Kafka's protocol: through librdkafka, and where it does not speak
+a request, by that request alone.
+
+A client is made for each attempt: one that has met a cluster without a controller believes for
+minutes that there is none.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from infra.interface import Server, ViewUnavailable
+
+_ATTEMPT_S = 10.0
+"""A broker that was paused answers no sooner for being waited for."""
+_ANSWER_MS = 30_000
+"""Three attempts."""
+_PAUSE_S = 0.3
+_ZOOKEEPER_S = 2.0
+_VALUE = bytes(100)
+_QUIET = {"log_level": 0}
+_KINDS = {
+    Election.PREFERRED: ElectionType.PREFERRED,
+    Election.UNCLEAN: ElectionType.UNCLEAN,
+}
+_NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
+
+Attempt = Callable[[float], None]
+"""Gives an order once, within so many seconds. Raises KafkaException."""
+
+
+class KafkaAdmin:
+    """Implements ``infra.admin.Admin``.
+
+    Args:
+        brokers: All that are deployed, those that are down, too.
+        zookeeper: A client of ZooKeeper, started.
+    """
+
+    def __init__(self, brokers: Sequence[Server], zookeeper: Callable[[], KazooClient]) -> None:
+        self._brokers = brokers
+        self._zookeeper = zookeeper
+
+    @property
+    def answer_ms(self) -> int:
+        return _ANSWER_MS
+
+    def reassign(
+        self, topic: str, partition: int, replicas: Sequence[int], within_s: float
+    ) -> None:
+        # kio takes its time, and where hypothesis is installed, that writes into the working
+        # directory: not whenever a cluster is deployed.
+        from infra.systems.reassignment import reassign
+
+        def attempt(left_s: float) -> None:
+            reassign(self._brokers, topic, partition, replicas, left_s)
+
+        try:
+            _ordered(attempt, within_s, given_up=_NO_TOPIC)
+        except OrderRefused as refusal:
+            raise NoSuchTopic(str(refusal)) if _code(refusal) in _NO_TOPIC else refusal from None
+
+    def elect(self, election: Election, topic: str, partition: int, within_s: float) -> bool:
+        asked = TopicPartition(topic, partition)
+        codes: list[int | None] = []
+
+        def attempt(left_s: float) -> None:
+            codes.append(KafkaError._TIMED_OUT)
+            client = self._client(left_s)
+            found = client.elect_leaders(_KINDS[election], [asked]).result()
+            (error,) = found.values()
+            codes[-1] = None if error is None else _kafka_error(error).code()
+            if error is not None:
+                raise KafkaException(_kafka_error(error))
+
+        _ordered(attempt, within_s, done={KafkaError.ELECTION_NOT_NEEDED})
+        # Of what was asked twice, the first may have been heard and its answer lost.
+        return codes != [KafkaError.ELECTION_NOT_NEEDED]
+
+    def create_topic(
+        self, topic: str, assignment: Sequence[Sequence[int]], within_s: float
+    ) -> None:
+        new = NewTopic(topic, len(assignment), replica_assignment=list(map(list, assignment)))
+
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            client.create_topics([new])[topic].result()
+
+        _ordered(attempt, within_s, done={KafkaError.TOPIC_ALREADY_EXISTS})
+
+    def grow_topic(self, topic: str, partitions: int, within_s: float) -> None:
+        more = NewPartitions(topic, partitions)
+
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            client.create_partitions([more])[topic].result()
+
+        # That there are as many already, Kafka calls INVALID_PARTITIONS.
+        _ordered(attempt, within_s, done={KafkaError.INVALID_PARTITIONS})
+
+    def delete_topic(self, topic: str, within_s: float) -> None:
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            client.delete_topics([topic])[topic].result()
+
+        _ordered(attempt, within_s, done=_NO_TOPIC)
+
+    def set_topic_config(self, topic: str, name: str, value: str | None, within_s: float) -> None:
+        operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(name, value, incremental_operation=operation)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            asked = client.incremental_alter_configs([resource])
+            asked[resource].result()
+
+        _ordered(attempt, within_s)
+
+    def topic_config(self, topic: str) -> Mapping[str, str]:
+        client = self._zookeeper()
+        try:
+            content, _ = client.get_async(f"/config/topics/{topic}").get(timeout=_ZOOKEEPER_S)
+        except NoNodeError:
+            return {}
+        except (KazooException, client.handler.timeout_exception) as error:
+            raise ViewUnavailable(f"the settings of {topic}: {error!r}") from error
+        settings: Mapping[str, str] = json.loads(content).get("config", {})
+        return settings
+
+    def append(self, topic: str, partition: int, records: int, within_s: float) -> None:
+        failed: list[KafkaError] = []
+
+        def told(error: KafkaError | None, _message: object) -> None:
+            failed.extend([error] if error is not None else [])
+
+        producer = Producer(
+            {
+                **self._connect(),
+                "acks": "all",
+                "message.timeout.ms": int(within_s * 1000),
+            }
+        )
+        for _ in range(records):
+            producer.produce(topic, _VALUE, partition=partition, on_delivery=told)
+        if producer.flush(within_s) or failed:
+            raise NoAnswer(f"{topic}-{partition}: {failed[0].str() if failed else 'no answer'}")
+
+    def delete_records(self, topic: str, partition: int, before: int, within_s: float) -> None:
+        asked = TopicPartition(topic, partition, before)
+
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            client.delete_records([asked])[asked].result()
+
+        _ordered(attempt, within_s)
+
+    def log_start(self, topic: str, partition: int, within_s: float) -> int:
+        asked = TopicPartition(topic, partition)
+        found: list[int] = []
+
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            told = client.list_offsets({asked: OffsetSpec.earliest()})
+            found[:] = [told[asked].result().offset]
+
+        _ordered(attempt, within_s)
+        return found[0]
+
+    def _client(self, timeout_s: float) -> AdminClient:
+        # What requests take their own limits from. Those that can be given with a request cannot be
+        # given to elect_leaders (confluent-kafka 2.16).
+        return AdminClient({**self._connect(), "socket.timeout.ms": int(timeout_s * 1000)})
+
+    def _connect(self) -> dict[str, Any]:
+        servers = [f"{broker.node.address}:{broker.port}" for broker in self._brokers]
+        return {"bootstrap.servers": ",".join(servers), **_QUIET}
+
+
+def _ordered(
+    attempt: Attempt,
+    within_s: float,
+    done: "frozenset[int] | set[int]" = frozenset(),
+    given_up: frozenset[int] = frozenset(),
+) -> None:
+    """Give an order until it is carried out. ``done``: refusals that say that it is so already;
+    ``given_up``: those that will not change. Raises OrderRefused, NoAnswer."""
+    end = time.monotonic() + within_s
+    unknown = False
+    while True:
+        try:
+            attempt(min(max(end - time.monotonic(), 1.0), _ATTEMPT_S))
+        except KafkaException as failure:
+            error = _kafka_error(failure)
+        else:
+            return
+        if error.code() in done:
+            return
+        # Asked again, a cluster that has no controller by now refuses what the last one may have
+        # carried out.
+        unknown = unknown or _unanswered(error)
+        if error.code() in given_up or time.monotonic() + _PAUSE_S >= end:
+            kind = NoAnswer if unknown else OrderRefused
+            raise kind(f"{error.name()}: {error.str()}") from KafkaException(error)
+        time.sleep(_PAUSE_S)
+
+
+def _unanswered(error: KafkaError) -> bool:
+    """Whether it may have been carried out: librdkafka's own errors are negative."""
+    return bool(error.code() < 0 or error.code() == KafkaError.REQUEST_TIMED_OUT)
+
+
+def _code(refusal: OrderRefused) -> int | None:
+    cause = refusal.__cause__
+    return int(_kafka_error(cause).code()) if isinstance(cause, KafkaException) else None
+
+
+def _kafka_error(failure: KafkaException | KafkaError) -> KafkaError:
+    error = failure if isinstance(failure, KafkaError) else failure.args[0]
+    assert isinstance(error, KafkaError)
+    return error

@@ -1,0 +1,14 @@
+"""Occupies a broker's registration until it is killed: ZooKeeper's servers, the session timeout in
+milliseconds, the broker's id."""
+
+import signal
+import sys
+
+from infra.systems.ensemble import ZooKeeperEnsemble
+
+_, zookeeper_connect, session_timeout_ms, broker = sys.argv
+ensemble = ZooKeeperEnsemble([], zookeeper_connect, int(session_timeout_ms))
+assert ensemble.occupy(int(broker))
+sys.stdout.write("occupied\n")
+sys.stdout.flush()
+signal.pause()

@@ -1,0 +1,9 @@
+"""ZooKeeper's servers and sessions, seen and ended from outside, for real."""
+
+import pytest
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_inside(inside) -> None:
+    inside.check("cases_ensemble.py", "ensemble_from_outside")

@@ -1,0 +1,34 @@
+"""Power fails in spite of whoever syncs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from infra.interface import Capability
+from infra.local.enter import undoable
+
+pytestmark = pytest.mark.integration
+LOSES = Capability.LOSE_UNSYNCED_WRITES
+SYNCED = f"""
+import os, subprocess, sys, tempfile
+from infra import trials
+from infra.agent import disks, privilege
+carry_out = privilege.as_root
+def synced(argv, text=""):
+    '''Before every program that takes part, somebody syncs the disk.'''
+    for disk in disks.below(tempfile.gettempdir()):
+        subprocess.run(["sync", "--file-system", disk], stderr=subprocess.DEVNULL)
+    return carry_out(argv, text)
+privilege.as_root = synced
+sys.exit(trials.main({str(LOSES)!r}))
+"""
+
+
+def test_who_syncs_meanwhile_does_not_hide_that_power_failed() -> None:
+    if obstacle := undoable(LOSES):
+        pytest.skip(obstacle)
+    private = ["unshare", "--mount", "--", sys.executable, "-c", SYNCED]
+    done = subprocess.run(private, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
