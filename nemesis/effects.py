@@ -16,15 +16,15 @@ _KILLED_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class OnProcess:
-    """An effect by which a server's process may end; undone by starting the server, on the same
-    data."""
+class OnServer:
+    """An effect on something of a server's, by which its process may end."""
 
     server: str
+    kind: ClassVar[str]
 
     @property
     def resource(self) -> Resource:
-        return Resource(PROCESS, (self.server,))
+        return Resource(self.kind, (self.server,))
 
     @property
     def ends(self) -> str | None:
@@ -34,9 +34,40 @@ class OnProcess:
         raise NotImplementedError
 
     def undo(self, cluster: Cluster) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class OnProcess(OnServer):
+    """On its process; undone by starting the server, on the same data."""
+
+    kind: ClassVar[str] = PROCESS
+
+    def undo(self, cluster: Cluster) -> None:
         server = cluster.server(self.server)
         if server.process.state() is ProcessState.EXITED:
             server.start()
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk(OnServer):
+    """On what it keeps. What is gone stays so: nothing is undone."""
+
+    kind: ClassVar[str] = DISK
+
+    def undo(self, cluster: Cluster) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StandBy(OnProcess):
+    """Nothing done to a server's process yet; but it may end of the fault, and is started again at
+    the end, when no other fault keeps it down."""
+
+    def apply(self, cluster: Cluster) -> bool:  # noqa: ARG002
+        return True
+
+    def __str__(self) -> str:
+        return f"stand by {self.server}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +106,13 @@ class Terminate(OnProcess):
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(OnDisk):
     """Everything removed from a broker's data directories while it is down: the disk of a new
-    machine. Nothing brings it back."""
-
-    server: str
-    ends: ClassVar[None] = None
+    machine."""
 
     @property
-    def resource(self) -> Resource:
-        return Resource(DISK, (self.server,))
+    def ends(self) -> None:
+        return None
 
     def apply(self, cluster: Cluster) -> bool:
         """Raises RuntimeError while the broker runs: it would go on writing into files that have
@@ -92,10 +120,9 @@ class Empty:
         broker = cluster.server(self.server)
         if broker.process.state() is not ProcessState.EXITED:
             raise RuntimeError(f"{self.server} runs: its disk is left alone")
-        broker.node.empty(cluster.system.replica_directories(broker))
+        for directory in cluster.system.log_directories(broker):
+            broker.node.empty(directory)
         return True
-
-    def undo(self, cluster: Cluster) -> None: ...
 
     def __str__(self) -> str:
         return f"empty the disk of {self.server}"

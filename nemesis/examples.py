@@ -1,6 +1,6 @@
-"""Faults on the network as one may want them: ready to be copied, and each tried by the tests.
+"""Faults on the network, on clocks and on ZooKeeper, and orders, as one may want them.
 
-They speak of the topic ``orders``.
+They are ready to be copied, each is tried by the tests, and they speak of the topic ``orders``.
 """
 
 from collections.abc import Mapping
@@ -104,5 +104,90 @@ EXAMPLES = (
         fault="slow",
         target="one <-> zookeeper",
         parameters={"delay_ms": 100},
+    ),
+    Example(
+        what="a leader's clock is set an hour ahead",
+        fault="step-clock",
+        target=_LEADER,
+        parameters={"offset_ms": 3_600_000},
+    ),
+    Example(
+        what="no two servers agree on what time it is",
+        fault="step-clock",
+        target="all + zookeeper",
+        parameters={"offset_ms": -3_600_000, "scramble": True},
+    ),
+    Example(
+        what="for all servers time goes three times as fast",
+        fault="fast-clock",
+        target="all + zookeeper",
+        parameters={"rate": 3.0},
+    ),
+    Example(
+        what="the controller and ZooKeeper have slow clocks",
+        fault="fast-clock",
+        target="controller + zookeeper",
+        parameters={"rate": 0.5},
+    ),
+    Example(
+        what="the clocks of a leader and of ZooKeeper jump back by a minute, and on again",
+        fault="strobe-clock",
+        target=f"{_LEADER} + zookeeper",
+        parameters={"delta_ms": -60_000},
+    ),
+    Example(
+        what="ZooKeeper loses its quorum: no election, and no session ends until it is back",
+        fault="pause",
+        target="majority(zookeeper)",
+    ),
+    Example(
+        what="the leader of the ensemble dies, and another server leads it",
+        fault="kill",
+        target="zk-leader",
+    ),
+    Example(
+        what="a leader is deposed that runs, and reaches everybody",
+        fault="expire-session",
+        target="leader(orders, any)",
+    ),
+    Example(
+        what="a controller finds its own znode there, of another session, and has to wait",
+        fault="conflicted-node",
+        target="controller",
+    ),
+)
+
+ORDERS = (
+    Example(
+        what="all replicas of a topic move, as far as there are other brokers",
+        fault="reassign",
+        target="topic(orders)",
+    ),
+    Example(
+        what="a member of the ISR that did not lead is preferred, and elected",
+        fault="elect-preferred",
+        target="partition(orders, any)",
+    ),
+    Example(
+        what="all three must be in sync for acks=all",
+        fault="alter-min-isr",
+        target="topic(orders)",
+        parameters={"min_insync_replicas": 3},
+    ),
+    Example(
+        what="the controller leaves the cluster, its replicas go elsewhere, and all comes back",
+        fault="remove-broker",
+        target="controller",
+    ),
+    Example(
+        what="topics come on all brokers, and go at the end",
+        fault="create-topic",
+        target="all",
+        parameters={"topics": 20},
+    ),
+    Example(
+        what="topics grow on the brokers of one partition",
+        fault="grow-topic",
+        target="partition(orders, 0)",
     ),
 )

@@ -163,13 +163,19 @@ _TAKES: Mapping[Aim, frozenset[str]] = {
     Aim.SERVERS: frozenset({"broker", "zookeeper"}),
     Aim.BROKERS: frozenset({"broker"}),
     Aim.CLIENTS: frozenset({"client"}),
+    Aim.PLACES: frozenset({"broker"}),
+    Aim.PARTITIONS: frozenset({"partition", "topic"}),
+    Aim.TOPICS: frozenset({"topic"}),
 }
-"""Whom a fault can be aimed at; anybody where its aim is not here."""
+"""Whom a fault can be aimed at, or by which roles what is no server; anybody where its aim is not
+here."""
 
 
 def _fits(role: Role, aim: Aim, members: Members) -> bool:
     """Whether a role or name stands for those that ``aim`` takes. Whom a quantifier chooses among
     is for the roles of its set to say."""
+    if aim in (Aim.PARTITIONS, Aim.TOPICS):
+        return role.name in _TAKES[aim]
     if role.of is not None or aim not in _TAKES:
         return True
     if role.name == "clients" or role.name in members.clients:

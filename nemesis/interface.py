@@ -8,7 +8,7 @@ as a list of looks (``nemesis.observations``), which are taken until they show i
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -117,6 +117,37 @@ class Aim(StrEnum):
     NODES = "nodes"
     """Servers, and the nodes where clients run."""
     LINKS = "links"
+    PARTITIONS = "partitions"
+    """Partitions of the workload's topics, by orders: it befalls no server."""
+    TOPICS = "topics"
+    """Whole topics of the workload, likewise."""
+    PLACES = "places for topics"
+    """Brokers that are to hold a topic of the fault's own: none of them suffers."""
+
+    @property
+    def befalls_servers(self) -> bool:
+        """Whether servers may suffer from it, and count among those that do."""
+        return self not in (Aim.PARTITIONS, Aim.TOPICS, Aim.PLACES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A partition, and who had it at the moment; brokers by name.
+
+    Attributes:
+        replicas: The preferred one first.
+        leader: None without one.
+    """
+
+    topic: str
+    number: int
+    replicas: tuple[str, ...]
+    leader: str | None
+    leader_epoch: int
+    isr: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +160,11 @@ class Target:
         links: Of an expression with an arrow.
         servers: The servers that a fault on it befalls: those among ``nodes``.
         partitions: ``topic-partition`` of all that these servers led, followed or coordinated at
-            that moment; None where ZooKeeper did not answer.
+            that moment, or of those that the fault is aimed at; None where ZooKeeper did not
+            answer.
+        placed: The partitions that the fault is aimed at; of servers, all of which one of them had
+            a replica.
+        configs: Of the topics that the fault is aimed at, their own settings.
         facts: What was read to resolve it (leader, ISR, epochs, sessions, ...), for the history.
     """
 
@@ -138,6 +173,8 @@ class Target:
     links: tuple[Link, ...] = ()
     servers: tuple[str, ...] = ()
     partitions: tuple[str, ...] | None = None
+    placed: tuple[Placed, ...] = ()
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -148,7 +185,8 @@ class Resource:
 
     kind: str
     at: tuple[str, ...]
-    """The nodes that it belongs to; of a client's process, that client."""
+    """The nodes that it belongs to; of a client's process, that client; of a topic or a partition,
+    its name."""
     part: Hashable = None
     """What of it, where effects on different parts do not share: a cut of a link and a loss on the
     same link are each there for themselves."""
@@ -205,6 +243,12 @@ class Plan:
 
 class Unplannable(ValueError):
     """The fault cannot be made of this target; the message says what would be right."""
+
+
+def brokers_alone(fault: str, members: Members, targeted: Iterable[str]) -> None:
+    """Raise Unplannable where there is one among the ``targeted`` nodes that is no broker."""
+    if others := sorted(set(targeted) - set(members.brokers)):
+        raise Unplannable(f"{fault} is for brokers, not for {', '.join(others)}")
 
 
 class Parameters(BaseModel):
@@ -290,9 +334,10 @@ class Fault(Protocol):
     def needs(self) -> frozenset[Capability]: ...
 
     @property
-    def destroys(self) -> Literal["unsynced", "all"] | None:
-        """What it takes from the disks of the servers that it befalls; None: it leaves disks
-        alone."""
+    def destroys(self) -> Literal["unsynced", "all", "bits", "unclean"] | None:
+        """What it takes from the disks of the servers that it befalls, ``bits`` where nobody is
+        told; ``unclean``: nothing, and it lets somebody outside the ISR lead the partitions that it
+        is aimed at; None: nothing."""
 
     def plan(
         self, members: Members, target: Target, parameters: Parameters, rng: random.Random

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from nemesis.interface import Cluster, Injection, Link, Look, Observation
 from nemesis.link_effects import Lose, Narrow, OnLink, Reset, Slow
-from nemesis.link_observations import WAS_ON, each, effects_of, why_untried
-from nemesis.looking import Seen, observe
+from nemesis.link_observations import WAS_ON, each, why_untried
+from nemesis.looking import Seen, intended, observe
 from nemesis.services import Way, nodes, way
 
 T = TypeVar("T", bound=OnLink)
@@ -35,7 +35,7 @@ def losses(injection: Injection) -> Look:
     cluster = injection.cluster
 
     def seen(effect: Lose, there: Way) -> Seen:
-        lost = lost_of_connections(_of(injection, Lose), effect.link)
+        lost = lost_of_connections(intended(injection, Lose), effect.link)
         count = tries_needed(lost)
         before = effect.counted(cluster)
         failed = count - _tries(cluster, there, count)
@@ -55,7 +55,7 @@ def lossless(injection: Injection) -> Look:
     """So many new connections succeed that the loss would have failed one of them."""
 
     def seen(effect: Lose, there: Way) -> Seen:
-        count = tries_needed(lost_of_connections(_of(injection, Lose), effect.link))
+        count = tries_needed(lost_of_connections(intended(injection, Lose), effect.link))
         failed = count - _tries(injection.cluster, there, count)
         return failed == 0, f"{failed} of {count} lost"
 
@@ -82,7 +82,7 @@ def delays(injection: Injection) -> Look:
     cluster = injection.cluster
 
     def seen(effect: Slow, there: Way) -> Seen:
-        wanted = effect.delay_ms * _directions(_of(injection, Slow), effect.link)
+        wanted = effect.delay_ms * _directions(intended(injection, Slow), effect.link)
         before = effect.counted(cluster)
         taken, itself = _round_trip_ms(cluster, there)
         queued = effect.counted(cluster).hit - before.hit
@@ -175,7 +175,7 @@ def _measuring(
 ) -> Look:
     """A measurement of each effect; what was once shown is not measured again. ``done``: only of
     those that this fault itself brought about."""
-    by_name = {str(effect.link): effect for effect in _of(injection, kind)}
+    by_name = {str(effect.link): effect for effect in intended(injection, kind)}
     shown: dict[str, object] = {}
 
     def there(name: str) -> Way | None:
@@ -206,10 +206,6 @@ def _measuring(
         return observe(claim, by_name, lambda name: known[name], lambda name: reasons[name])
 
     return look
-
-
-def _of(injection: Injection, kind: type[T]) -> list[T]:
-    return [effect for effect in effects_of(injection) if isinstance(effect, kind)]
 
 
 def _tries(cluster: Cluster, there: Way, count: int) -> int:

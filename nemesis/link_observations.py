@@ -8,7 +8,7 @@ from infra.interface import ProcessState
 from nemesis.effects import LINK, PROCESS
 from nemesis.interface import Injection, Link, Look, Observation, Resource
 from nemesis.link_effects import OnLink
-from nemesis.looking import Seen, accounted, observe
+from nemesis.looking import Seen, accounted, intended, observe
 from nemesis.services import Service, Way, nodes, other_way, way
 
 T = TypeVar("T")
@@ -20,16 +20,12 @@ WayOf = Callable[[Link], Way | None]
 
 def links_of(injection: Injection) -> list[Link]:
     """The links that its plan treats."""
-    return [effect.link for effect in effects_of(injection)]
-
-
-def effects_of(injection: Injection) -> list[OnLink]:
-    return [effect for effect in injection.plan.effects if isinstance(effect, OnLink)]
+    return [effect.link for effect in intended(injection, OnLink)]
 
 
 def service_treated(injection: Injection) -> Service | None:
     """The service whose packets alone its plan treats; None for all."""
-    return next((effect.service for effect in effects_of(injection)), None)
+    return next((effect.service for effect in intended(injection, OnLink)), None)
 
 
 def closed(injection: Injection, links: Sequence[Link], service: Service | None = None) -> Look:
@@ -61,7 +57,7 @@ def others_open(injection: Injection, links: Sequence[Link], service: Service) -
 def packets_hit(injection: Injection, claim: str) -> Look:
     """The kernel has counted packets that an effect befell, since it last began."""
     cluster = injection.cluster
-    by_name = {str(effect.link): effect for effect in effects_of(injection)}
+    by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     planned = {effect.link for effect in by_name.values()}
 
     def why_not(name: str) -> str | None:
@@ -85,7 +81,7 @@ def spells(injection: Injection, wanted: int, within: float) -> Look:
     """Each link was seen closed ``wanted`` times, and open in between: new connections are tried
     one after the other, ``within`` seconds each."""
     cluster = injection.cluster
-    by_name = {str(effect.link): effect for effect in effects_of(injection)}
+    by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     counted = dict.fromkeys(by_name, 0)
     last = dict.fromkeys(by_name, True)
 

@@ -5,14 +5,17 @@ left out, and said to be: with a broker killed by one fault, no link to it tells
 cut it; with ZooKeeper stopped, no registration expires.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from infra.interface import ClusterView, ProcessState, ViewUnavailable
-from nemesis.effects import PROCESS
+from nemesis.effects import DISK, PROCESS
 from nemesis.interface import Cluster, Effect, Injection, Look, Observation, Resource
 
 Seen = tuple[bool, object]
 """Whether the claim is true of a subject, and what was seen of it."""
+
+E = TypeVar("E", bound=Effect)
 
 _NO_ANSWER = "ZooKeeper does not answer"
 
@@ -29,6 +32,14 @@ def sessions_at_stake(injection: Injection) -> Sequence[str]:
     return members.brokers if by_zookeeper else targeted(injection, members.brokers)
 
 
+def sessions_before(injection: Injection) -> Mapping[int, str]:
+    """By which session each broker was registered when the fault struck, in hexadecimal, by id;
+    none where ZooKeeper did not answer then."""
+    before = injection.target.facts.get("sessions")
+    known = before.items() if isinstance(before, dict) else ()
+    return {int(broker): held for broker, held in known}
+
+
 def struck(injection: Injection, kind: type[Effect]) -> tuple[set[str], Sequence[str]]:
     """The servers or clients to which this fault has done an effect of that kind, and those to
     which it meant to."""
@@ -37,6 +48,11 @@ def struck(injection: Injection, kind: type[Effect]) -> tuple[set[str], Sequence
         return [name for e in effects if isinstance(e, kind) for name in e.resource.at]
 
     return set(of(injection.done())), of(injection.plan.effects)
+
+
+def intended(injection: Injection, kind: type[E]) -> list[E]:
+    """The effects of that kind that the fault was to have, in their order."""
+    return [effect for effect in injection.plan.effects if isinstance(effect, kind)]
 
 
 def unless(done: Iterable[str], otherwise: str) -> Callable[[str], str | None]:
@@ -111,9 +127,19 @@ def accounted(injection: Injection, concerns: Callable[[Resource], bool]) -> str
     return f"{', '.join(labels)} is on" if labels else None
 
 
+def held(injection: Injection, resource: Resource) -> str | None:
+    """Which other faults hold that very resource."""
+    return accounted(injection, lambda other: other == resource)
+
+
 def of_process(injection: Injection, server: str) -> str | None:
     """Whatever else is done to the server's process."""
-    return accounted(injection, lambda resource: resource == Resource(PROCESS, (server,)))
+    return held(injection, Resource(PROCESS, (server,)))
+
+
+def of_disk(injection: Injection, server: str) -> str | None:
+    """Whatever else is done to what the server keeps."""
+    return held(injection, Resource(DISK, (server,)))
 
 
 def of_session(injection: Injection, broker: str) -> str | None:

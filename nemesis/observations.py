@@ -4,7 +4,15 @@ from collections.abc import Iterable, Sequence
 
 from infra.interface import ClusterView, ViewUnavailable
 from nemesis.interface import Injection, Look, Observation
-from nemesis.looking import Seen, in_state, observe, of_brokers, of_process
+from nemesis.looking import (
+    Seen,
+    in_state,
+    observe,
+    of_brokers,
+    of_process,
+    of_session,
+    sessions_before,
+)
 
 
 def running(injection: Injection, servers: Iterable[str]) -> Look:
@@ -43,33 +51,49 @@ def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str]
     started again within its session timeout is still registered by the one that died, and will
     vanish when that expires.
     """
-    before = injection.target.facts.get("sessions")
-    sessions = before if isinstance(before, dict) else {}
+    before = sessions_before(injection)
     of_the_dead = {injection.cluster.server(name).id for name in anew}
 
     def seen(view: ClusterView, broker: int) -> Seen:
         holder = view.brokers.get(broker)
-        old = (
-            broker in of_the_dead
-            and holder is not None
-            and hex(holder) == sessions.get(str(broker))
-        )
+        if holder in injection.cluster.system.ensemble.ours:
+            return False, "by a session of the harness's"
+        old = broker in of_the_dead and holder is not None and hex(holder) == before.get(broker)
         return holder is not None and not old, "by the session that died" if old else bool(holder)
 
     return of_brokers(injection, "registered", brokers, seen)
 
 
 def zookeeper_silent(injection: Injection) -> Look:
-    """ZooKeeper answers nobody."""
+    """ZooKeeper answers nobody, and no server leads it. A connection of ours to a server that was
+    stopped is silent at once; what is left of the ensemble goes on answering others until it has
+    noticed that it is no quorum."""
 
     def seen(_subject: str) -> Seen:
+        system = injection.cluster.system
         try:
-            injection.cluster.system.view()
+            system.view()
         except ViewUnavailable as silence:
-            return True, str(silence)
+            leader = system.zookeeper_leader()
+            return leader is None, str(silence) if leader is None else f"{leader.name} leads"
         return False, "answers"
 
     return lambda: observe("ZooKeeper", ["ensemble"], seen, lambda _subject: None)
+
+
+def serving(injection: Injection, zookeepers: Sequence[str]) -> Look:
+    """The ZooKeeper servers have their place in the ensemble, and say which one."""
+
+    def look() -> Observation:
+        modes = injection.cluster.system.ensemble.modes() if zookeepers else {}
+        return observe(
+            "serving",
+            zookeepers,
+            lambda server: (server in modes, modes.get(server, "does not serve")),
+            lambda server: of_session(injection, server),
+        )
+
+    return look
 
 
 def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
@@ -77,7 +101,7 @@ def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
     nothing."""
 
     def look() -> Observation:
-        before = injection.target.facts.get("sessions")
+        before = sessions_before(injection)
         try:
             after = injection.cluster.system.view().brokers
         except ViewUnavailable:
@@ -86,9 +110,7 @@ def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
         lost = {
             name: True
             for name, number in ids.items()
-            if isinstance(before, dict)
-            and number in after
-            and before.get(str(number)) != hex(after[number])
+            if before and number in after and before.get(number) != hex(after[number])
         }
         return Observation(claim="sessions lost", seen=lost)
 

@@ -12,6 +12,7 @@ from nemesis.looking import (
     observe,
     of_process,
     of_session,
+    sessions_before,
     struck,
     targeted,
     unless,
@@ -47,12 +48,10 @@ def terminated(injection: Injection) -> Look:
 def session_closed(injection: Injection) -> Look:
     """The brokers that this fault asked to end have ended the sessions of their registrations:
     they are gone, and ZooKeeper did not expire them."""
-    before = injection.target.facts.get("sessions")
-    sessions = before if isinstance(before, dict) else {}
+    before = sessions_before(injection)
 
     def session(broker: str) -> str | None:
-        found = sessions.get(str(injection.cluster.server(broker).id))
-        return None if found is None else str(found)
+        return before.get(injection.cluster.server(broker).id)
 
     def why_not(broker: str) -> str | None:
         unregistered = None if session(broker) else "was not registered"
@@ -109,7 +108,7 @@ def emptied(injection: Injection) -> Look:
 
     def seen(server: str) -> Seen:
         broker = cluster.server(server)
-        left = broker.node.entries(cluster.system.replica_directories(broker))
+        left = sum(map(broker.node.entries, cluster.system.log_directories(broker)))
         return left == 0, left
 
     def look() -> Observation:

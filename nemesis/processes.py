@@ -24,7 +24,7 @@ from nemesis.interface import (
     Parameters,
     Plan,
     Target,
-    Unplannable,
+    brokers_alone,
 )
 from nemesis.looking import sessions_at_stake, targeted
 from nemesis.proof import expiry_ms
@@ -74,8 +74,8 @@ class ProcessFault:
         parameters: Parameters,
         rng: random.Random,  # noqa: ARG002
     ) -> Plan:
-        if self.aim is Aim.BROKERS and (others := set(target.servers) - set(members.brokers)):
-            raise Unplannable(f"{self.name} is for brokers, not for {', '.join(sorted(others))}")
+        if self.aim is Aim.BROKERS:
+            brokers_alone(self.name, members, target.servers)
         makes = self.makes(parameters)
         return Plan(effects=tuple(make(server) for make in makes for server in target.servers))
 
@@ -89,6 +89,7 @@ class ProcessFault:
         lives_on = all(effect.ends is None for effect in injection.plan.effects)
         return [
             seen.running(injection, injection.target.servers),
+            seen.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
             seen.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
             *([seen.sessions_lost(injection, at_stake)] if lives_on else []),
         ]

@@ -34,6 +34,11 @@ def shrink_ms(timings: Timings) -> int:
     return lag + lag // 2
 
 
+def noticed_ms(timings: Timings) -> int:
+    """Within this time the cluster has noticed whoever is dead or lags."""
+    return max(expiry_ms(timings), shrink_ms(timings))
+
+
 def prove(looks: Sequence[Look], waiting: Waiting, timeout: float, *, by_itself: bool) -> Proof:
     """Look until nothing is missing, at most ``timeout`` seconds; the last looks count.
 

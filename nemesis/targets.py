@@ -8,13 +8,13 @@ another draw each time.
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
 from nemesis.expressions import Combined, Expression, Role, Set
 from nemesis.grudge import majority
-from nemesis.interface import Cluster, Link, Members, Target
+from nemesis.interface import Aim, Cluster, Link, Members, Placed, Target
 
 T = TypeVar("T")
 
@@ -29,8 +29,8 @@ class TargetUnavailable(LookupError):
     """The expression names nobody at this moment (no leader, no controller, ...)."""
 
 
-def resolve(expression: Expression, cluster: Cluster, seed: int) -> Target:
-    """Whom ``expression`` stands for now.
+def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.NODES) -> Target:
+    """Whom ``expression`` stands for now, to a fault with this ``aim``.
 
     Raises:
         TargetUnavailable: It names nobody at this moment.
@@ -43,6 +43,7 @@ def resolve(expression: Expression, cluster: Cluster, seed: int) -> Target:
             raise
         view = None
     leader = cluster.system.zookeeper_leader() if expression.asks_zookeeper else None
+    topics = {role.topic for role in expression.roles if role.topic} if aim is Aim.TOPICS else ()
     moment = _Moment(
         members=cluster.members,
         brokers={server.id: server.name for server in cluster.system.brokers},
@@ -50,16 +51,43 @@ def resolve(expression: Expression, cluster: Cluster, seed: int) -> Target:
         zookeeper_leader=None if leader is None else leader.name,
         seed=seed,
     )
-    return _resolved(expression, moment)
+    return replace(
+        _resolved(expression, moment, aim),
+        configs={topic: cluster.system.admin.topic_config(topic) for topic in sorted(topics)},
+    )
 
 
-def resolve_static(expression: Expression, members: Members, seed: int) -> Target:
-    """As :func:`resolve`, for an expression whose roles do not move. Raises TargetUnavailable when
-    it can never name anybody."""
-    return _resolved(expression, _Moment(members=members, seed=seed))
+def resolve_planned(
+    expression: Expression, members: Members, view: ClusterView, seed: int, aim: Aim
+) -> Target:
+    """As :func:`resolve`, in a cluster that looks like ``view``, whose brokers have the ids from 1.
+    Raises TargetUnavailable."""
+    brokers = dict(enumerate(members.brokers, start=1))
+    moment = _Moment(members=members, brokers=brokers, view=view, seed=seed)
+    return _resolved(expression, moment, aim)
 
 
-def _resolved(expression: Expression, moment: "_Moment") -> Target:
+def _resolved(expression: Expression, moment: "_Moment", aim: Aim) -> Target:
+    if aim in (Aim.PARTITIONS, Aim.TOPICS):
+        return _of_partitions(expression, moment)
+    found = _of_nodes(expression, moment)
+    return found if aim.befalls_servers else replace(found, servers=())
+
+
+def _of_partitions(expression: Expression, moment: "_Moment") -> Target:
+    placed = moment.placed(expression.nodes)
+    if not placed:
+        raise TargetUnavailable(f"{expression.text} names no partition at this moment")
+    return Target(
+        expression=expression.text,
+        nodes=(),
+        partitions=tuple(map(str, placed)),
+        placed=placed,
+        facts=_facts(moment, ()),
+    )
+
+
+def _of_nodes(expression: Expression, moment: "_Moment") -> Target:
     one = moment.nodes(expression.nodes)
     other = moment.nodes(expression.to) if expression.to is not None else ()
     links = _links(one, other, both_ways=expression.both_ways)
@@ -74,6 +102,7 @@ def _resolved(expression: Expression, moment: "_Moment") -> Target:
         links=links,
         servers=servers,
         partitions=None if moment.view is None else moment.befallen(moment.view, ends),
+        placed=moment.held_by(servers),
         facts=_facts(moment, links),
     )
 
@@ -126,6 +155,42 @@ class _Moment:
         everybody = (*self.members.servers, *self.members.clients)
         return tuple(name for name in everybody if name in found)
 
+    def placed(self, part: Set) -> tuple[Placed, ...]:
+        """The partitions that a set of ``partition`` and ``topic`` names, led or not, in order."""
+        found = self._partitions_of(part)
+        self.asked = [one for one in self._all() if (one.topic, one.partition) in found]
+        return tuple(map(self._placed, self.asked))
+
+    def held_by(self, servers: Collection[str]) -> tuple[Placed, ...]:
+        """The partitions of which any of ``servers`` has a replica."""
+        placed = map(self._placed, self._all())
+        return tuple(one for one in placed if not set(servers).isdisjoint(one.replicas))
+
+    def _all(self) -> list[PartitionView]:
+        views = self.view.partitions if self.view is not None else {}
+        return [one for _, one in sorted(views.items())]
+
+    def _placed(self, one: PartitionView) -> Placed:
+        return Placed(
+            topic=one.topic,
+            number=one.partition,
+            replicas=tuple(self._brokers(one.replicas)),
+            leader=self.brokers.get(one.leader),
+            leader_epoch=one.leader_epoch,
+            isr=tuple(self._brokers(one.isr)),
+        )
+
+    def _partitions_of(self, part: Set) -> set[tuple[str, int]]:
+        if isinstance(part, Combined):
+            left, right = self._partitions_of(part.left), self._partitions_of(part.right)
+            return left | right if part.sign == "+" else left - right
+        found = self._partitions(part.topic)
+        if part.name == "partition" and part.partition is None:
+            found = self._in_order(part.topic)[:1]
+        elif part.name == "partition":
+            found = [one for one in found if one.partition == part.partition]
+        return {(one.topic, one.partition) for one in found}
+
     def _named(self, part: Set) -> set[str]:
         if isinstance(part, Combined):
             left, right = self._named(part.left), self._named(part.right)
@@ -155,8 +220,7 @@ class _Moment:
         return random.Random(f"{self.seed}/{purpose}").sample(listed, len(listed))
 
     def _partitions(self, topic: str | None) -> list[PartitionView]:
-        assert self.view is not None
-        return [p for (name, _), p in sorted(self.view.partitions.items()) if name == topic]
+        return [one for one in self._all() if one.topic == topic]
 
     def _topic(self, role: Role) -> list[PartitionView]:
         found = self._partitions(role.topic)
@@ -180,8 +244,11 @@ class _Moment:
     def _any(self, role: Role) -> PartitionView | None:
         # By the topic alone, so that all ``any`` of one expression are the same partition: of
         # isr(t, any) - leader(t, any) there would else be a leader left, now and then.
-        in_order = self.in_order(self._partitions(role.topic), f"any/{role.topic}")
+        in_order = self._in_order(role.topic)
         return next((one for one in in_order if one.leader != -1), None)
+
+    def _in_order(self, topic: str | None) -> list[PartitionView]:
+        return self.in_order(self._partitions(topic), f"any/{topic}")
 
     def _brokers(self, ids: Iterable[int]) -> list[str]:
         return [self.brokers[number] for number in ids if number in self.brokers]

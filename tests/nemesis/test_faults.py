@@ -9,6 +9,7 @@ from struck import Nemesis
 
 from infra.interface import ProcessState
 from nemesis import FAULTS
+from nemesis.churn import CHURN
 from nemesis.effects import Kill
 from nemesis.expressions import parse
 from nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
@@ -32,18 +33,21 @@ CASES = [
     ("halves", "all + zookeeper"),
     ("majorities-ring", "all"),
     ("bridge", "all + zookeeper + clients"),
+    ("power-failure", "leader(orders, 0)"),
+    ("power-failure", "all"),
+    ("disk-full", "broker-1"),
+    ("disk-failure", "isr(orders, 0)"),
+    ("read-only", "broker-2"),
+    ("slow-disk", "broker-3"),
+    ("step-clock", "all"),
+    ("step-clock", "zookeeper"),
+    ("conflicted-node", "leader(orders, 0)"),
+    ("conflicted-node", "all"),
 ]
 
 
 def servers(memory: Memory) -> list[MemoryServer]:
     return [*memory.system.brokers, *memory.system.zookeepers]
-
-
-def deaf(memory: Memory) -> None:
-    """Nothing that is done to the cluster has any effect."""
-    memory.backend.leaky = True
-    for server in servers(memory):
-        server.process.deaf = True
 
 
 @pytest.mark.parametrize(("name", "expression"), CASES)
@@ -76,7 +80,7 @@ def test_healing_is_idempotent_and_needs_no_injection(
 def test_what_did_not_bite_is_not_proven(
     nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
 ) -> None:
-    deaf(nemesis.memory)
+    nemesis.memory.deafen()
     proof = nemesis.bitten(nemesis.strike(name, expression, hold_ms=hold_ms))
     assert not proof.proven
     assert "missing" in proof.observations
@@ -256,14 +260,32 @@ class TestOverlapping:
         assert proof.observations["registered"] == {"broker-2": True, "broker-3": True}
 
 
-SHAPES = {"bridge": 12, "halves": 4, "majorities-ring": 3, "minority": 4, "crash-client": 2}
-AIMED_AT = {Aim.BROKERS: "all", Aim.CLIENTS: "clients"}
+SHAPES = {
+    "bridge": 12,
+    "halves": 4,
+    "majorities-ring": 3,
+    "minority": 4,
+    "crash-client": 2,
+    "reassign": 2,
+    **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only", "bit-flip"), 50),
+    **dict.fromkeys((fault.name for fault in CHURN), 50),
+}
+"""How many plans fifty seeds make; one, where it is not told."""
+AIMED_AT = {
+    Aim.BROKERS: "broker-1",
+    Aim.CLIENTS: "clients",
+    Aim.PARTITIONS: "partition(orders, 0)",
+    Aim.TOPICS: "topic(orders)",
+    Aim.PLACES: "all",
+}
 
 
 @pytest.mark.parametrize("name", sorted(n for n, f in FAULTS.items() if f.aim is not Aim.LINKS))
 def test_plans_are_pure(memory: Memory, name: str) -> None:
     fault, members = FAULTS[name], memory.cluster.members
-    target = resolve(parse(AIMED_AT.get(fault.aim, "all + zookeeper")), memory.cluster, 3)
+    who = AIMED_AT.get(fault.aim, "all + zookeeper")
+    memory.system.replicas = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
+    target = resolve(parse(who), memory.cluster, 3, fault.aim)
 
     def planned(seed: int) -> str:
         return repr(fault.plan(members, target, fault.parameters(), random.Random(seed)))
@@ -301,7 +323,7 @@ def test_an_isolation_that_cuts_nothing() -> None:
         FAULTS["isolate"].plan(members, target, FAULTS["isolate"].parameters(), random.Random(0))
 
 
-OVER_AT_ONCE = ("restart", "crash-client")
+OVER_AT_ONCE = ("restart", "crash-client", "expire-session", "elect-unclean")
 LASTING = {name: fault for name, fault in FAULTS.items() if name not in OVER_AT_ONCE}
 
 

@@ -1,0 +1,160 @@
+"""Effects on the disks of brokers, and on the files of their logs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.interface import InfraError, Server
+from infra.storage import Disk
+from nemesis.effects import OnDisk, OnProcess, StandBy, kill
+from nemesis.interface import Cluster
+
+Tail = Literal["lost", "torn", "zeroed"]
+Failure = Literal["full", "io-error", "read-only"]
+
+REFUSALS: dict[Failure, str] = {"full": "ENOSPC", "io-error": "EIO", "read-only": "EROFS"}
+"""Why a disk refuses a write that has failed so."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAnew(StandBy):
+    """At the end the server is started anew, and killed before where it runs. One that dies of its
+    disk takes its time: asked whether it runs, it may say yes and be gone a moment later, and it
+    would stay down though the fault is over."""
+
+    def undo(self, cluster: Cluster) -> None:
+        kill(cluster.server(self.server).process)
+        OnProcess.undo(self, cluster)
+
+    def __str__(self) -> str:
+        return f"start {self.server} anew at the end"
+
+
+@dataclass(frozen=True, slots=True)
+class LosePower(OnDisk):
+    """What a killed server had not synced is gone from its disks. ``token``: for their witnesses,
+    another one each time. The disks are back at once, so that it can be seen what is left."""
+
+    token: str
+    tail: Tail = "lost"
+
+    def apply(self, cluster: Cluster) -> bool:
+        for disk in cluster.server(self.server).disks:
+            disk.lose_power(self.token, self.tail)
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        # As a rule there is nothing to do: unless it failed on the way, its disks are back.
+        _mend(cluster.server(self.server))
+
+    def __str__(self) -> str:
+        return f"{self.server} loses power, the tails of its logs are {self.tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class FailDisk(OnDisk):
+    """One of a server's disks fails (``draw``, from 0 to 1, says which), or all (None). A full one
+    is given its room back. Any other is replaced, with what was synced on it; the server is killed
+    for that, as one is shut down for a disk to be replaced."""
+
+    how: Failure
+    draw: float | None = None
+
+    def befallen(self, server: Server) -> Sequence[Disk]:
+        """The disks of the server that fail."""
+        disks = server.disks
+        return disks if self.draw is None else [disks[int(self.draw * len(disks))]]
+
+    def apply(self, cluster: Cluster) -> bool:
+        for disk in self.befallen(cluster.server(self.server)):
+            if self.how == "full":
+                disk.fill()
+            elif self.how == "io-error":
+                disk.cut_off()
+            else:
+                disk.make_read_only()
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        server = cluster.server(self.server)
+        if self.how != "full":
+            _mend(server)
+            return
+        for disk in self.befallen(server):
+            disk.empty()
+
+    def __str__(self) -> str:
+        which = "the disks" if self.draw is None else "a disk"
+        return f"{self.how} of {which} of {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slow(OnDisk):
+    """A server's disks read and write so many bytes a second at most."""
+
+    bytes_per_s: int
+
+    def apply(self, cluster: Cluster) -> bool:
+        for disk in cluster.server(self.server).disks:
+            disk.slow(self.bytes_per_s)
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        for disk in cluster.server(self.server).disks:
+            disk.unslow()
+
+    def __str__(self) -> str:
+        return f"slow the disks of {self.server} to {self.bytes_per_s} bytes/s"
+
+
+@dataclass(frozen=True, slots=True)
+class FlipBit(OnDisk):
+    """One bit of one file of a server's logs. ``file``: the kind of file; ``draw``: from 0 to 1,
+    which one and which bit."""
+
+    file: str
+    draw: float
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises InfraError where none of the log directories has such a file."""
+        server = cluster.server(self.server)
+        directories = cluster.system.log_directories(server)
+        first = int(self.draw * len(directories))
+        refusals = []
+        for directory in (*directories[first:], *directories[:first]):
+            try:
+                server.node.flip_bit(directory, self.file, self.draw * len(directories) % 1)
+            except InfraError as refusal:
+                refusals.append(str(refusal))
+            else:
+                return True
+        raise InfraError("; ".join(refusals))
+
+    def __str__(self) -> str:
+        return f"flip a bit of a {self.file} of {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFiles(OnDisk):
+    """The files of that name in a server's log directories. The server must be down: one that runs
+    would write them anew."""
+
+    name: str
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises InfraError where there is none in a log directory."""
+        server = cluster.server(self.server)
+        for directory in cluster.system.log_directories(server):
+            server.node.remove_files(directory, self.name)
+        return True
+
+    def __str__(self) -> str:
+        return f"remove {self.name} of {self.server}"
+
+
+def _mend(server: Server) -> None:
+    broken = [d for d in server.disks if d.refuses_writes() not in (None, REFUSALS["full"])]
+    if broken:
+        kill(server.process)
+    for disk in broken:
+        disk.restore()
