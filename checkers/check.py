@@ -21,6 +21,7 @@ from checkers.session import session
 from checkers.totals import Totals, anomalies, reconcile_all
 from checkers.verdict import ANOMALIES, CampaignResult
 from history import manifest
+from history.aside import written_aside
 from history.errors import DamagedFiles
 from history.manifest import Manifest
 
@@ -117,9 +118,10 @@ def _remove(scratch: Path) -> None:
 
 def _write_anomalies(directory: Path, rows: Iterable[Path]) -> None:
     """Write the anomalies among ``rows``, in their order, batch by batch, aside and renamed."""
-    aside = directory / ".anomalies.parquet"
-    with pq.ParquetWriter(aside, ANOMALIES, compression="zstd") as writer:
+    with (
+        written_aside(directory / "anomalies.parquet") as aside,
+        pq.ParquetWriter(aside, ANOMALIES, compression="zstd") as writer,
+    ):
         for found in rows:
             for batch in anomalies(found, ANOMALIES.names):
                 writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
-    aside.replace(directory / "anomalies.parquet")

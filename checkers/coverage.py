@@ -13,7 +13,8 @@ clock bound on the strict side: an ack that may have been given at another time 
 
 **Where a fault allows acks.** For at least two seconds on end, while it was in full strength, some
 partition of the cell was seen to be led by a broker that no fault befell which was on then; and
-with acks=all its whole ISR was such brokers, min.insync.replicas of them at least. Nothing is
+with acks=all its whole ISR was such brokers, min.insync.replicas of them at least (the highest
+value, where a fault sets another). Nothing is
 asked of what was not seen: while the observer had no ZooKeeper it does not know who led.
 """
 
@@ -104,8 +105,12 @@ def _allowed(
     if any(other.brokers is None for other in on):
         return False
     befallen = {broker for other in on for broker in other.brokers or ()}
+    # While its topic's min.insync.replicas is being set, any value may be in force: acks are asked
+    # for where the highest of them would give them.
+    set_to = [other.min_isr for other in touching(on, cell) if other.min_isr is not None]
+    in_sync = max([cell.min_insync_replicas, *set_to])
     return any(
-        _longest(cell, observation.of(partition), strength, befallen) >= ALLOWED_FOR_NS
+        _longest(cell, observation.of(partition), strength, befallen, in_sync) >= ALLOWED_FOR_NS
         for partition in _seen(cell, observation, strength)
     )
 
@@ -116,22 +121,23 @@ def _seen(cell: Cell, observation: Observation, span: Span) -> Iterator[Partitio
             yield partition
 
 
-def _longest(cell: Cell, observed: Observed, within: Span, befallen: set[int]) -> int:
-    """The longest time on end for which a partition could give acks; nanoseconds."""
+def _longest(cell: Cell, observed: Observed, within: Span, befallen: set[int], in_sync: int) -> int:
+    """The longest time on end for which a partition could give acks; nanoseconds. ``in_sync``:
+    how many replicas acks=all takes."""
     longest = current = 0
     for span, state in observed.spans():
         if span.meets(within):
             length = min(span.end, within.end) - max(span.start, within.start)
-            current = current + length if _gives_acks(cell, state, befallen) else 0
+            current = current + length if _gives_acks(cell, state, befallen, in_sync) else 0
             longest = max(longest, current)
     return longest
 
 
-def _gives_acks(cell: Cell, state: State, befallen: set[int]) -> bool:
+def _gives_acks(cell: Cell, state: State, befallen: set[int], in_sync: int) -> bool:
     if state.leader < 0 or state.leader in befallen:
         return False
     if cell.acks != "all":
         return True
     # The ISR of three shrinks to two a replica lag after one of them was cut off; until then the
     # leader waits for it, and nothing is acked.
-    return len(state.isr) >= cell.min_insync_replicas and not befallen & set(state.isr)
+    return len(state.isr) >= in_sync and not befallen & set(state.isr)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from checkers import gaps, measures, steps
 from checkers.clocks import Clocks
+from checkers.crashes import crashes_of
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import Gap
 from checkers.indexes import FinalRead
@@ -30,6 +31,7 @@ SMALL_TABLES = (
     "cluster",
     "phases",
     "servers",
+    "clients",
     "recovery",
     "clocks",
     "closings",
@@ -99,9 +101,10 @@ class ReadFacts:
 def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
     tables, damaged = _tables(history)
-    faults = faults_of(tables["faults"])
+    faults = faults_of(tables["faults"], planned.faults)
     clocks = Clocks(tables["clocks"])
-    writers = Writers(planned, history, tables["closings"])
+    crashes = crashes_of(tables["clients"], faults)
+    writers = Writers(planned, history, tables["closings"], crashes)
     reads = _reads(tables["reads"])
     found = (
         *damaged,

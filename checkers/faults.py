@@ -6,14 +6,22 @@ is on until the end. In between it is in full strength from ``injected`` until `
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from history.manifest import PlannedFault
 
 Partition = tuple[str, int]
 """Topic and number."""
 
 FOREVER = 2**63 - 1
 """Later than any time of a history."""
+
+UNSYNCED = "unsynced"
+SILENTLY = "bits"
+"""What a fault destroys that changes some bits of what was synced: nobody is told."""
+UNCLEANLY = "unclean"
+"""Of a fault that takes nothing from disks, and orders that anybody may lead its partitions."""
 
 _BROKER = re.compile(r"broker-(\d{1,9})")
 
@@ -26,7 +34,10 @@ class FaultFacts:
         target: The expression it was aimed at.
         servers: Those that it befell, None where the target was not resolved.
         partitions: What these led, followed or coordinated; None where that is not told.
-        destroys: What it takes from their disks, ``unsynced`` or ``all``; None for nothing.
+        destroys: What it takes from their disks, ``unsynced``, ``all`` or ``bits``; ``unclean``
+            for elections outside the ISR; None for nothing.
+        min_isr: The min.insync.replicas that it set for the topics of its partitions; None where
+            it set none.
         start: When it was about to be injected.
         injected: When it was; None where it never got so far.
         heal: When it was about to be healed; None where it never was.
@@ -49,6 +60,7 @@ class FaultFacts:
     last: int
     begun: bool
     bit: bool
+    min_isr: int | None = None
 
     @property
     def label(self) -> str:
@@ -83,12 +95,23 @@ class FaultFacts:
         return partition in self.partitions
 
 
-def faults_of(rows: Sequence[Mapping[str, Any]]) -> tuple[FaultFacts, ...]:
-    """The faults that rows of the table ``faults`` tell of, by their number."""
+def faults_of(
+    rows: Sequence[Mapping[str, Any]], planned: Sequence[PlannedFault] = ()
+) -> tuple[FaultFacts, ...]:
+    """The faults that rows of the table ``faults`` tell of, by their number; ``planned``: what the
+    manifest says of them."""
     events: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         events.setdefault(row["fault_id"], []).append(row)
-    return tuple(_facts(number, rows) for number, rows in sorted(events.items()))
+    set_to = {
+        plan.fault_id: value
+        for plan in planned
+        if isinstance(value := plan.parameters.get("min_insync_replicas"), int)
+    }
+    return tuple(
+        replace(_facts(number, rows), min_isr=set_to.get(number))
+        for number, rows in sorted(events.items())
+    )
 
 
 def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:

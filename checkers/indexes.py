@@ -12,6 +12,7 @@ is counted as contradictory.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,8 @@ class PartitionHistory:
         asked: By record number: of the invoke, NONE where there is none; nanoseconds.
         answered: By record number: of the completion, likewise.
         begun: The earliest time of a send, NONE where nothing was sent.
+        untold: By record number: whether its producer was crashed, and may have sent it after the
+            last that it recorded.
         contradictory: Records invoked or completed twice, or completed and never invoked.
         log_offset: The final log, in offset order.
         log_record: Record number at each of these, NONE where the payload is none of ours.
@@ -86,6 +89,7 @@ class PartitionHistory:
     time: Array
     asked: Array
     answered: Array
+    untold: Array
     begun: int
     contradictory: int
     log_offset: Array
@@ -120,9 +124,12 @@ def index(
     log: pa.Table,
     read: FinalRead,
     sends_whole: bool = True,
+    last_recorded: Mapping[tuple[str, int], int] = MappingProxyType({}),
     faults: FaultWindows = NO_FAULTS,
 ) -> PartitionHistory:
-    """Index one partition's ``sends`` and ``log`` rows (SEND_COLUMNS and LOG_COLUMNS of them)."""
+    """Index one partition's ``sends`` and ``log`` rows (SEND_COLUMNS and LOG_COLUMNS of them).
+    ``last_recorded``: by cell and number, of the producers that were crashed, the last sequence
+    number that they recorded of this partition."""
     log = _in_offset_order(log)
     ours = pc.and_(
         pc.and_(log["cell"].is_valid(), log["producer"].is_valid()), log["sequence"].is_valid()
@@ -140,6 +147,10 @@ def index(
     log_record[ours] = logged
     offsets, log_record = _without_repeats(_numbers(log["offset"]), log_record)
     representative = _first_position(numbers, count)
+    cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
+    untold = np.zeros(count, dtype=bool)
+    for (name, number), last in last_recorded.items():
+        untold |= (cell_of == cell_names[name]) & (producer == number) & (sequence > last)
     return PartitionHistory(
         cell=cell,
         topic=topic,
@@ -148,9 +159,10 @@ def index(
         sends_whole=sends_whole,
         faults=faults,
         cell_names=tuple(cell_names),
-        cell_of=cells[representative],
-        producer=producers[representative],
-        sequence=sequences[representative],
+        cell_of=cell_of,
+        producer=producer,
+        sequence=sequence,
+        untold=untold,
         **_fates(sends, sent, count),
         log_offset=offsets,
         log_record=log_record,

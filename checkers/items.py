@@ -43,6 +43,7 @@ def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
         topic=topic,
         partition=number,
         sends=list(map(str, run.writers.files("sends", partition))),
+        cut=list(map(str, run.writers.cut("sends", partition))),
         log=list(map(str, run.writers.files("log", partition))),
         sends_whole=run.flushed and run.writers.whole("sends", partition),
         log_whole=run.writers.whole("log", partition),

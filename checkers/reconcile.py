@@ -44,6 +44,7 @@ ITEMS = pa.schema(
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("sends", pa.list_(pa.string())),
+        pa.field("cut", pa.list_(pa.string())),
         pa.field("log", pa.list_(pa.string())),
         pa.field("sends_whole", pa.bool_()),
         pa.field("log_whole", pa.bool_()),
@@ -87,7 +88,8 @@ BY_PARTITION = ("duplicated", "reordered")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkItem:
     """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
-    written; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
+    written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
+    none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
     ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
     (:class:`checkers.coverage.Moment`)."""
 
@@ -96,6 +98,7 @@ class WorkItem:
     topic: str
     partition: int
     sends: list[str]
+    cut: list[str]
     log: list[str]
     sends_whole: bool
     log_whole: bool
@@ -180,12 +183,21 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         log=log,
         read=FinalRead(complete=complete, start=item.start, end=item.end),
         sends_whole=item.sends_whole and sends_whole,
+        last_recorded=_last_recorded(item.cut),
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
     )
     if history.contradictory:
         message = f"{history.contradictory} records with contradictory events"
         doubts.append(Doubt(checker=HISTORY, message=message))
     return history
+
+
+def _last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
+    can be read."""
+    rows, _ = _read(files, "sends", ("cell", "producer", "sequence"), [])
+    last = rows.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
+    return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}
 
 
 def _read(

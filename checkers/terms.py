@@ -14,7 +14,7 @@ observation's lag, that of an election by the time until a deposed leader has he
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from checkers.faults import FOREVER, FaultFacts, Partition
+from checkers.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
 from checkers.observed import OBSERVATION_LAG_NS, Observed, Span, State
 from checkers.survivors import voided
 from history.cell import Cell
@@ -79,18 +79,26 @@ def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
 
 def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[Limit]:
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
+    # What takes the unsynced takes nothing where everything is synced before it is acknowledged.
+    spared = UNSYNCED if cell.flushes_every_record else None
+    not_from_disks = (None, SILENTLY, spared, UNCLEANLY)
+    taking = tuple(fault for fault in faults if fault.destroys not in not_from_disks)
     if cell.acks == "0":
         why = "acks=0: the client does not wait for an answer"
         yield Limit(before=FOREVER, certain=True, why=why)
     elif cell.acks == "1":
+        yield from _silent_damage(around, faults)
         yield from _unseen(around.observed)
         yield from _leader_changes(around, faults)
-        yield from _leaders_data(around, faults)
+        yield from _leaders_data(around, taking)
     else:
+        yield from _silent_damage(around, faults)
         if cell.unclean_leader_election:
             yield from _unseen(around.observed)
-            yield from _unclean_elections(around, faults)
-        yield from _survivors(around, faults)
+            yield from _unclean_elections(around, faults, Span(0, FOREVER))
+        else:
+            yield from _ordered_elections(around, faults)
+        yield from _survivors(around, taking)
 
 
 def _unseen(observed: Observed) -> Iterator[Limit]:
@@ -133,13 +141,30 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
         yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
 
 
-def _unclean_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+def _ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    """Where unclean.leader.election.enable is off, an administrator who orders an unclean election
+    has chosen the loss. One that came before the order, or long after it, is the brokers' own."""
+    for fault in faults:
+        if fault.destroys != UNCLEANLY or not fault.begun:
+            continue
+        end = min(fault.end + around.settle_ns + OBSERVATION_LAG_NS, FOREVER)
+        ordered = Span(fault.start, end)
+        if around.observed.blind(ordered):
+            why = f"nobody watched who led it when {fault.label} let anybody lead"
+            yield Limit(before=_settled(end, around, faults), certain=False, why=why)
+        yield from _unclean_elections(around, faults, ordered)
+
+
+def _unclean_elections(
+    around: Surroundings, faults: Iterable[FaultFacts], within: Span
+) -> Iterator[Limit]:
     for before, after in around.observed.changes():
         clean = _clean(before, after, around.observed)
-        if clean is True:
+        if clean is True or not within.start <= after.time < within.end:
             continue
         kind = "was elected outside" if clean is False else "may have been elected outside"
-        why = f"{after.leader} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
+        who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
+        why = f"{who} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
         when = _settled(after.time, around, faults)
         yield Limit(before=when, certain=clean is False, why=why)
 
@@ -150,6 +175,12 @@ def _clean(before: State, after: State, observed: Observed) -> bool | None:
     # has then cut its log to that one's. An epoch that was not told may be any.
     if after.leader_epoch - before.leader_epoch > 1 or before.leader_epoch < 0:
         return None
+    # Without a controller an unclean election is two writes: epoch 5, nobody leads, the ISR is 1;
+    # still 5, still nobody, the ISR is 2; then 2 leads, being the ISR. Nobody who has caught up
+    # comes into an ISR that nobody leads.
+    unled = before.leader == after.leader == -1 and before.leader_epoch == after.leader_epoch
+    if unled and set(after.isr) - set(before.isr):
+        return False
     if after.leader in (before.leader, -1):
         return True
     # The ISR may have shrunk unseen before the election that was seen.
@@ -164,6 +195,26 @@ def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[L
         why = f"{void.fault.label} took data from the last of the ISR {list(void.isr)} that had it"
         certain = void.certain and proven(void.fault)
         yield Limit(before=_widened(void.before, around), certain=certain, why=why)
+
+
+def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+    """A replica whose synced data was damaged does not know it: it leads, is read from and followed
+    as before, and to leave the ISR and come back mends nothing below its log end. It matters as
+    soon as it leads, and for good."""
+    for fault in faults:
+        struck = strike(fault)
+        if struck is None or fault.destroys != SILENTLY:
+            continue
+        since = Span(struck.start, FOREVER)
+        leaders = {state.leader for state in around.observed.during(since)}
+        if fault.brokers is not None and leaders & fault.brokers:
+            certain = proven(fault)
+        elif fault.brokers is None or around.observed.blind(since):
+            certain = False
+        else:
+            continue
+        why = f"{fault.label} damaged what one that led it had synced"
+        yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
 
 
 def strike(fault: FaultFacts) -> Span | None:

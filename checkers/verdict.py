@@ -1,6 +1,6 @@
 """What checking a campaign yields: plain data, for the report and for scripts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -63,6 +63,11 @@ class Guarantee:
     broken: int = 0
     reason: str
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it was promised, and did not hold."""
+        return self.promised and self.held is False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outages:
@@ -101,7 +106,8 @@ class CellResult:
 
     Attributes:
         settings: The cell itself; its views are Kafka's settings.
-        expected: The verdict that the campaign expects, None where it holds no such opinion.
+        expected: The verdicts that the campaign expects, each of them right; none where it holds no
+            such opinion.
         unavailable: None where not all sends are known, and with acks=0, whose acks are the
             client's own word.
         reasons: What the verdict follows from, the decisive ones first; never empty.
@@ -118,7 +124,7 @@ class CellResult:
     reordered: int | None
     guarantees: tuple[Guarantee, ...]
     verdict: Verdict
-    expected: Verdict | None = None
+    expected: tuple[Verdict, ...] = ()
     unavailable: Unavailable | None = None
     reasons: tuple[str, ...]
 
@@ -131,9 +137,9 @@ class CellResult:
     def counts_as(self) -> Verdict:
         """What it is for the campaign: an expected verdict that came is a pass, one that did not
         is a failure; too little evidence is never either."""
-        if self.expected is None or self.verdict is Verdict.INCONCLUSIVE:
+        if not self.expected or self.verdict is Verdict.INCONCLUSIVE:
             return self.verdict
-        return Verdict.PASS if self.verdict is self.expected else Verdict.FAIL
+        return Verdict.PASS if self.verdict in self.expected else Verdict.FAIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +219,15 @@ class CampaignResult:
     findings: tuple[str, ...]
     baseline: bool = False
     runs: tuple[RunResult, ...] = ()
+
+    @property
+    def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:
+        """Every guarantee that was broken, in cells that count as failed for the campaign."""
+        for cell in self.cells:
+            if cell.counts_as is Verdict.FAIL:
+                yield from (
+                    (cell, guarantee) for guarantee in cell.guarantees if guarantee.is_broken
+                )
 
     @property
     def infrastructure_failed(self) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.faults import Partition
+from checkers import crashes
+from checkers.faults import FaultFacts, Partition
 from checkers.gaps import Gap
 from history import reader
 from history.errors import DamagedFiles
@@ -27,10 +28,15 @@ class Writers:
         run: Planned.
         history: Directory of its tables.
         closings: Rows of the table ``closings``.
+        crashed: The faults that crashed clients, by client (:mod:`checkers.crashes`).
     """
 
     def __init__(
-        self, run: PlannedRun, history: Path, closings: Sequence[Mapping[str, Any]]
+        self,
+        run: PlannedRun,
+        history: Path,
+        closings: Sequence[Mapping[str, Any]],
+        crashed: Mapping[str, FaultFacts],
     ) -> None:
         self._run = run
         self._files, self._misnamed = _files(history)
@@ -42,6 +48,14 @@ class Writers:
             for partition in planned.cell.topic_partitions
         }
         self._planned = {file: writer for writer in run.writers for file in _written_by(writer)}
+        self._cut = {
+            file: crashed[writer.client]
+            for file, writer in self._planned.items()
+            if writer.client and writer.client in crashed and file not in self._rows
+        }
+        """What was not closed for the sake of a fault."""
+        for file in self._cut.keys() & self._files.keys():
+            self._files[file] = crashes.legible(self._files[file])
         self._planned_of = _by_partition(self._planned)
         self._files_of = _by_partition(self._files)
         self._lacking = {file: words for file in self._planned for words in self._lacks(file)}
@@ -58,9 +72,13 @@ class Writers:
             yield Gap(words=words, cells=frozenset().union(*known) if all_known else None)
         for planned in self._run.cells:
             yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
+            yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
 
     def findings(self) -> Iterator[str]:
-        """Files and closings of writers that are not planned."""
+        """Files and closings of writers that are not planned, and what crashes cut off."""
+        for file, fault in self._cut.items():
+            if file not in self._lacking:
+                yield f"{file[0]} by {file[1]}: recorded until {fault.label} crashed its client"
         closings = {("closings", *file[1:]) for file in self._files if file[0] == "closings"}
         for file in sorted(
             (self._files.keys() | self._rows.keys()) - self._planned.keys(), key=str
@@ -69,7 +87,8 @@ class Writers:
                 yield f"{_words(file)}: the manifest plans no such writer"
 
     def whole(self, table: str, partition: Partition) -> bool:
-        """Whether everything that was planned to be written of a partition's table is there."""
+        """Whether everything that was planned to be written of a partition's table is there, but
+        for the last moments of who was crashed (:meth:`cut`)."""
         mine = self._planned_of.get((table, partition), ())
         return bool(mine) and not any(file in self._lacking for file in mine)
 
@@ -77,6 +96,11 @@ class Writers:
         """The files of a partition's table, whoever wrote them."""
         mine = self._files_of.get((table, partition), ())
         return [path for file in mine for path in self._files[file]]
+
+    def cut(self, table: str, partition: Partition) -> list[Path]:
+        """Those of them whose writers were crashed."""
+        mine = self._planned_of.get((table, partition), ())
+        return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
 
     def nodes(self, partition: Partition) -> set[str]:
         """Whose clock the sends to a partition carry."""
@@ -86,7 +110,10 @@ class Writers:
     def _lacks(self, file: File) -> Iterator[str]:
         """At most one sentence: what is wrong with a planned file first of all."""
         rows, paths = self._rows.get(file), self._files.get(file, ())
-        if rows is None:
+        if file in self._cut:
+            if (lack := crashes.lack(paths)) is not None:
+                yield f"{_words(file)}: {lack} by {self._cut[file].label}"
+        elif rows is None:
             closed = self._closed & {file[:2]}
             told = _words(file) if closed else f"{file[0]} by {file[1]}"
             yield f"{told}: not closed by its writer"
@@ -109,10 +136,18 @@ class Writers:
                 words = f"the manifest plans nobody who sends to {_dashed(partition)}"
                 yield Gap(words=words, cells=frozenset({cell}))
 
+    def _silenced(self, cell: str, partitions: Sequence[Partition]) -> Iterator[Gap]:
+        """That all who send to a cell were crashed: of what came later it tells nothing."""
+        senders = [file for one in partitions for file in self._planned_of.get(("sends", one), ())]
+        if senders and all(file in self._cut for file in senders):
+            last = max((self._cut[file] for file in senders), key=lambda fault: fault.start)
+            words = f"nobody sends to this cell after {last.label}, which crashed its last client"
+            yield Gap(words=words, cells=frozenset({cell}))
 
-def _files(history: Path) -> tuple[dict[File, tuple[Path, ...]], list[str]]:
+
+def _files(history: Path) -> tuple[dict[File, Sequence[Path]], list[str]]:
     """What is there; and what of it has a name that tells nobody whose it is."""
-    found: dict[File, tuple[Path, ...]] = {}
+    found: dict[File, Sequence[Path]] = {}
     misnamed = []
     for table in TABLES:
         stems, wrong = reader.listed(history, table)

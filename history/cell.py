@@ -177,6 +177,12 @@ class Cell:
                 yield name.removeprefix(prefix), value
 
     @property
+    def flushes_every_record(self) -> bool:
+        """Whether a broker syncs each record before it acknowledges it, or tells its leader that it
+        has it (``flush.messages=1``)."""
+        return as_text(self.settings.get("topic.flush.messages", "")) == "1"
+
+    @property
     def topic_partitions(self) -> tuple[tuple[str, int], ...]:
         """Its partitions, each as topic and number."""
         return tuple((self.topic, number) for number in range(self.partitions))

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from history.aside import write_text
 from history.cell import SETTINGS, Cell, Value
 from history.errors import DamagedFiles
 
@@ -27,11 +28,19 @@ class _Planned(BaseModel):
 
 class PlannedCell(_Planned):
     """A cell, and what is asked of it. ``acked_min``: with fewer acked records nothing is claimed.
-    ``expect``: the verdict that the campaign expects, None for one that holds."""
+    ``expect``: the verdicts that the campaign expects, each of them right; none for one that
+    holds. A manifest of former days has one verdict, or null."""
 
     cell: Cell
     acked_min: int = 1
-    expect: str | None = None
+    expect: tuple[str, ...] = ()
+
+    @field_validator("expect", mode="before")
+    @classmethod
+    def _several(cls, expect: object) -> object:
+        if expect is None:
+            return ()
+        return (expect,) if isinstance(expect, str) else expect
 
     @field_validator("cell")
     @classmethod
@@ -55,6 +64,7 @@ class PlannedFault(_Planned):
         start_ms: Planned, since the workload began.
         hold_ms: From injection to heal, planned.
         story: The story that it is a step of, and which: ``crash-loop#1 bounce-2``.
+        partition: Topic and number of the one that its story is about; None where it is about none.
     """
 
     fault_id: int
@@ -64,6 +74,7 @@ class PlannedFault(_Planned):
     start_ms: int
     hold_ms: int
     story: str | None = None
+    partition: tuple[str, int] | None = None
 
 
 class PlannedFailover(_Planned):
@@ -82,12 +93,14 @@ class PlannedWriter(_Planned):
     Attributes:
         node: Where it runs, whose clock its rows carry.
         cell: The cell that it writes of; None where it is all of them.
+        client: The client of the workload that writes it; None where it is none of these.
     """
 
     table: str
     writer: str
     node: str
     cell: str | None = None
+    client: str | None = None
     partitions: tuple[tuple[str, int], ...] = ()
 
 
@@ -126,9 +139,7 @@ class Manifest(_Planned):
 
     def write(self, directory: Path) -> None:
         """Write it into a campaign's results, aside and renamed."""
-        aside = directory / f".{FILE}"
-        aside.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        aside.replace(directory / FILE)
+        write_text(directory / FILE, self.model_dump_json(indent=1) + "\n")
 
 
 def read(directory: Path) -> Manifest:

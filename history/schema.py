@@ -100,8 +100,10 @@ FAULTS = pa.schema(
 
 ``target``: the expression. ``servers``: those that it befalls, null where it was not resolved.
 ``partitions``: ``topic-partition`` of all that these servers led, followed or coordinated at that
-moment. ``destroys``: what it takes from the disks of these servers, ``unsynced`` (what was not
-synced) or ``all``, at the moment of ``injected``; null for a fault that leaves disks alone.
+moment; of a fault that is aimed at partitions or topics, these. ``destroys``: what it takes from
+the disks of these servers, ``unsynced`` (what was not synced), ``all``, or ``bits`` (some of what
+was synced, and nobody is told), at the moment of ``injected``; ``unclean`` for a fault that lets
+leaders of these partitions be elected outside the ISR; null for any other.
 ``facts``: JSON of what was read to resolve the target; ``evidence``: JSON of what was observed."""
 
 CLUSTER = pa.schema(
@@ -143,6 +145,18 @@ SERVERS = pa.schema(
 """The servers' processes, watched from deploy until all is read and measured: ``started`` and
 ``ended``, the latter with its exit code (negative for a signal). ``fault_id``: the fault that was
 on the server and accounts for it; null where a server ended by itself."""
+
+CLIENTS = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("exit_code", pa.int32()),
+        pa.field("fault_id", pa.int32()),
+    ]
+)
+"""The clients of the workload that have not ended as they were told to, by the manifest's names,
+with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
+ended by itself."""
 
 RECOVERY = pa.schema(
     [
@@ -227,6 +241,7 @@ TABLES: dict[str, pa.Schema] = {
     "cluster": CLUSTER,
     "phases": PHASES,
     "servers": SERVERS,
+    "clients": CLIENTS,
     "recovery": RECOVERY,
     "clocks": CLOCKS,
     "zookeeper": ZOOKEEPER,

@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from history.aside import written_aside
 from history.errors import HistoryError, WriteFailed
 from history.names import Stem
 from history.schema import TABLES
@@ -250,12 +251,8 @@ def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _write_aside(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a dot-file, then give it its name."""
-    aside = path.with_name(f".{path.name}")
     try:
-        write(aside)
-        aside.rename(path)
+        with written_aside(path) as aside:
+            write(aside)
     except OSError as error:
         raise WriteFailed(path, error) from error
-    finally:
-        aside.unlink(missing_ok=True)

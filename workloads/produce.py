@@ -26,6 +26,7 @@ class Produce:
                 writer=writer_of(cell.name, _PRODUCER),
                 node=node,
                 cell=cell.name,
+                client=_client_of(cell),
                 partitions=cell.topic_partitions,
             )
             for cell in cells
@@ -53,7 +54,7 @@ class Produce:
         }
         return (
             Client(
-                name=f"producer-{cell.topic}",
+                name=_client_of(cell),
                 module="workloads.producer",
                 specification=specification,
             ),
@@ -78,6 +79,10 @@ class Produce:
             "deadline_s": deadline_s,
         }
         return Client(name=FINAL_READ, module="workloads.final_read", specification=specification)
+
+
+def _client_of(cell: Cell) -> str:
+    return f"producer-{cell.topic}"
 
 
 def _connection(cells: Sequence[Cell]) -> Mapping[str, object]:

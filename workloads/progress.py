@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from history.aside import write_text
+
 SECONDS = 1.0
 
 
@@ -17,7 +19,6 @@ class Progress:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._aside = path.with_name(f".{path.name}")
         self._written_at: float | None = None
 
     def due(self, now: float) -> bool:
@@ -30,5 +31,4 @@ class Progress:
 
     def write(self, figures: Mapping[str, int]) -> None:
         """Rewrite the file now."""
-        self._aside.write_text(json.dumps(figures))
-        self._aside.rename(self._path)
+        write_text(self._path, json.dumps(figures))

@@ -12,13 +12,14 @@ from checkers.rules.rows import rows
 def phantom(partition: PartitionHistory) -> pa.Table:
     """Records in the log that no client sent to this partition, undecodable payloads among them.
 
-    One row an offset. Needs every send to be recorded, and says nothing where that is not known:
-    the sends of a killed client's last moments are not in the history.
+    One row an offset. Needs every send to be recorded, and says nothing where that is not known.
+    What a client sent in the last moments before it was crashed is recorded nowhere, so that of
+    such a producer nothing is a phantom that comes after the last that it recorded.
     """
     if not partition.sends_whole:
         return rows(partition, "phantom", offsets=[], details=[])
     alien = partition.log_record == NONE
-    sent = partition.fate != Fate.NEVER_SENT
+    sent = (partition.fate != Fate.NEVER_SENT) | partition.untold
     positions = np.flatnonzero(alien | ~np.append(sent, True)[partition.log_record])
     records = partition.log_record[positions]
     details = (

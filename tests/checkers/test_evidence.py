@@ -166,6 +166,12 @@ def test_a_run_that_did_not_come_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expect", "partitions", "campaign"),
     [
+        (("fail", "pass"), losing(WELL, 1), PASS),
+        (("fail", "pass"), WELL, PASS),
+        (("fail", "pass"), WELL.but(complete=False), INCONCLUSIVE),
+        (("fail", "not-guaranteed"), WELL, FAIL),
+        (("pass", "not-guaranteed"), losing(WELL, 1), FAIL),
+        (("pass", "sunshine"), WELL, INCONCLUSIVE),
         ("fail", losing(WELL, 1), PASS),
         ("fail", WELL, FAIL),
         ("fail", WELL.but(complete=False), INCONCLUSIVE),
@@ -177,12 +183,13 @@ def test_a_run_that_did_not_come_to_its_end(tmp_path: Path) -> None:
     ],
 )
 def test_a_cell_that_expects_passes_only_if_that_comes_true(
-    tmp_path: Path, expect: str, partitions: Any, campaign: Verdict
+    tmp_path: Path, expect: str | tuple[str, ...], partitions: Any, campaign: Verdict
 ) -> None:
     made = run(cells=[cell(expect=expect)], partitions={("t", 0): partitions})
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is campaign
-    assert result.cells[0].expected == (expect if expect != "sunshine" else None)
+    several = (expect,) if isinstance(expect, str) else expect
+    assert result.cells[0].expected == tuple(one for one in several if one != "sunshine")
 
 
 def test_contradictory_events_are_no_evidence(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from made_histories import (
     write_campaign,
 )
 
+from checkers.verdict import Verdict
 from history.manifest import PlannedFault
 
 
@@ -75,6 +76,24 @@ def test_another_fault_that_is_on_may_forbid_acks_too(tmp_path: Path) -> None:
     cluster = [state(-5, 2, 0, (2, 3))]
     made = run(partitions={("t", 0): kept(BEFORE, AFTER)}, cluster=cluster, faults=faults)
     assert checked(write_campaign(tmp_path, made)).verdict is PASS
+
+
+@pytest.mark.parametrize(("set_to", "verdict"), [(3, PASS), (1, INCONCLUSIVE), (2, INCONCLUSIVE)])
+def test_acks_are_wanted_where_the_highest_min_insync_replicas_allows_them(
+    tmp_path: Path, set_to: int, verdict: Verdict
+) -> None:
+    """Two are in sync, of a cell with min.insync.replicas=2: with 3 in force nothing is acked."""
+    altered = {"fault_id": 1, "fault": "alter-min-isr", "target": "topic(t)"}
+    planned = PlannedFault(
+        **altered, parameters={"min_insync_replicas": set_to}, start_ms=0, hold_ms=0
+    )
+    made = run(
+        partitions={("t", 0): kept(BEFORE, AFTER)},
+        cluster=[state(-5, 2, 0, (2, 3))],
+        faults=a_fault(servers=(), **altered),
+        plan=[planned],
+    )
+    assert checked(write_campaign(tmp_path, made)).verdict is verdict
 
 
 def test_an_ack_within_the_clock_bound_of_an_edge_is_no_evidence(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from made_histories import ACKS_0, ACKS_1, ALL, cell
+from made_results import cell_result
 
 from checkers.guarantees import NO_LOSS, Facts, campaign_verdict, judged, verdict
 from checkers.liveness import Living
-from checkers.verdict import CellResult, Guarantee, Verdict
+from checkers.verdict import Guarantee, Verdict
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1}
@@ -124,11 +125,7 @@ def test_fail_beats_everything(others: tuple[Verdict, ...]) -> None:
 def test_what_was_expected_passes_if_it_came_and_fails_if_not(
     actual: Verdict, expected: Verdict
 ) -> None:
-    found = CellResult(
-        run=1, settings=cell().cell, sent=1, acked=1, failed=0, indeterminate=0,
-        lost=None, duplicated=None, reordered=None,
-        guarantees=(), verdict=actual, expected=expected, reasons=(),
-    )  # fmt: skip
+    found = cell_result(verdict=actual, expected=(expected,))
     came = PASS if actual is expected else FAIL
     assert found.counts_as is (INCONCLUSIVE if actual is INCONCLUSIVE else came)
-    assert replace(found, expected=None).counts_as is actual
+    assert replace(found, expected=()).counts_as is actual

@@ -175,6 +175,63 @@ def test_a_disk_of_a_broker_without_a_replica_takes_nothing(tmp_path: Path) -> N
     assert lost.verdict is FAIL
 
 
+FLUSHED = {"topic.flush.messages": 1}
+
+
+@pytest.mark.parametrize("settings", [ALL, ACKS_1], ids=["all", "1"])
+def test_what_was_flushed_before_the_ack_outlives_the_power(tmp_path: Path, settings: Any) -> None:
+    everybody = strike(servers=("broker-1", "broker-2", "broker-3"))
+    made = losing(kept(BEFORE, AFTER, 100), 0)
+    for own, verdict in ((FLUSHED, FAIL), ({}, NOT_GUARANTEED)):
+        directory = tmp_path / verdict
+        result = concluded(directory, {**settings, **own}, made, STAYS, everybody)
+        assert result.verdict is verdict
+    replaced = [{**row, "destroys": "all"} for row in everybody]
+    result = concluded(tmp_path / "all", {**settings, **FLUSHED}, made, STAYS, replaced)
+    assert result.verdict is NOT_GUARANTEED
+
+
+def flipped(broker: int, **changes: Any) -> list[dict[str, Any]]:
+    return a_fault(
+        10, 20, fault="bit-flip", destroys="bits", servers=[f"broker-{broker}"], **changes
+    )
+
+
+@pytest.mark.parametrize("settings", [ALL, ACKS_1], ids=["all", "1"])
+def test_what_a_leader_has_damaged_is_not_promised(tmp_path: Path, settings: Any) -> None:
+    result = concluded(tmp_path, settings, losing(WELL, FIRST), STAYS, flipped(1))
+    assert result.verdict is NOT_GUARANTEED
+    assert "bit-flip#1 damaged what one that led it had synced" in no_loss(result).reason
+
+
+def test_what_was_acked_after_the_damage_is_promised(tmp_path: Path) -> None:
+    assert concluded(tmp_path, ALL, losing(WELL, LAST), STAYS, flipped(1)).verdict is FAIL
+
+
+def test_damage_to_one_that_never_leads_takes_nothing(tmp_path: Path) -> None:
+    assert concluded(tmp_path, ALL, losing(WELL, FIRST), STAYS, flipped(2)).verdict is FAIL
+
+
+def test_damage_to_all_but_the_leader_takes_nothing(tmp_path: Path) -> None:
+    """Of unsynced data it would: who is damaged so, cuts its log and follows."""
+    faults = flipped(2) + [{**row, "fault_id": 2} for row in flipped(3)]
+    assert concluded(tmp_path, ALL, losing(WELL, FIRST), STAYS, faults).verdict is FAIL
+
+
+def test_to_leave_the_isr_and_come_back_mends_no_damage(tmp_path: Path) -> None:
+    later = [*TAKEN, state(40, 1, 2, (1, 2, 3))]
+    assert concluded(tmp_path, ALL, losing(WELL, FIRST), TAKEN, flipped(3)).verdict is FAIL
+    result = concluded(tmp_path / "later", ALL, losing(WELL, FIRST), later, flipped(1))
+    assert result.verdict is NOT_GUARANTEED
+
+
+def test_damage_that_is_not_proven_is_inconclusive(tmp_path: Path) -> None:
+    unproven = [{**row, "proven": row["event"] == "healed"} for row in flipped(1)]
+    result = concluded(tmp_path, ALL, losing(WELL, FIRST), STAYS, unproven)
+    assert result.verdict is INCONCLUSIVE
+    assert "nobody knows whether that was promised" in "".join(result.cells[0].reasons)
+
+
 def test_a_loss_that_nobody_could_see_the_isr_of_is_inconclusive(tmp_path: Path) -> None:
     blind = [*STAYS, connection(8, "zookeeper-lost"), connection(18, "zookeeper-back")]
     result = concluded(tmp_path / "lost", ALL, losing(WELL, FIRST), blind, strike())
@@ -251,6 +308,101 @@ def test_an_election_that_nobody_saw_may_have_been_unclean(tmp_path: Path, clust
 def test_where_unclean_election_is_off_an_unclean_election_excuses_nothing(tmp_path: Path) -> None:
     settings = {**ALL, "min.insync.replicas": 1}
     assert concluded(tmp_path, settings, losing(WELL, FIRST), elected(1)).verdict is FAIL
+
+
+PLAIN = {**ALL, "min.insync.replicas": 1}
+
+
+def ordered(since: float = 10, until: float = 20, **changes: Any) -> list[dict[str, Any]]:
+    given: dict[str, Any] = {"fault": "elect-unclean", "destroys": "unclean", "servers": ()}
+    return a_fault(since, until, **given, **changes)
+
+
+@pytest.mark.parametrize("offset", [FIRST, SECOND_])
+def test_an_unclean_election_that_was_ordered_is_a_chosen_loss(tmp_path: Path, offset: int) -> None:
+    result = concluded(tmp_path, PLAIN, losing(WELL, offset), elected(1), ordered())
+    assert result.verdict is NOT_GUARANTEED
+    assert "2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
+
+
+def test_an_ordered_election_of_brokers_without_a_controller_is_seen_too(tmp_path: Path) -> None:
+    """2 is put into the ISR before it leads."""
+    cluster = [
+        *ONE_LEFT,
+        state(12, -1, 0, (1,)),
+        state(14, -1, 0, (2,)),
+        state(14.2, 2, 1, (2,)),
+        state(22, 2, 1, (2, 1, 3)),
+    ]
+    result = concluded(tmp_path / "ordered", PLAIN, losing(WELL, FIRST), cluster, ordered())
+    assert result.verdict is NOT_GUARANTEED
+    assert "one of [2] was elected outside the ISR [1]" in result.cells[0].reasons[0]
+    result = concluded(tmp_path / "killed", PLAIN, losing(WELL, FIRST), cluster)
+    assert result.verdict is FAIL
+
+
+def test_an_isr_that_grew_before_its_leader_was_gone_is_no_election(tmp_path: Path) -> None:
+    cluster = [*ONE_LEFT, state(12, -1, 1, (1, 2)), state(14, 2, 2, (2,))]
+    result = concluded(tmp_path, PLAIN, losing(WELL, FIRST), cluster, ordered())
+    assert result.verdict is FAIL
+
+
+def test_what_is_acked_after_an_ordered_election_is_promised(tmp_path: Path) -> None:
+    result = concluded(tmp_path, PLAIN, losing(WELL, LAST), elected(1), ordered())
+    assert result.verdict is FAIL
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ordered(16, 20),  # it was elected before
+        ordered(1, 2),  # long after the order was over
+        ordered(partitions=("t-1",)),
+        [*ordered(16, 20), *a_fault(10, 15, fault_id=2)],
+    ],
+    ids=["later", "earlier", "elsewhere", "later, and a kill"],
+)
+def test_an_order_excuses_no_election_but_its_own(tmp_path: Path, faults: Any) -> None:
+    result = concluded(tmp_path, PLAIN, losing(WELL, FIRST), elected(1), faults)
+    assert result.verdict is FAIL
+
+
+def test_an_order_by_which_nobody_outside_the_isr_was_elected_excuses_nothing(
+    tmp_path: Path,
+) -> None:
+    assert concluded(tmp_path, PLAIN, losing(WELL, FIRST), TAKEN, ordered()).verdict is FAIL
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        elected(3),
+        elected(1, connection(9, "zookeeper-lost"), connection(12, "zookeeper-back")),
+    ],
+)
+def test_an_ordered_election_that_nobody_saw_is_inconclusive(tmp_path: Path, cluster: Any) -> None:
+    result = concluded(tmp_path, PLAIN, losing(WELL, FIRST), cluster, ordered())
+    assert result.verdict is INCONCLUSIVE
+
+
+def test_an_order_that_never_went_out_excuses_nothing(tmp_path: Path) -> None:
+    """Its target named nobody, and 2 was elected all the same."""
+    failed = [{**row, "event": "failed", "proven": None} for row in ordered()[:1]]
+    result = concluded(tmp_path, PLAIN, losing(WELL, FIRST), elected(1), failed)
+    assert result.verdict is FAIL
+
+
+def test_other_partitions_keep_their_promise_when_an_election_is_ordered(tmp_path: Path) -> None:
+    made = {("t", 0): losing(WELL, FIRST), ("t", 1): losing(WELL, FIRST)}
+    run = MadeRun(
+        partitions=made,
+        cells=[cell(PLAIN, partitions=2)],
+        cluster=[*elected(1), state(-5, 1, 0, (1, 2, 3), partition=1)],
+        faults=ordered(),
+    )
+    result = checked(write_campaign(tmp_path, run))
+    assert result.verdict is FAIL
+    assert no_loss(result).broken == 1
 
 
 # --- acks=1 -------------------------------------------------------------------------------------

@@ -1,0 +1,206 @@
+"""What a client recorded until it was crashed counts, no more and no less."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import FAIL, INCONCLUSIVE, PASS, told
+from checked_in_process import checked
+from made_histories import (
+    AFTER,
+    BEFORE,
+    DURING,
+    KILL,
+    Entry,
+    MadeRun,
+    Send,
+    at,
+    entry,
+    fault_rows,
+    history_of,
+    kept,
+    send,
+    write_campaign,
+)
+
+CRASH_S = 30
+CRASH = fault_rows(
+    *(("inject", CRASH_S, None), ("injected", CRASH_S, None), ("verified", CRASH_S, True)),
+    *(("heal", CRASH_S, None), ("healed", CRASH_S + 1, True)),
+    fault_id=2,
+    fault="crash-client",
+    target="clients",
+    servers=("client-1",),
+    partitions=(),
+)
+UNPROVEN = [{**row, "proven": row["proven"] and row["event"] == "healed"} for row in CRASH]
+KILLED = {"time": at(CRASH_S), "client": "producer-2", "exit_code": -9, "fault_id": 2}
+
+LIVES_ON = kept(BEFORE, DURING, 29, AFTER)
+ITS_SENDS = (
+    *(send("invoke", 2, 0, at(12)), send("ok", 2, 0, at(12.1), 4)),
+    *(send("invoke", 2, 1, at(13)), send("ok", 2, 1, at(13.1), 5)),
+    send("invoke", 2, 2, at(29.5)),
+)
+"""Two acked, and one under way."""
+ITS_LOG = (entry(4, 2, 0), entry(5, 2, 1))
+UNRECORDED = entry(6, 2, 3)
+"""Sent after the last that it recorded."""
+
+
+def crashed(
+    *,
+    sends: Sequence[Send] = ITS_SENDS,
+    log: Sequence[Entry] = ITS_LOG,
+    others: bool = True,
+    **changes: Any,
+) -> MadeRun:
+    """Producers 1, which goes on, if ``others``, and 2, which was crashed."""
+    made = LIVES_ON if others else LIVES_ON.but(sends=[], log=[])
+    stands = [*made.log, *log]
+    ours = made.but(
+        sends=[*made.sends, *sends],
+        log=stands,
+        start=min((one.offset for one in stands), default=0),
+        end=max((one.offset for one in stands), default=-1) + 1,
+    )
+    given = {"faults": [*KILL, *CRASH], "clients": [KILLED], "crashed": {2}}
+    return MadeRun(partitions={("t", 0): ours}, **{**given, **changes})
+
+
+def test_what_it_recorded_counts_and_others_go_on(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, crashed()))
+    (found,) = result.cells
+    assert found.verdict is PASS, told(result)
+    assert (found.sent, found.acked, found.indeterminate, found.lost) == (7, 6, 1, 0)
+    assert found.unavailable is None
+    recorded = "sends by c-2: recorded until crash-client#2 crashed its client"
+    assert result.findings == (f"run 1: {recorded}",)
+
+
+def test_a_loss_of_what_it_was_acked_is_a_loss(tmp_path: Path) -> None:
+    gone = [entry(4, 2, 0), entry(5, 1, 0)]
+    result = checked(write_campaign(tmp_path, crashed(log=gone)))
+    assert result.cells[0].verdict is FAIL
+    assert result.cells[0].lost == 1
+    assert "no-acked-record-lost" in told(result)
+
+
+def test_nobody_else_sends_to_its_cell(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, crashed(others=False)))
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert "nobody sends to this cell after crash-client#2" in told(result)
+    assert "not closed by its writer" not in told(result)
+    lost = crashed(others=False, log=[entry(4, 2, 0), entry(5)])
+    assert checked(write_campaign(tmp_path / "lost", lost)).cells[0].verdict is FAIL
+
+
+def test_what_it_sent_last_and_could_not_record_is_no_phantom(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, crashed(log=[*ITS_LOG, UNRECORDED])))
+    assert result.cells[0].verdict is PASS, told(result)
+    assert result.anomalies["phantom"] == 0
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [entry(6, 1, 9), entry(6, 3, 0), entry(6), entry(6, 2, -1)],
+    ids=["of who lives on", "of nobody", "no payload of ours", "before the last it recorded"],
+)
+def test_everything_else_that_nobody_sent_is_one(tmp_path: Path, strange: Entry) -> None:
+    result = checked(write_campaign(tmp_path, crashed(log=[*ITS_LOG, strange])))
+    assert result.cells[0].verdict is FAIL
+    assert result.anomalies["phantom"] == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"faults": [*KILL, *UNPROVEN]},
+        {"clients": [{**KILLED, "fault_id": None}]},
+        {"clients": [{**KILLED, "exit_code": 1}]},
+        {"clients": []},
+    ],
+    ids=["not proven", "by itself", "another end", "never seen to end"],
+)
+def test_without_proof_it_is_not_closed(tmp_path: Path, changes: dict[str, Any]) -> None:
+    result = checked(write_campaign(tmp_path, crashed(**changes)))
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert "sends by c-2: not closed by its writer" in told(result)
+    assert result.cells[0].lost is None
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [cut_short, emptied])
+def test_a_last_part_that_is_cut_short_is_no_damage_if_the_crash_is_proven(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    for proven, verdict in ((True, PASS), (False, INCONCLUSIVE)):
+        place = tmp_path / str(proven)
+        faults = [*KILL, *(CRASH if proven else UNPROVEN)]
+        directory = write_campaign(place, crashed(faults=faults))
+        spoil(parts(directory)[-1])
+        result = checked(directory)
+        assert result.cells[0].verdict is verdict, told(result)
+        assert (parts(directory)[-1].name in told(result)) is not proven
+        assert result.cells[0].sent == 6
+
+
+def test_an_ack_in_a_part_that_is_cut_short_is_no_claim(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, crashed(sends=ITS_SENDS[:-1], log=ITS_LOG[:1]))
+    assert checked(directory).cells[0].verdict is FAIL
+    cut_short(parts(directory)[-1])
+    assert checked(directory).cells[0].verdict is PASS
+
+
+@pytest.mark.parametrize("spoil", [cut_short, emptied, Path.unlink])
+@pytest.mark.parametrize("which", [0, 1])
+def test_any_other_part_is_damage_all_the_same(
+    tmp_path: Path, spoil: Callable[[Path], None], which: int
+) -> None:
+    directory = write_campaign(tmp_path, crashed())
+    spoil(parts(directory)[which])
+    result = checked(directory)
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert "c-2" in told(result)
+
+
+def test_a_crash_cuts_one_part_short_and_not_two(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, crashed())
+    for part in parts(directory)[-2:]:
+        cut_short(part)
+    result = checked(directory)
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert parts(directory)[-2].name in told(result)
+
+
+def test_who_left_nothing_at_all_is_missed(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, crashed())
+    for part in parts(directory):
+        part.unlink()
+    result = checked(directory)
+    assert result.cells[0].verdict is INCONCLUSIVE
+    nothing = "sends of t-0 by c-2: its client recorded nothing before it was crashed"
+    assert nothing in told(result)
+
+
+def test_a_table_of_clients_that_is_gone_is_missed(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, crashed())
+    next(history_of(directory).glob("clients.*")).unlink()
+    result = checked(directory)
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert "clients by harness" in told(result)
+
+
+def parts(directory: Path) -> list[Path]:
+    """Of the crashed client, in their order."""
+    found = sorted(history_of(directory).glob("sends.t.0.c-2.part-*.parquet"))
+    assert found
+    return found
