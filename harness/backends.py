@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -10,6 +10,7 @@ from typing import NoReturn, Protocol
 from harness.campaign.clusters import ClusterSpec
 from history.cell import as_text
 from infra import attended
+from infra.disks import DiskPlan
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
 from infra.docker.engine import limits as docker_limits
@@ -23,6 +24,7 @@ from infra.ssh import hosts, inventory
 from infra.ssh.backend import SshBackend
 from infra.ssh.inventory import Inventory
 from infra.systems import make_system
+from infra.trials import TRIALS
 
 CLIENT_NODE = "client-1"
 
@@ -52,12 +54,15 @@ class Site:
 
     Attributes:
         cluster: What is to be deployed.
+        needs: What the campaign needs of the backend. What takes long to find out is found out
+            only where it is needed.
         tell: Told, a line at a time, of what takes long.
         accepted_host_keys: Fingerprints of hosts that may be met for the first time.
     """
 
     cluster: ClusterSpec
     tell: Callable[[str], None]
+    needs: frozenset[Capability] = frozenset()
     accepted_host_keys: frozenset[str] = frozenset()
 
     @property
@@ -83,11 +88,11 @@ class Open(Protocol):
 
 
 def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return LocalBackend(scratch, site.nodes)
+    return LocalBackend(scratch, site.nodes, clocks=site.cluster.clocks)
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return DockerBackend(results, site.tell, site.nodes)
+    return DockerBackend(results, site.tell, site.nodes, disks=site.cluster.disks is not None)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
@@ -95,14 +100,23 @@ def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
 
 
 def _on_this_machine(site: Site) -> frozenset[Capability]:
-    return capabilities([_told(site)], [limits(local_enter.unlimited, site.tell)])
+    return capabilities(
+        [_told(site)],
+        [limits(local_enter.unlimited, site.tell)],
+        _tried_on_this_machine(site, TRIALS),
+    )
 
 
 def _in_containers(site: Site) -> frozenset[Capability]:
-    """The kernel is this machine's, the programs are in the image. Where this machine lacks them,
-    the kernel cannot be asked, and is taken to be a usual one."""
+    """The kernel is this machine's, the programs are in the image. Where this machine lacks nft or
+    tc, the kernel cannot be asked about links, and is taken to be a usual one."""
     asked = all(map(shutil.which, ("nft", "tc")))
-    return capabilities([_told(site)] if asked else [], [docker_limits()])
+    told: dict[Capability, Sequence[str | None]] = {
+        Capability.SLOW_DISKS: ["/sys is read-only there"],
+        Capability.FAKE_CLOCKS: [None],
+    }
+    tried = _tried_on_this_machine(site, TRIALS.keys() - told) | told
+    return capabilities([_told(site)] if asked else [], [docker_limits()], tried)
 
 
 def _told(site: Site) -> Obstacles:
@@ -112,8 +126,19 @@ def _told(site: Site) -> Obstacles:
     return obstacles
 
 
+def _tried_on_this_machine(
+    site: Site, which: Collection[Capability]
+) -> dict[Capability, Sequence[str | None]]:
+    """What of it is needed, and why it cannot be done."""
+    tried: Obstacles = {one: local_enter.undoable(one) for one in which if one in site.needs}
+    for line in lacking(tried):
+        site.tell(line)
+    return {one: [tried.get(one, "nobody needs it")] for one in which}
+
+
 def _survey(site: Site) -> frozenset[Capability]:
-    return hosts.survey(site.inventory, site.nodes, site.accepted_host_keys, site.tell)
+    tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
+    return hosts.survey(site.inventory, site.nodes, site.accepted_host_keys, site.tell, tried)
 
 
 BACKENDS: Mapping[str, Place] = {
@@ -140,12 +165,15 @@ BACKENDS: Mapping[str, Place] = {
 
 def make(cluster: ClusterSpec, backend: Backend) -> System:
     """The system that ``cluster`` asks for, configured on ``backend`` and not deployed yet."""
+    disks = cluster.disks
     return make_system(
         cluster.system,
         backend,
         brokers=cluster.brokers,
         zookeepers=cluster.zookeepers,
         properties={name: as_text(value) for name, value in cluster.properties.items()},
+        disks=None if disks is None else DiskPlan(disks.per_broker, disks.megabytes),
+        clocks=cluster.clocks,
     )
 
 

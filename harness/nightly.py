@@ -9,6 +9,7 @@ checks and cleans up. No other one is started.
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from harness.campaign_processes import CampaignProcesses
+from harness.children import Children, Interrupted
 from harness.console import console, go_on_unread
 from harness.exit_status import ExitStatus, worst
 
@@ -41,12 +42,12 @@ def main(
     """Run CAMPAIGN once a seed; one table at the end."""
     seeds = given or seeds_of(day or datetime.now(UTC).date().isoformat(), count)
     click.echo(f"seeds: {', '.join(map(str, seeds))}")
-    night = CampaignProcesses()
+    children = Children()
+    children.install()
     statuses: list[ExitStatus] = []
-    for seed in seeds:
-        if night.asked_to_stop:
-            break
-        statuses.append(night.run([str(campaign), "--seed", str(seed)]))
+    with suppress(Interrupted):
+        for seed in seeds:
+            statuses.append(children.campaign([str(campaign), "--seed", str(seed)]))
     _print(seeds, statuses)
     skipped = len(statuses) < len(seeds)
     context.exit(worst([*statuses, *([ExitStatus.INCONCLUSIVE] if skipped else [])]))

@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.backends import go_inside, make
 from harness.campaign.clusters import ClusterSpec
 from harness.running.deadline import Deadline
+from history.aside import write_text
 from infra import cleanup
 from infra.interface import InfraError
 from infra.local.backend import LocalBackend
@@ -69,9 +70,7 @@ def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
             zookeeper_connect=system.zookeeper_connect,
             subnet=backend.expose(),
         )
-        aside = scratch / ".cluster.json"
-        aside.write_text(json.dumps(asdict(found)), encoding="utf-8")
-        aside.rename(scratch / "cluster.json")
+        write_text(scratch / "cluster.json", json.dumps(asdict(found)))
         yield
     finally:
         system.close()

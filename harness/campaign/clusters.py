@@ -25,6 +25,16 @@ _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=40)]
 
 
+class DisksSpec(Section):
+    """Disks of the brokers' own, that can fail. Without it, brokers have them where a planned fault
+    needs them."""
+
+    per_broker: Annotated[int, Field(ge=1, le=8)] = 1
+    """How many each broker has, with a log directory on each."""
+    megabytes: Annotated[int, Field(ge=32, le=1 << 20)] = 4096
+    """The size of each. Only what is written takes room on this machine."""
+
+
 class ClusterSpec(Section):
     """One cluster: what to deploy and where; see :class:`ClusterSweep`."""
 
@@ -33,6 +43,10 @@ class ClusterSpec(Section):
     system: str = "bundled"
     brokers: _Brokers = 3
     zookeepers: _ZooKeepers = 1
+    disks: DisksSpec | None = None
+    clocks: bool = False
+    """Whether its servers are started under fake clocks, which costs speed: where a planned fault
+    needs them."""
     properties: Mapping[str, Value] = Field(default_factory=dict)
 
 
@@ -50,6 +64,9 @@ class ClusterSweep(Section):
     """How many; they are called `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
     """How many servers ZooKeeper has; `zookeeper-1`, ..."""
+    disks: DisksSpec | None = None
+    """Disks of the brokers' own, that can fail. Without it, brokers have them where a planned fault
+    needs them."""
     properties: Mapping[str, OneOrSeveral] = {}
     """Of every broker, by Kafka's names: [broker-properties.md](broker-properties.md)."""
     compare: Mapping[_Name, Mapping[str, Scalar]] = {}
@@ -94,7 +111,9 @@ class ClusterSweep(Section):
         place = {"backend": self.backend, "inventory": self.inventory, "system": self.system}
         servers = {name: value for name, value in point.items() if name in _SERVERS}
         properties = {name: value for name, value in point.items() if name not in _SERVERS}
-        return ClusterSpec.model_validate({**place, **servers, "properties": properties})
+        return ClusterSpec.model_validate(
+            {**place, **servers, "disks": self.disks, "properties": properties}
+        )
 
 
 _SERVERS = ("brokers", "zookeepers")

@@ -5,24 +5,31 @@ hides no other, and nothing is told that only follows from what was told already
 """
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from harness.campaign import scheduler
 from harness.campaign.cells import Sweep
 from harness.campaign.clusters import ClusterSweep
 from harness.campaign.expectations import Expectation
 from harness.campaign.failover import FailoverSpec
+from harness.campaign.ground import Ground, ground_of
 from harness.campaign.model import Campaign, WorkloadSpec
+from harness.campaign.planned import ScheduledFault
 from harness.campaign.schedule import Entry, Schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
-    """The sections of a campaign file; None for one that is missing or wrong."""
+    """The sections of a campaign file; None for one that is missing or wrong.
+
+    What it comes to is kept once it was asked for: those who judge the schedule and those who add
+    up what it takes go by the same plans.
+    """
 
     runs: int | None
     cluster: ClusterSweep | None
@@ -32,6 +39,42 @@ class Draft:
     schedule: Schedule | None
     faults: tuple[Entry, ...] | None
     failover: FailoverSpec | None
+
+    @property
+    def as_campaign(self) -> Campaign:
+        """What a plan is made of, as a campaign; with None where that is wrong."""
+        return Campaign.model_construct(
+            cluster=self.cluster, cells=self.cells, schedule=self.schedule, faults=self.faults
+        )
+
+    @cached_property
+    def grounds(self) -> tuple[Ground, ...]:
+        """Of a run of each cluster; empty where that cannot be told."""
+        if None in (self.cluster, self.cells, self.schedule, self.faults):
+            return ()
+        campaign = self.as_campaign
+        return tuple(ground_of(campaign, cluster) for cluster, _ in campaign.cluster.points())
+
+    @cached_property
+    def plans(self) -> tuple[Sequence[ScheduledFault], ...]:
+        """Of a run of each cluster, as planned with one seed: with others they differ by a few
+        seconds. Empty where that cannot be told."""
+        campaign = self.as_campaign
+        plans: dict[object, Sequence[ScheduledFault]] = {}
+        for ground in self.grounds:
+            if (key := _differs_by(ground)) not in plans:
+                plans[key] = scheduler.plan(campaign, 0, ground)
+        return tuple(plans[_differs_by(ground)] for ground in self.grounds)
+
+
+def _differs_by(ground: Ground) -> tuple[object, ...]:
+    """By what of its cluster a plan differs."""
+    timings = ground.timings
+    return (
+        ground.members.servers,
+        timings.zookeeper_session_timeout_ms,
+        timings.replica_lag_time_max_ms,
+    )
 
 
 def draft(content: Mapping[str, object], wrong: Container[str]) -> Draft:

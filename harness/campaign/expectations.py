@@ -3,7 +3,7 @@
 In the file either a verdict, for every cell, or a list: ``{where: {acks: 1}, verdict: fail}`` is
 for the cells with these settings. ``where`` may name what is swept of the cluster, too, and a
 cluster that is compared with others: ``cluster: <name>``. Of several that are for a cell the last
-one counts.
+one counts. What chance decides may have several verdicts, ``verdict: [fail, pass]``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 
 from checkers.verdict import Verdict
 from harness.campaign.section import Section
-from harness.campaign.sweep import Scalar
+from harness.campaign.sweep import AsWritten, Scalar, Several
 from history.cell import SETTINGS, Value, as_text
 from infra.documents import Problem
 from infra.wording import unknown
@@ -26,8 +26,11 @@ class Expectation(Section):
     where: Mapping[str, Scalar] = {}
     """Settings of the cells that it is for: their own, what is swept of the cluster, and
     `cluster: NAME` of clusters that are compared."""
-    verdict: Annotated[Verdict, Field(strict=False)]
-    """What they are to come to: see the [guarantees](guarantees.md)."""
+    verdict: Annotated[
+        tuple[Annotated[Verdict, Field(strict=False)], ...], Field(min_length=1), Several, AsWritten
+    ]
+    """What they are to come to: see the [guarantees](guarantees.md). Of a list each is right: for
+    cells whose verdict depends on the seed."""
 
     def holds_for(self, settings: Mapping[str, Value]) -> bool:
         """Whether it is for a cell with ``settings``, its own and its cluster's."""
@@ -56,10 +59,10 @@ Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Shor
 """A pydantic field type."""
 
 
-def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value]) -> str | None:
-    """The verdict that is expected of a cell; None when it is to hold."""
-    found = [one.verdict.value for one in expectations if one.holds_for(settings)]
-    return found[-1] if found else None
+def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value]) -> tuple[str, ...]:
+    """The verdicts that are expected of a cell, each of them right; none when it is to hold."""
+    found = [one.verdict for one in expectations if one.holds_for(settings)]
+    return tuple(verdict.value for verdict in found[-1]) if found else ()
 
 
 def problems(

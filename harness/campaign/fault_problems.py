@@ -11,44 +11,42 @@ from harness.campaign.cells import Sweep, expand
 from harness.campaign.draft import Draft
 from harness.campaign.ground import planned_members
 from harness.campaign.model import Campaign
+from harness.campaign.needs import struck
+from harness.campaign.planned import parameters_of
 from harness.campaign.property_problems import mapping
-from harness.campaign.schedule import Entry, FaultEntry, StoryEntry
+from harness.campaign.schedule import Entry, FaultEntry
 from harness.campaign.schedule_problems import schedule_problems
-from harness.campaign.stories import catalogue
 from harness.campaign.story_problems import steps_as_faults, story_problems
 from history.cell import Cell
 from infra.documents import Problem, problems_of
-from infra.interface import Capability
+from infra.interface import Capability, ClusterView
 from infra.ssh.backend import SshBackend
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
-from nemesis.interface import Fault, Members, Parameters, Unplannable
-from nemesis.targets import TargetUnavailable, resolve_static
+from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
+from nemesis.placement import planned_view
+from nemesis.targets import TargetUnavailable, resolve_planned
+
+_DISKS = Capability.LOSE_UNSYNCED_WRITES
 
 
 def lacking_capabilities(
     campaign: Campaign, capabilities: frozenset[Capability]
 ) -> Iterator[Problem]:
     """Every fault that needs what the backend cannot do."""
-    for field, fault in _struck(campaign):
+    for field, fault in struck(campaign):
         if missing := FAULTS[fault].needs - capabilities:
             yield Problem(
                 field=field,
                 reason=f"{fault} needs {', '.join(sorted(missing))}, which the backend "
                 f"{campaign.cluster.backend} does not have on this machine",
             )
-
-
-def _struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
-    """The field that asks for it, and every fault by name."""
-    for index, entry in enumerate(campaign.faults):
-        if isinstance(entry, StoryEntry):
-            names = dict.fromkeys(step.fault for step in catalogue()[entry.story].steps)
-            yield from ((f"faults[{index}].story", name) for name in names)
-        else:
-            yield f"faults[{index}].fault", entry.fault
-    if campaign.failover is not None:
-        yield "failover", campaign.failover.kill.fault
+    if campaign.cluster.disks is not None and _DISKS not in capabilities:
+        yield Problem(
+            field="cluster.disks",
+            reason=f"needs {_DISKS}, which the backend {campaign.cluster.backend} does not have on "
+            "this machine",
+        )
 
 
 def without_hosts(campaign: Campaign) -> Iterator[Problem]:
@@ -123,33 +121,75 @@ def _fault_or_story(
 ) -> Iterator[Problem]:
     topics = None if cells is None else _partitions(cells)
     if isinstance(entry, FaultEntry):
-        yield from _entry_problems(entry, where, members, topics)
+        yield from _entry_problems(entry, where, members, topics, cells)
         return
     found = list(story_problems(entry, where, cells))
     yield from found
     if members is not None and not found:
         for field, fault in steps_as_faults(entry, where, members):
-            yield from _entry_problems(fault, field, members, topics)
+            yield from _entry_problems(fault, field, members, topics, cells)
 
 
 def _entry_problems(
-    entry: FaultEntry, where: str, members: Members | None, topics: Mapping[str, int] | None
+    entry: FaultEntry,
+    where: str,
+    members: Members | None,
+    topics: Mapping[str, int] | None,
+    cells: Mapping[str, Cell] | None = None,
 ) -> Iterator[Problem]:
     fault, target = FAULTS[entry.fault], expressions.parse(entry.target)
     reasons = list(expressions.problems(target, fault.aim, members, topics))
-    if not (reasons or members is None or target.moving or target.asks_zookeeper):
-        parameters = fault.parameters.model_validate(dict(entry.parameters))
-        reasons += _unplannable(fault, target, parameters, members)
+    if not reasons and members is not None and _foreseen(fault, target, cells):
+        parameters = parameters_of(entry.fault, entry.parameters)
+        view = planned_view(members, _placement(target, cells or {}, members))
+        reasons += _unplannable(fault, target, parameters, members, view)
     for reason in reasons:
         yield Problem(field=f"{where}.target", reason=reason)
 
 
+def _foreseen(
+    fault: Fault, target: expressions.Expression, cells: Mapping[str, Cell] | None
+) -> bool:
+    """Whether its plan is known to be possible or not: the target is the same at any time, or it
+    does not matter which broker or partition it will be."""
+    if target.asks_zookeeper:
+        return False
+    alike = fault.aim is Aim.BROKERS or not fault.aim.befalls_servers
+    return not target.moving or (alike and cells is not None)
+
+
+def _placement(
+    target: expressions.Expression, cells: Mapping[str, Cell], members: Members
+) -> Mapping[str, tuple[set[int], int]]:
+    """Of each topic the partitions that the target names, and as many as there are brokers: all
+    others are placed as one of these, were there millions."""
+    return {
+        topic: (
+            {
+                *range(min(cell.partitions, len(members.brokers))),
+                *(
+                    r.partition
+                    for r in target.roles
+                    if r.topic == topic and r.partition is not None
+                ),
+            },
+            cell.replication_factor,
+        )
+        for topic, cell in cells.items()
+    }
+
+
 def _unplannable(
-    fault: Fault, target: expressions.Expression, parameters: Parameters, members: Members
+    fault: Fault,
+    target: expressions.Expression,
+    parameters: Parameters,
+    members: Members,
+    view: ClusterView,
 ) -> Iterator[str]:
-    """What would be wrong when it strikes, for a target that is the same at any time."""
+    """What would be wrong when it strikes."""
     try:
-        fault.plan(members, resolve_static(target, members, 0), parameters, random.Random(0))
+        resolved = resolve_planned(target, members, view, 0, fault.aim)
+        fault.plan(members, resolved, parameters, random.Random(0))
     except TargetUnavailable:
         yield f"{target.text} can never name anybody"
     except Unplannable as reason:

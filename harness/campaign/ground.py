@@ -11,7 +11,7 @@ from harness.campaign.schedule import MINORITY
 from harness.campaign.timings import CampaignTimings
 from infra.interface import Timings
 from nemesis import FAULTS, bounds, expressions
-from nemesis.bounds import UNLIMITED, Count
+from nemesis.bounds import NOBODY, UNLIMITED, Count
 from nemesis.interface import Members
 
 
@@ -37,12 +37,20 @@ class Ground:
 
     def hold_range(self, fault: str) -> tuple[int, int]:
         """How long a fault is held where nobody says."""
-        least_ms = self.hold_ms_min(fault)
-        return least_ms, least_ms + least_ms // 2
+        return hold_range(fault, self.timings)
 
-    def befallen(self, target: str) -> Count:
-        """How many servers a target stands for at the most."""
+    def befallen(self, fault: str, target: str) -> Count:
+        """How many servers suffer at the most from a fault with this target."""
+        if not FAULTS[fault].aim.befalls_servers:
+            return NOBODY
         return bounds.most(expressions.parse(target), self.members, self.replicas)
+
+
+def hold_range(fault: str, timings: Timings) -> tuple[int, int]:
+    """How long a fault is held where nobody says: the least that gives it its full effect, up to
+    half as much again; milliseconds."""
+    least_ms = FAULTS[fault].hold_ms_min(timings)
+    return least_ms, least_ms + least_ms // 2
 
 
 def planned_members(cluster: ClusterSpec) -> Members:

@@ -1,10 +1,11 @@
 """A run's faults before it begins, as data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from nemesis import FAULTS
 from nemesis.bounds import NOBODY, Count
 from nemesis.interface import Parameters
 
@@ -106,6 +107,12 @@ class ScheduledFault:
     @property
     def end_ms(self) -> int:
         return self.start_ms + max(self.hold_ms, self.expected_ms)
+
+
+def parameters_of(fault: str, given: Mapping[str, object]) -> Parameters:
+    """The parameters of that fault, with its defaults for what is not ``given``. Raises
+    pydantic.ValidationError for those that are not right."""
+    return FAULTS[fault].parameters.model_validate(dict(given))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from harness.backends import CLIENT_NODE
 from harness.campaign import failover, scheduler
 from harness.campaign.cells import expand
-from harness.campaign.clusters import ClusterSpec
+from harness.campaign.clusters import ClusterSpec, DisksSpec
 from harness.campaign.expectations import expected
 from harness.campaign.ground import ground_of
 from harness.campaign.model import Campaign
+from harness.campaign.needs import needs_of
 from harness.campaign.planned import ScheduledFault
 from harness.campaign.timings import CampaignTimings
 from history.cell import Value
@@ -26,6 +27,7 @@ from history.manifest import (
     PlannedWriter,
 )
 from history.schema import MEASURES
+from infra.interface import Capability
 from nemesis.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
 
@@ -33,7 +35,7 @@ HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""
 
 HARNESS_TABLES = (
-    *("faults", "cluster", "phases", "servers", "recovery", "clocks"),
+    *("faults", "cluster", "phases", "servers", "clients", "recovery", "clocks"),
     *sorted(MEASURES),
 )
 
@@ -88,6 +90,11 @@ def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
 def _run(
     campaign: Campaign, number: int, seed: int, cluster: ClusterSpec, swept: Mapping[str, Value]
 ) -> RunPlan:
+    needs = needs_of(campaign)
+    if Capability.LOSE_UNSYNCED_WRITES in needs and cluster.disks is None:
+        cluster = cluster.model_copy(update={"disks": DisksSpec()})
+    if Capability.FAKE_CLOCKS in needs:
+        cluster = cluster.model_copy(update={"clocks": True})
     ground = ground_of(campaign, cluster)
     return RunPlan(
         number=number,
@@ -133,6 +140,7 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
         start_ms=planned.start_ms,
         hold_ms=planned.end_ms - planned.start_ms,
         story=None if planned.part is None else planned.part.label,
+        partition=None if planned.part is None else planned.part.partition,
     )
 
 

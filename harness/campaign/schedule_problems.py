@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from harness.campaign import scheduler
 from harness.campaign.draft import Draft
-from harness.campaign.ground import Ground, ground_of
+from harness.campaign.ground import Ground
 from harness.campaign.model import Campaign
 from harness.campaign.schedule import FAULTS_MAX, Entry, StoryEntry
 from harness.campaign.storytelling import most_at_once
@@ -16,16 +15,11 @@ def schedule_problems(draft: Draft) -> Iterator[Problem]:
     """Everything that is wrong with the schedule of ``draft``, as far as it can be told."""
     if draft.schedule is None or draft.faults is None:
         return
-    campaign = Campaign.model_construct(
-        cluster=draft.cluster, cells=draft.cells, schedule=draft.schedule, faults=draft.faults
-    )
+    campaign = draft.as_campaign
     yield from _contradictions(campaign)
-    if draft.cluster is None or draft.cells is None:
-        return
-    grounds = [ground_of(campaign, cluster) for cluster, _ in campaign.cluster.points()]
-    crowded = [problem for ground in grounds for problem in _too_many(campaign, ground)]
+    crowded = [problem for ground in draft.grounds for problem in _too_many(campaign, ground)]
     yield from {problem.field: problem for problem in crowded}.values()
-    if not crowded and any(len(scheduler.plan(campaign, 0, g)) > FAULTS_MAX for g in grounds[:1]):
+    if not crowded and any(len(plan) > FAULTS_MAX for plan in draft.plans):
         reason = f"makes more than {FAULTS_MAX:,} faults a run"
         yield Problem(field="schedule", reason=reason)
 
@@ -54,7 +48,7 @@ def _too_many(campaign: Campaign, ground: Ground) -> Iterator[Problem]:
 def _befallen(entry: Entry, ground: Ground) -> tuple[Count, str]:
     if isinstance(entry, StoryEntry):
         return most_at_once(entry, ground), "story"
-    return ground.befallen(entry.target), "target"
+    return ground.befallen(entry.fault, entry.target), "target"
 
 
 def _kinds(found: Count, room: Count) -> Iterator[tuple[str, int, int]]:

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from harness.campaign import storytelling
 from harness.campaign.ground import Ground
 from harness.campaign.model import Campaign
-from harness.campaign.planned import Act, Part, ScheduledFault
+from harness.campaign.planned import Act, Part, ScheduledFault, parameters_of
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
-from nemesis import FAULTS
 from nemesis.bounds import UNLIMITED
 
 
@@ -168,12 +167,12 @@ def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
         fault_id=0,
         fault=entry.fault,
         target=entry.target,
-        parameters=FAULTS[entry.fault].parameters.model_validate(dict(entry.parameters)),
+        parameters=parameters_of(entry.fault, entry.parameters),
         start_ms=0,
         gap_ms=None,
         hold_ms=hold_ms,
         seed=drawn if entry.seed is None else entry.seed,
-        befalls=ground.befallen(entry.target),
+        befalls=ground.befallen(entry.fault, entry.target),
     )
     return Act((fault,))
 

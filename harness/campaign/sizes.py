@@ -7,15 +7,13 @@ from statistics import mean
 
 from harness.campaign import scheduler
 from harness.campaign.cells import CELLS_MAX, expand
-from harness.campaign.clusters import RUNS_MAX
+from harness.campaign.clusters import RUNS_MAX, ClusterSpec
 from harness.campaign.draft import Draft
-from harness.campaign.ground import ground_of
-from harness.campaign.model import Campaign
+from harness.campaign.ground import hold_range, planned_members
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
-from harness.campaign.stories import Step, catalogue
+from harness.campaign.stories import catalogue, unrolled
 from harness.campaign.timings import CampaignTimings
 from infra.documents import Problem
-from nemesis import FAULTS
 
 _HOUR_MS = 3_600_000
 
@@ -84,14 +82,8 @@ def _steps(entry: Entry, draft: Draft) -> int:
     """How many faults it comes to; a story that there is not counts as one."""
     if isinstance(entry, FaultEntry) or (story := catalogue().get(entry.story)) is None:
         return 1
-    return sum(step.times * _turns(step, draft) for step in story.steps)
-
-
-def _turns(step: Step, draft: Draft) -> int:
-    if step.each is None or draft.cluster is None:
-        return 1
-    largest = draft.cluster.largest
-    return int(largest.brokers if step.each == "broker" else largest.zookeepers)
+    cluster = ClusterSpec(brokers=1) if draft.cluster is None else draft.cluster.largest
+    return sum(1 for _ in unrolled(story, planned_members(cluster), seed=0))
 
 
 def _held_ms(entry: Entry, draft: Draft) -> float:
@@ -102,7 +94,7 @@ def _held_ms(entry: Entry, draft: Draft) -> float:
         return mean(entry.hold)
     if draft.cluster is None:
         return 0
-    return 1.25 * FAULTS[entry.fault].hold_ms_min(CampaignTimings(draft.cluster.smallest))
+    return mean(hold_range(entry.fault, CampaignTimings(draft.cluster.smallest)))
 
 
 def _rate(draft: Draft) -> float | None:
@@ -143,23 +135,8 @@ def _duration_ms(draft: Draft) -> float | None:
 
 
 def _durations_ms(draft: Draft) -> Sequence[int]:
-    """Of a run of each cluster, as planned with one seed: others differ by a few seconds. Empty
-    where that cannot be told."""
-    if None in (draft.cluster, draft.cells, draft.schedule, draft.faults):
-        return ()
-    assert draft.cluster is not None
-    campaign = Campaign.model_construct(
-        cluster=draft.cluster, cells=draft.cells, schedule=draft.schedule, faults=draft.faults
-    )
-    planned: dict[tuple[object, ...], int] = {}
-    lasts = []
-    for cluster, _ in draft.cluster.points():
-        ground = ground_of(campaign, cluster)
-        key = (ground.members.servers, *map(ground.hold_ms_min, FAULTS))
-        if key not in planned:
-            planned[key] = scheduler.duration_ms(campaign, scheduler.plan(campaign, 0, ground))
-        lasts.append(planned[key])
-    return lasts
+    """Of a run of each cluster, as planned. Empty where that cannot be told."""
+    return [scheduler.duration_ms(draft.as_campaign, plan) for plan in draft.plans]
 
 
 _FIRST: Sequence[Total] = (

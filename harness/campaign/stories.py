@@ -23,6 +23,7 @@ from harness.campaign.durations import DurationRange
 from harness.campaign.planned import Event, When
 from harness.campaign.section import Section
 from nemesis import FAULTS
+from nemesis.interface import Members
 
 _EVENTS = get_args(Event)
 
@@ -86,12 +87,6 @@ class Story(Section):
             "{partition}" in step.target or _partition_conditions(step) for step in self.steps
         )
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The faults of its steps that there are not: it cannot be played."""
-        names = dict.fromkeys(step.fault for step in self.steps)
-        return tuple(name for name in names if name not in FAULTS)
-
 
 def _partition_conditions(step: Step) -> bool:
     conditions = [cue.when for cue in (step.begins, step.until) if cue is not None]
@@ -106,13 +101,10 @@ def catalogue() -> Mapping[str, Story]:
     return TypeAdapter(dict[str, Story]).validate_json(json.dumps(yaml.safe_load(text)))
 
 
-def unrolled(story: Story, servers: Mapping[str, Sequence[str]], seed: int) -> Iterator[Step]:
-    """The steps one by one, what ``times`` and ``each`` say written out.
-
-    Args:
-        servers: The names of all, by kind.
-        seed: For the order in which ``each`` goes through them.
-    """
+def unrolled(story: Story, members: Members, seed: int) -> Iterator[Step]:
+    """The steps one by one, what ``times`` and ``each`` say written out; ``seed``: for the order in
+    which ``each`` goes through the servers."""
+    servers = {"broker": members.brokers, "zookeeper": members.zookeepers}
     for step in story.steps:
         rng = random.Random(f"{seed}/{step.step}")
         turns = [""] * step.times
@@ -140,11 +132,14 @@ def target_of(step: Step, partition: tuple[str, int] | None) -> str:
 
 
 def mistakes(story: Story) -> Iterator[str]:
-    """What is wrong with its cues: steps that there are not, or that wait for each other."""
+    """What is wrong with it: faults that there are not, steps that there are not, or that wait for
+    each other."""
     names = [step.step for step in story.steps]
     if len(set(names)) < len(names):
         yield "two steps have one name"
     for number, step in enumerate(story.steps):
+        if step.fault not in FAULTS:
+            yield f"{step.step} is {step.fault}, and there is no such fault"
         if step.begins is not None and step.begins.step not in names[:number]:
             yield f"{step.step} begins after {step.begins.step}, which is no step before it"
         if step.until is not None and step.until.step not in names:

@@ -13,16 +13,13 @@ from nemesis.interface import Members
 def story_problems(
     entry: StoryEntry, where: str, cells: Mapping[str, Cell] | None
 ) -> Iterator[Problem]:
-    """That there is no such story, that a fault is missing for it, that it cannot play on this
-    topic; ``cells``: by topic, None where they are not known."""
+    """That there is no such story, that it cannot play on this topic; ``cells``: by topic, None
+    where they are not known."""
     story = catalogue().get(entry.story)
     if story is None:
         reason = unknown("story", entry.story, catalogue())
         yield Problem(field=f"{where}.story", reason=reason)
         return
-    for fault in story.missing:
-        reason = f"{entry.story} needs the fault {fault}, which there is not"
-        yield Problem(field=f"{where}.story", reason=reason)
     for field, reason in _topic_problems(entry, story, cells):
         yield Problem(field=f"{where}.{field}", reason=reason)
 
@@ -32,9 +29,8 @@ def steps_as_faults(
 ) -> Iterator[tuple[str, FaultEntry]]:
     """The steps of a story that is right so far, as faults that can be judged like any other, each
     with its field."""
-    servers = {"broker": members.brokers, "zookeeper": members.zookeepers}
     partition = None if entry.topic is None else (entry.topic, _number(entry))
-    for step in unrolled(catalogue()[entry.story], servers, seed=0):
+    for step in unrolled(catalogue()[entry.story], members, seed=0):
         target = target_of(step, partition)
         fault = FaultEntry(fault=step.fault, target=target, parameters=step.parameters)
         yield f"{where}.story.{step.step}", fault

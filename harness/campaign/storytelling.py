@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.campaign.ground import Ground
-from harness.campaign.planned import Cue, Part, ScheduledFault, When
+from harness.campaign.planned import Cue, Part, ScheduledFault, When, parameters_of
 from harness.campaign.schedule import StoryEntry
 from harness.campaign.stories import CueSpec, Step, catalogue, target_of, unrolled
-from nemesis import FAULTS
 from nemesis.bounds import NOBODY, Count, everybody
 from nemesis.proof import expiry_ms, shrink_ms
 
@@ -21,7 +20,7 @@ def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[Schedul
     """The faults of a story that begins at 0, in the order of its steps."""
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed
-    steps = list(unrolled(catalogue()[entry.story], _servers(ground), seed))
+    steps = list(unrolled(catalogue()[entry.story], ground.members, seed))
     partition = _partition(entry, seed, ground)
     faults = [_fault(entry.story, step, partition, seed, ground) for step in steps]
     return _placed(faults, ground)
@@ -36,10 +35,6 @@ def partition_of(entry: StoryEntry, seed: int, count: int) -> int:
     """The partition that a story plays on, of so many."""
     drawn = random.Random(f"{seed}/partition").randrange(count)
     return drawn if entry.partition == "any" else entry.partition
-
-
-def _servers(ground: Ground) -> Mapping[str, Sequence[str]]:
-    return {"broker": ground.members.brokers, "zookeeper": ground.members.zookeepers}
 
 
 def _partition(entry: StoryEntry, seed: int, ground: Ground) -> tuple[str, int] | None:
@@ -57,12 +52,12 @@ def _fault(
         fault_id=0,
         fault=step.fault,
         target=target,
-        parameters=FAULTS[step.fault].parameters.model_validate(dict(step.parameters)),
+        parameters=parameters_of(step.fault, step.parameters),
         start_ms=0,
         gap_ms=None,
         hold_ms=rng.randint(*(step.hold or ground.hold_range(step.fault))),
         seed=rng.getrandbits(53),
-        befalls=ground.befallen(target),
+        befalls=ground.befallen(step.fault, target),
         part=Part(
             story=story,
             number=0,

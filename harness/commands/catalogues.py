@@ -15,7 +15,7 @@ from checkers.catalogue import CATALOGUE
 from harness.campaign.stories import Story, catalogue
 from harness.console import console
 from nemesis import expressions
-from nemesis.examples import EXAMPLES
+from nemesis.examples import EXAMPLES, ORDERS
 from nemesis.interface import Fault
 
 
@@ -60,7 +60,7 @@ def checkers() -> None:
 
 
 def _fault(fault: Fault) -> Group:
-    needs = ", ".join(sorted(fault.needs))
+    needs = ", ".join(sorted(fault.needs)) or "nothing of the backend"
     facts = [("aimed at", fault.aim.value), ("needs", needs), *_parameters(fault)]
     facts.extend(("for example", text) for text in _examples(fault))
     summary = Padding(Text(fault.summary), (0, 0, 0, 2))
@@ -68,7 +68,7 @@ def _fault(fault: Fault) -> Group:
 
 
 def _examples(fault: Fault) -> Iterator[str]:
-    for example in EXAMPLES:
+    for example in (*EXAMPLES, *ORDERS):
         if example.fault == fault.name:
             own = ", ".join(f"{name}: {value}" for name, value in example.parameters.items())
             yield f"{example.target}{f'  ({own})' if own else ''}: {example.what}"
@@ -82,8 +82,6 @@ def _story(named: tuple[str, Story]) -> Group:
         facts.append(("plays on", "a partition: topic, and partition (any if not given)"))
     if story.replicas > 1:
         facts.append(("needs", f"{story.replicas} replicas"))
-    for fault in story.missing:
-        facts.append(("not yet", f"there is no fault {fault}"))
     summary = Padding(Text(story.summary), (0, 0, 0, 2))
     return Group(Text(name, style="bold"), summary, _two_columns(facts), Text())
 

@@ -16,7 +16,7 @@ from harness.exit_status import ExitStatus
 from infra.docker.engine import unavailable
 from infra.interface import Capability, InfraError, Scarce
 from infra.java import JAVA_VERSION_MIN, find_java
-from infra.local.enter import can_enter, obstacles, unlimited
+from infra.local.enter import can_enter, obstacles, undoable, unlimited
 from infra.nodes import OF_LINKS, Obstacles, lacking
 from infra.ssh import hosts
 
@@ -72,6 +72,8 @@ def findings(directory: Path) -> Iterator[Finding]:
         _namespaces,
         _links,
         _limits,
+        _disks,
+        _clocks,
         _java,
         _memory,
         lambda: _disk(directory),
@@ -110,12 +112,45 @@ def _links() -> Finding:
 
 
 def _limits() -> Finding:
-    obstacle = can_enter() or next(filter(None, map(unlimited, Scarce)), None)
-    return Finding(
+    return _of_some_faults(
         what="control groups",
+        obstacle=can_enter() or next(filter(None, map(unlimited, Scarce)), None),
+        seen=("CPU and memory can be limited", "not usable"),
+        cost="starve-cpu and starve-memory",
+    )
+
+
+def _disks() -> Finding:
+    return _of_some_faults(
+        what="disks of brokers' own",
+        obstacle=can_enter() or undoable(Capability.LOSE_UNSYNCED_WRITES),
+        seen=("they lose what was not synced", "not to be had"),
+        cost="power failures and disks that fail",
+    )
+
+
+def _of_some_faults(
+    *, what: str, obstacle: str | None, seen: tuple[str, str], cost: str
+) -> Finding:
+    """Of what some faults need on this machine. ``seen``: where it is there, and where not."""
+    works = obstacle is None
+    return Finding(
+        what=what,
+        works=works,
+        seen=seen[0 if works else 1],
+        cost=f"{cost}, with the backend local",
+        remedy=obstacle or "",
+        needed=False,
+    )
+
+
+def _clocks() -> Finding:
+    obstacle = can_enter() or undoable(Capability.FAKE_CLOCKS)
+    return Finding(
+        what="clocks (libfaketime)",
         works=obstacle is None,
-        seen="CPU and memory can be limited" if obstacle is None else "not usable",
-        cost="starve-cpu and starve-memory, with the backend local",
+        seen="servers can be told another time" if obstacle is None else "not usable",
+        cost="step-clock, fast-clock and strobe-clock, with the backend local",
         remedy=obstacle or "",
         needed=False,
     )

@@ -31,6 +31,9 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
         yield Text("~ a step of a story, on its cue; its time is what may be expected")
     if campaign.schedule.until == "first-broken-guarantee":
         yield Text("until a server ends by itself; no further run once one broke a guarantee")
+    for planned in run.cells:
+        if planned.expect:
+            yield Text(f"expected of {planned.cell.name}: {' or '.join(planned.expect)}")
     for failover in run.failovers:
         yield Text(f"then, with {failover.partitions:,} partitions, a kill of {failover.target}")
 

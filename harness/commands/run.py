@@ -1,7 +1,10 @@
 """``ackproof run``: a campaign, from its file to its report."""
 
+import os
 import secrets
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -10,9 +13,10 @@ from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
 from harness.campaign.fault_problems import lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
+from harness.campaign.needs import needs_of
 from harness.campaign.validation import CampaignFile
 from harness.commands.dry_run import timelines
-from harness.commands.errors import debugging, fail, told
+from harness.commands.errors import debugging, told
 from harness.console import console
 from harness.exit_status import ExitStatus
 from harness.running import execution
@@ -113,13 +117,19 @@ def carry_out(context: click.Context, directory: Path, latest: bool) -> None:
                 campaign, directory, console(), SystemClock(), interruption
             )
         except KeyboardInterrupt:
-            fail(
-                f"interrupted; `ackproof check {directory}` checks what was recorded",
-                ExitStatus.INCONCLUSIVE,
-            )
+            _end_at_once(f"interrupted; `ackproof check {directory}` checks what was recorded")
         if latest:  # only now: a link to a run without a report would be of no use to anybody
             places.link_latest(directory)
     context.exit(MEANT_AS_1 if status is ExitStatus.BROKEN else status)
+
+
+def _end_at_once(message: str) -> NoReturn:
+    """Python waits for threads before it ends. Whoever was not asked to stop any more, as kazoo's
+    of the observer, waits in turn for a ZooKeeper that is gone, and so for ever."""
+    click.echo(f"ackproof: {message}", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ExitStatus.INCONCLUSIVE)
 
 
 def _resolved(
@@ -141,5 +151,10 @@ def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
-    site = Site(cluster=campaign.cluster.largest, tell=click.echo, accepted_host_keys=accepted)
+    site = Site(
+        cluster=campaign.cluster.largest,
+        tell=click.echo,
+        needs=needs_of(campaign),
+        accepted_host_keys=accepted,
+    )
     file.refuse(lacking_capabilities(campaign, place.capabilities(site)))

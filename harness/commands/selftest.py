@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.backends import BACKENDS
 from harness.campaign import validation
+from harness.children import Children
 from harness.commands.errors import fail, told
 from harness.console import console
 from harness.exit_status import ExitStatus
@@ -18,7 +19,6 @@ from harness.selftest import session, table
 from harness.selftest.attempt import Way
 from harness.selftest.campaigns import Campaigns
 from harness.selftest.catalogue import Bug, UnknownBug, catalogue, chosen
-from harness.selftest.children import Children
 from harness.selftest.display import Display
 from harness.selftest.looking import Looking
 from harness.selftest.rounds import opened
@@ -126,7 +126,7 @@ def selftest(
         console().print(_listed(wanted))
         return
     with told():
-        children = Children()
+        children = Children(die_with_us=True)
         children.install()
         with Display(console()) as display, opened(directory.absolute(), display) as rounds:
             looking = _ways(without, files, children, rounds.sound, seconds, seeds, jobs)

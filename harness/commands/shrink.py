@@ -7,11 +7,11 @@ import click
 
 from harness import directory as places
 from harness.campaign import validation
-from harness.campaign_processes import CampaignProcesses
+from harness.children import Children, Interrupted
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus
 from harness.report import verdict
-from harness.shrinking.judge import DIRECTORY, SMALLEST, AskedToStop, Judge, OutOfRuns
+from harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, OutOfRuns
 from harness.shrinking.odds import Tally
 from harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
 from harness.shrinking.search import NotAgain, Search
@@ -72,7 +72,9 @@ def shrink(
     with told():
         found = places.existing(directory)
         candidate, broken = _begin(found, number)
-        judge = Judge(found, broken, CampaignProcesses(), runs_max)
+        children = Children()
+        children.install()
+        judge = Judge(found, broken, children, runs_max)
         search = Search(
             fails=judge.fails,
             ways=WAYS,
@@ -112,8 +114,8 @@ def _search(
     except NotAgain as held:
         click.echo(f"nothing to shrink: {held}")
         return ExitStatus.INCONCLUSIVE
-    except (AskedToStop, OutOfRuns) as ended:
-        why = "interrupted" if isinstance(ended, AskedToStop) else "the runs are over"
+    except (Interrupted, OutOfRuns) as ended:
+        why = "interrupted" if isinstance(ended, Interrupted) else "the runs are over"
         click.echo(f"{why}; call it again to go on")
         return ExitStatus.INCONCLUSIVE
     judge.keep(smallest, tally)

@@ -16,8 +16,9 @@ from harness.report import junit, losses, page, timeline, verdict
 from harness.report.losses import LossWindow
 from harness.report.rows import CellRow, rows
 from history import manifest
+from history.aside import write_text
 from history.errors import DamagedFiles, HistoryError
-from history.manifest import Manifest
+from history.manifest import Manifest, PlannedRun
 
 PAGE, JUNIT = "report.html", "junit.xml"
 
@@ -49,15 +50,16 @@ def write(directory: Path, result: CampaignResult) -> Written:
     cells = rows(result, planned)
     verdict.write(directory, verdict.to_document(campaign, result))
     junit.write(directory / JUNIT, campaign, result, cells)
+    planned_runs = {run.number: run for run in planned.runs} if planned else {}
     timelines = {
-        int(run.name): _timeline(run / "history")
+        int(run.name): _timeline(run / "history", planned_runs.get(int(run.name)))
         for run in (directory / "runs").glob("*")
         if run.name.isdigit()
     }
     lost = losses.lost(directory)
     windows = losses.windows(lost[: losses.LISTED_MAX])
     html = page.render(campaign, result, cells, timelines, windows, lost_total=len(lost))
-    page.write(directory / PAGE, html)
+    write_text(directory / PAGE, html)
     return Written(page=directory / PAGE, cells=cells, windows=windows)
 
 
@@ -78,10 +80,10 @@ def load(directory: Path) -> CampaignResult | None:
     return result
 
 
-def _timeline(history: Path) -> timeline.Timeline | str:
+def _timeline(history: Path, planned: PlannedRun | None) -> timeline.Timeline | str:
     """The timeline of a run, or why there is none."""
     try:
-        return timeline.read(history)
+        return timeline.read(history, planned.faults if planned else ())
     except (HistoryError, OSError, ValueError, KeyError) as error:
         return str(error)
 

@@ -4,7 +4,8 @@ Text stays text, so that it can be read aloud, searched and copied, and takes th
 """
 
 import io
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from checkers.verdict import Verdict
+from harness.report import bands
 from harness.report.rows import (
     COLUMNS,
     ROWS,
@@ -25,7 +27,7 @@ from harness.report.rows import (
     total,
     worst,
 )
-from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
+from harness.report.timeline import NS_PER_S, Timeline
 
 INK = "#1d2733"
 FAINT = "#66727f"
@@ -43,7 +45,6 @@ VERDICT_INK = {
     Verdict.INCONCLUSIVE: "#3f3f52",
 }
 SERIES = ("#2563a8", "#c2570c", "#4d7c2f", "#8b3a8f")
-FAULT_FILLS = ("#e15b4f", "#7c5cd6", "#1f9aa8", "#c79a1b", "#5f6b7a")
 
 _ACKS_ORDER = ("0", "1", "all")
 _STYLE: dict[Any, Any] = {
@@ -98,12 +99,27 @@ def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) ->
     lines = (
         (0.33, f"loss {lost}" if lost == UNKNOWN else f"{lost} lost", 14, "bold"),
         (0.56, f"{duplicated} duplicated of {acked:,} acked", 9, "normal"),
-        (0.82, shown.words, 10, "normal"),
+        (0.82, *_fitting(shown.words), "normal"),
     )
     if duplicated == UNKNOWN:
         lines = (lines[0], (0.56, f"of {acked:,} acked", 9, "normal"), lines[2])
     for down, text, size, weight in lines:
-        axes.text(middle, row + down, text, ha="center", weight=weight, fontsize=size, color=ink)
+        axes.text(
+            middle,
+            row + down,
+            text,
+            ha="center",
+            va="center",
+            weight=weight,
+            fontsize=size,
+            color=ink,
+        )
+
+
+def _fitting(words: str) -> tuple[str, float]:
+    """Words as they fit into a cell of the matrix, and their size in points: with several verdicts
+    that are expected they are long."""
+    return (words, 10) if len(words) <= 30 else (textwrap.fill(words, 36), 8)
 
 
 def _numeric(text: str) -> tuple[float, str]:
@@ -122,8 +138,11 @@ def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
         return ""
     levels = sorted({setting(cell, ROWS) for cell in cells}, key=_acks_rank)
     named = [name for name in columns(cells) if name != ROWS]
+    named_faults = bands.names(run.faults, *span)
+    storeys = max((one.storey + 1 for one in named_faults), default=0)
+    height = 1.0 + 1.55 * len(levels) + storeys * bands.STOREY_PT / 72
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "timeline"}):
-        figure = Figure(figsize=(10.5, 1.1 + 1.55 * len(levels)), layout="constrained")
+        figure = Figure(figsize=(10.5, height), layout="constrained")
         grid = list(
             figure.subplots(
                 len(levels) + 1,
@@ -137,8 +156,7 @@ def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
             here = [cell for cell in cells if setting(cell, ROWS) == acks]
             _panel(axes, run, here, named, span)
         _leader_marks(grid[-1], run, span)
-        for (fault, storey), colour in zip(_storeys(run.faults), cycle(FAULT_FILLS), strict=False):
-            _band(grid, fault, storey, span, colour)
+        bands.draw(figure, grid, named_faults)
         handles, labels = grid[0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="outside upper right", frameon=False, ncols=min(4, len(labels))
@@ -181,34 +199,6 @@ def _leader_marks(axes: Axes, run: Timeline, span: tuple[int, int]) -> None:
     axes.set_ylabel("leader\nchanges", rotation=0, ha="right", va="center", fontsize=8.5)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
-
-
-def _storeys(faults: Sequence[FaultSpan]) -> Iterator[tuple[FaultSpan, int]]:
-    """Each fault, and how high its name stands: faults that overlap have their names above each
-    other."""
-    ends: list[float] = []
-    for fault in sorted(faults, key=lambda fault: fault.start):
-        free = next((n for n, end in enumerate(ends) if end <= fault.start), len(ends))
-        ends[free : free + 1] = [fault.end or float("inf")]
-        yield fault, free
-
-
-def _band(
-    grid: Sequence[Axes], fault: FaultSpan, storey: int, span: tuple[int, int], colour: str
-) -> None:
-    start = fault.start / NS_PER_S - span[0]
-    end = (fault.end / NS_PER_S if fault.end else span[1]) - span[0]
-    for axes in grid:
-        axes.axvspan(start, end, color=colour, alpha=0.16, linewidth=0)
-    grid[0].annotate(
-        fault.label,
-        ((start + end) / 2, 1.03 + 0.15 * storey),
-        xycoords=("data", "axes fraction"),
-        ha="center",
-        fontsize=9,
-        weight="bold",
-        color=colour,
-    )
 
 
 def _svg(figure: Figure) -> str:

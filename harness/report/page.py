@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -219,10 +218,3 @@ def _observation(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
-
-
-def write(path: Path, page: str) -> None:
-    """Write the page, aside and renamed."""
-    aside = path.with_name(f".{path.name}")
-    aside.write_text(page, encoding="utf-8")
-    aside.replace(path)

@@ -39,7 +39,7 @@ class CellRow:
     counts: Mapping[str, int | None]
     verdict: Verdict
     counts_as: Verdict
-    expected: Verdict | None
+    expected: Sequence[Verdict]
     reasons: Sequence[str]
     guarantees: Sequence[Guarantee]
     kept: bool
@@ -47,15 +47,18 @@ class CellRow:
 
     @property
     def as_expected(self) -> bool:
-        return self.expected is self.verdict
+        return self.verdict in self.expected
 
     @property
     def words(self) -> str:
         """The verdict in words, with what was expected."""
-        if self.expected is None:
+        if not self.expected:
             return self.verdict.value
-        surprise = "as expected" if self.as_expected else f"expected {self.expected.value}"
-        return f"{self.verdict.value}, {surprise}"
+        opinion = " or ".join(self.expected)
+        if not self.as_expected:
+            return f"{self.verdict.value}, expected {opinion}"
+        several = f" ({opinion})" if len(self.expected) > 1 else ""
+        return f"{self.verdict.value}, as expected{several}"
 
 
 def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[CellRow, ...]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from history import reader
+from history.manifest import PlannedFault
 from history.schema import SendType
 
 NS_PER_S = 1_000_000_000
@@ -18,8 +19,13 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpan:
-    """A fault from injection to proven heal. Times in nanoseconds of the Unix epoch; ``end`` is
-    None where the heal was never proven; ``proven`` None where nothing was verified."""
+    """A fault from injection to proven heal.
+
+    Attributes:
+        start, end: Nanoseconds of the Unix epoch; ``end`` is None where the heal was never proven.
+        proven: None where nothing was verified.
+        part: What it is in a story; None for a fault by itself.
+    """
 
     fault_id: int
     fault: str
@@ -30,10 +36,26 @@ class FaultSpan:
     proven: bool | None
     evidence: Mapping[str, Any]
     healing: Mapping[str, Any]
+    part: "StoryPart | None" = None
 
     @property
     def label(self) -> str:
         return f"{self.fault}#{self.fault_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryPart:
+    """A step of a story. ``story``: ``crash-loop#1``; ``step``: ``bounce-2``; ``partition``: that
+    the story is about, ``t-0``, None where it is about none."""
+
+    story: str
+    step: str
+    partition: str | None
+
+    @property
+    def title(self) -> str:
+        """The story, e.g. ``crash-loop#1 on t-0``."""
+        return self.story if self.partition is None else f"{self.story} on {self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +78,28 @@ class Timeline:
     leader_changes: Sequence[LeaderChange] = field(default_factory=tuple)
 
     @property
+    def stories(self) -> Mapping[str, Sequence[FaultSpan]]:
+        """The steps of each story, by its title."""
+        found: dict[str, list[FaultSpan]] = {}
+        for fault in self.faults:
+            if fault.part is not None:
+                found.setdefault(fault.part.title, []).append(fault)
+        return found
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """First and last second with an ack; None without any."""
         seconds = [second for series in self.acks.values() for second in series]
         return (min(seconds), max(seconds)) if seconds else None
 
 
-def read(history: Path) -> Timeline:
-    """The timeline of one run. File by file, so that memory does not grow with the history."""
+def read(history: Path, planned: Iterable[PlannedFault] = ()) -> Timeline:
+    """The timeline of one run. File by file, so that memory does not grow with the history.
+    ``planned``: its faults, which say what each is in a story."""
+    parts = {fault.fault_id: _part(fault) for fault in planned}
     return Timeline(
         acks=_acks(history),
-        faults=_faults(reader.read(history, "faults").to_pylist()),
+        faults=_faults(reader.read(history, "faults").to_pylist(), parts),
         leader_changes=_leader_changes(reader.read(history, "cluster").to_pylist()),
     )
 
@@ -88,14 +121,28 @@ def _acks(history: Path) -> dict[str, Counter[int]]:
     return dict(sorted(counted.items()))
 
 
-def _faults(rows: Sequence[Mapping[str, Any]]) -> tuple[FaultSpan, ...]:
+def _part(planned: PlannedFault) -> StoryPart | None:
+    if planned.story is None:
+        return None
+    story, _, step = planned.story.partition(" ")
+    partition = None if planned.partition is None else "{}-{}".format(*planned.partition)
+    return StoryPart(story=story, step=step, partition=partition)
+
+
+def _faults(
+    rows: Sequence[Mapping[str, Any]], parts: Mapping[int, StoryPart | None]
+) -> tuple[FaultSpan, ...]:
     events: dict[int, dict[str, Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["time"]):
         events.setdefault(row["fault_id"], {})[row["event"]] = row
-    return tuple(_span(number, by_event) for number, by_event in sorted(events.items()))
+    return tuple(
+        _span(number, by_event, parts.get(number)) for number, by_event in sorted(events.items())
+    )
 
 
-def _span(fault_id: int, events: Mapping[str, Mapping[str, Any]]) -> FaultSpan:
+def _span(
+    fault_id: int, events: Mapping[str, Mapping[str, Any]], part: StoryPart | None
+) -> FaultSpan:
     first = min(events.values(), key=lambda row: row["time"])
     begun = events.get("injected") or first
     verified = events.get("verified", {})
@@ -111,6 +158,7 @@ def _span(fault_id: int, events: Mapping[str, Mapping[str, Any]]) -> FaultSpan:
         proven=verified.get("proven"),
         evidence=_object(verified.get("evidence")),
         healing=_object(healed.get("evidence")),
+        part=part,
     )
 
 

@@ -1,7 +1,7 @@
 """``verdict.json``: the verdict of a campaign for scripts, and the way back from it.
 
 The names are the contract; scripts depend on them. A cell's settings stand beside its numbers,
-under Kafka's names.
+under Kafka's names. ``expected`` is null, a verdict, or a list of those that are right.
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from checkers.verdict import CampaignResult, CellResult
+from harness.campaign.sweep import several
+from history.aside import write_text
 from history.errors import DamagedFiles
 
 FILE = "verdict.json"
@@ -42,9 +44,7 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
 
 def write(directory: Path, document: Mapping[str, Any]) -> None:
     """Write it, aside and renamed, so that a reader never sees half of it."""
-    aside = directory / f".{FILE}"
-    aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    aside.replace(directory / FILE)
+    write_text(directory / FILE, json.dumps(document, indent=2) + "\n")
 
 
 def read(directory: Path) -> CampaignResult | None:
@@ -60,6 +60,8 @@ def read(directory: Path) -> CampaignResult | None:
 
 def _cell(result: dict[str, Any]) -> dict[str, Any]:
     cell = result.pop("settings")
+    expected = result["expected"]
+    result["expected"] = expected if len(expected) > 1 else next(iter(expected), None)
     named = {"run": result.pop("run"), "cell": cell["name"], "topic": cell["topic"]}
     return {**named, **cell["settings"], **result}
 
@@ -68,4 +70,9 @@ def _gathered(document: Mapping[str, Any]) -> dict[str, Any]:
     names = {"cell", "topic"}
     settings = {k: v for k, v in document.items() if k not in _OF_A_CELL | names}
     cell = {"name": document["cell"], "topic": document["topic"], "settings": settings}
-    return {**{name: document[name] for name in document.keys() & _OF_A_CELL}, "settings": cell}
+    expected = document.get("expected")
+    return {
+        **{name: document[name] for name in document.keys() & _OF_A_CELL},
+        "settings": cell,
+        "expected": () if expected is None else several(expected),
+    }

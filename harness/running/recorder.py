@@ -16,7 +16,8 @@ from harness.campaign.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
 from history.errors import WriteFailed
 from history.writer import TableWriter
-from infra.interface import ClockReading, ZooKeeperCounters
+from infra.clocks import ClockReading
+from infra.interface import ZooKeeperCounters
 from infra.systems.observer import ClusterChange
 from nemesis.interface import Fault, Proof, Target
 from workloads.failover import Seen
@@ -77,6 +78,17 @@ class RunRecorder:
             time=self._clock.time_ns(),
             server=server,
             event=event,
+            exit_code=exit_code,
+            fault_id=fault_id,
+        )
+
+    def client(self, client: str, exit_code: int | None, fault_id: int | None) -> None:
+        """A client of the workload has not ended as it was told to; ``fault_id`` accounts for
+        it."""
+        self._write(
+            "clients",
+            time=self._clock.time_ns(),
+            client=client,
             exit_code=exit_code,
             fault_id=fault_id,
         )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from history.aside import write_text
+
 SOUND = "sound"
 """In place of a bug's name: the broker as it is. What is found there, too, was not found."""
 
@@ -92,9 +94,7 @@ class Attempts:
         """Keep it, in place of one that is there; a reader never sees half of it."""
         file = self._file(attempt.bug, attempt.way)
         file.parent.mkdir(parents=True, exist_ok=True)
-        aside = file.with_suffix(".new")
-        aside.write_bytes(_ATTEMPT.dump_json(attempt, indent=2) + b"\n")
-        aside.replace(file)
+        write_text(file, _ATTEMPT.dump_json(attempt, indent=2).decode() + "\n")
 
     def _file(self, bug: str, way: Way) -> Path:
         return self._directory / way.value / f"{bug}.json"

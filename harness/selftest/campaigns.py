@@ -1,8 +1,8 @@
 """The campaigns' way: ``ackproof run`` from a broken copy, until a guarantee is broken.
 
-What counts is a guarantee that was promised and did not hold, in a cell that failed for it. A
-campaign can fail for want of something else (a verdict that was expected and did not come); that
-is no find, and is said.
+What counts is a guarantee that was promised and did not hold, in a cell that failed for it, where
+that is not what was expected. A campaign can fail for want of something else (a verdict that was
+expected and did not come); that is no find, and is said.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.verdict import CampaignResult, CellResult, Guarantee, Verdict
+from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.campaign import validation
+from harness.children import Children
 from harness.report import verdict
 from harness.report.losses import ANOMALIES_FILE
 from harness.selftest.attempt import Attempt, Finding, Outcome, Way
-from harness.selftest.children import Children
 from harness.selftest.simulator import last_words
 from harness.selftest.sources import environment
 from history.errors import DamagedFiles
@@ -85,7 +85,9 @@ class Campaigns:
             *("--seed", str(seed), "--out", str(directory), "--yes"),
         ]
         try:
-            self._children.run(command, environment(sources), output)
+            with output.open("wb") as said:
+                self._children.run(command, said, environment(sources))
+            self._children.check()
             result = verdict.read(directory)
         except DamagedFiles as error:
             return Finding(outcome=Outcome.INCONCLUSIVE, why=str(error))
@@ -103,7 +105,7 @@ def _known_by(file: Path) -> str:
 
 def judged(result: CampaignResult, name: str, directory: Path) -> Finding:
     """What a checked campaign says of its broker. ``directory``: its results."""
-    broken = next(_broken(result), None)
+    broken = next(result.broken, None)
     if broken is not None:
         cell, guarantee = broken
         fault = _fault(directory, cell)
@@ -118,14 +120,6 @@ def judged(result: CampaignResult, name: str, directory: Path) -> Finding:
     doubts = [*result.findings, *(cell.reasons[0] for cell in _undecided(result))]
     why = doubts[0] if doubts else f"the verdict is {result.verdict.value}"
     return Finding(outcome=Outcome.INCONCLUSIVE, looked=name, why=why)
-
-
-def _broken(result: CampaignResult) -> Iterator[tuple[CellResult, Guarantee]]:
-    for cell in result.cells:
-        if cell.verdict is Verdict.FAIL:
-            for guarantee in cell.guarantees:
-                if guarantee.promised and guarantee.held is False:
-                    yield cell, guarantee
 
 
 def _undecided(result: CampaignResult) -> Iterator[CellResult]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from harness.children import Interrupted
 from harness.exit_status import ExitStatus, worst
 from harness.selftest import table
 from harness.selftest.attempt import Outcome
 from harness.selftest.catalogue import Bug
-from harness.selftest.children import Interrupted
 from harness.selftest.display import Display
 from harness.selftest.looking import Looking
 from harness.selftest.patches import StalePatch

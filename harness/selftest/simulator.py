@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.children import Children
 from harness.selftest.attempt import Attempt, Finding, Outcome, Way
-from harness.selftest.children import Children
 from harness.selftest.sources import SIMULATION, environment
 
 _SEED_MAX_S = 120
@@ -77,7 +77,9 @@ class Simulator:
             *how_much,
         ]
         try:
-            status = self._children.run(command, environment(sources), output)
+            with output.open("wb") as said:
+                status = self._children.run(command, said, environment(sources))
+            self._children.check()
             return _finding(json.loads(summary.read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError):
             why = f"the simulator ended with status {status}: {last_words(output)}"

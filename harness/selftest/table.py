@@ -1,6 +1,6 @@
 """What finds which broken broker, as a page: the content of ``docs/detection.md``."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from harness.selftest.attempt import Attempt, Outcome, Way
@@ -56,14 +56,19 @@ def missed(bugs: Sequence[Bug], known: Known) -> list[Bug]:
     return [
         bug
         for bug in bugs
-        if (attempts := _current(bug, known))
-        and all(one.finding.outcome is not Outcome.FOUND for one in attempts)
+        if _in_vain(one for one in _attempts(bug, known) if known.is_current(one, bug))
     ]
 
 
-def _current(bug: Bug, known: Known) -> list[Attempt]:
+def _attempts(bug: Bug, known: Known) -> list[Attempt]:
     attempts = (known.attempt(bug, way) for way in Way)
-    return [one for one in attempts if one is not None and known.is_current(one, bug)]
+    return [one for one in attempts if one is not None]
+
+
+def _in_vain(attempts: Iterable[Attempt]) -> bool:
+    """Whether there were some, and none has found it."""
+    outcomes = {one.finding.outcome for one in attempts}
+    return bool(outcomes) and Outcome.FOUND not in outcomes
 
 
 # --- the sound broker -------------------------------------------------------------------------
@@ -159,8 +164,7 @@ def _plain(text: str) -> str:
 
 
 def _misses(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
-    left = [bug for bug in bugs.values() if _outcomes(bug, known) - {Outcome.FOUND}]
-    left = [bug for bug in left if Outcome.FOUND not in _outcomes(bug, known)]
+    left = [bug for bug in bugs.values() if _in_vain(_attempts(bug, known))]
     if not left:
         return
     yield "## Found by nobody\n"
@@ -173,8 +177,3 @@ def _misses(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
         if names:
             yield f"- {observation}: {', '.join(names)}"
     yield ""
-
-
-def _outcomes(bug: Bug, known: Known) -> set[Outcome]:
-    attempts = (known.attempt(bug, way) for way in Way)
-    return {one.finding.outcome for one in attempts if one is not None}

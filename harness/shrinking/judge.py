@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from harness.campaign_processes import CampaignProcesses
+from harness.children import Children
 from harness.report import verdict
 from harness.shrinking.odds import Tally
-from harness.shrinking.recorded import broken_in
 from harness.shrinking.ways import Candidate
+from history.aside import write_text
 from history.errors import HistoryError
 from infra.interface import InfraError
 
@@ -30,10 +30,6 @@ _OUTPUT = "run.log"
 
 UNTOLD_MAX = 3
 """Runs of one candidate that tell nothing: with so many in a row it is not run any more."""
-
-
-class AskedToStop(Exception):
-    """Somebody pressed Ctrl-C, or sent SIGTERM."""
 
 
 class OutOfRuns(Exception):
@@ -55,7 +51,7 @@ class Judge:
     Args:
         directory: The results that are to be shrunk.
         broken: The guarantees, by name.
-        processes: Who runs campaigns.
+        children: Run campaigns.
         runs_max: How many may be run now.
     """
 
@@ -63,13 +59,13 @@ class Judge:
         self,
         directory: Path,
         broken: frozenset[str],
-        processes: CampaignProcesses,
+        children: Children,
         runs_max: int,
     ) -> None:
         self._directory = directory / DIRECTORY
         self._directory.mkdir(exist_ok=True)
         self._broken = broken
-        self._processes = processes
+        self._children = children
         self._left = runs_max
         self._known: dict[str, list[bool]] = defaultdict(list)
         for entry in _whole(self._directory / JOURNAL):
@@ -77,7 +73,7 @@ class Judge:
         self._asked: Counter[str] = Counter()
 
     def fails(self, candidate: Candidate) -> bool:
-        """Run it once, or remember that. Raises AskedToStop, OutOfRuns, and InfraError when it
+        """Run it once, or remember that. Raises Interrupted, OutOfRuns, and InfraError when it
         cannot be run here."""
         key = _key(candidate)
         number = self._asked[key]
@@ -92,9 +88,7 @@ class Judge:
         """Write down the smallest so far."""
         broken = ", ".join(sorted(self._broken))
         text = f"# Failed {tally} runs: {broken}.\n{candidate.text}"
-        aside = self._directory / f".{SMALLEST}"
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(self._directory / SMALLEST)
+        write_text(self._directory / SMALLEST, text)
         results = self._directory / _RUN
         if results.is_dir():  # not where it is answered from the journal
             shutil.rmtree(self._directory / RESULTS, ignore_errors=True)
@@ -112,8 +106,7 @@ class Judge:
 
     def _once(self, candidate: Candidate) -> bool | None:
         """None when the run says nothing of it: it did not come to its end."""
-        if self._processes.asked_to_stop:
-            raise AskedToStop
+        self._children.check()
         if self._left == 0:
             raise OutOfRuns
         self._left -= 1
@@ -121,12 +114,11 @@ class Judge:
         shutil.rmtree(results, ignore_errors=True)
         file.write_text(candidate.text, encoding="utf-8")
         with (self._directory / _OUTPUT).open("wb") as output:
-            self._processes.run([str(file), "--out", str(results)], output)
+            self._children.campaign([str(file), "--out", str(results)], output)
         failed = _judged(results, self._broken)
-        if self._processes.asked_to_stop or not failed:
+        if self._children.asked_to_stop or not failed:
             shutil.rmtree(results, ignore_errors=True)
-        if self._processes.asked_to_stop:
-            raise AskedToStop
+        self._children.check()
         return failed
 
 
@@ -137,8 +129,7 @@ def _judged(results: Path, broken: frozenset[str]) -> bool | None:
         return None
     if result is None:
         return None
-    found = frozenset(name for run in result.runs for name in broken_in(result, run.number))
-    if found & broken:
+    if any(guarantee.name in broken for _, guarantee in result.broken):
         return True
     # Too little evidence for a pass is no failure; a run that broke down is neither.
     return None if result.infrastructure_failed else False
@@ -154,9 +145,7 @@ def _whole(journal: Path) -> list[Entry]:
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     found = list(takewhile(bool, map(_parsed, lines)))
     if len(found) < len(lines):
-        aside = journal.with_name(f".{JOURNAL}")
-        aside.write_text("".join(line + "\n" for line in lines[: len(found)]), encoding="utf-8")
-        aside.replace(journal)
+        write_text(journal, "".join(line + "\n" for line in lines[: len(found)]))
     return [entry for entry in found if entry]
 
 

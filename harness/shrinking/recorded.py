@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.verdict import CampaignResult, Verdict
+from checkers.verdict import CampaignResult
 from harness.campaign.clusters import ClusterSpec, ClusterSweep
 from harness.campaign.expectations import Expectation
 from harness.campaign.model import Campaign, EvidenceSpec
@@ -27,13 +27,7 @@ class NothingToShrink(Exception):
 
 def broken_in(result: CampaignResult, run: int) -> frozenset[str]:
     """The guarantees that a run broke, by name."""
-    return frozenset(
-        guarantee.name
-        for cell in result.cells
-        if cell.run == run and cell.counts_as is Verdict.FAIL
-        for guarantee in cell.guarantees
-        if guarantee.promised and guarantee.held is False
-    )
+    return frozenset(guarantee.name for cell, guarantee in result.broken if cell.run == run)
 
 
 def failed_run(result: CampaignResult) -> int:

@@ -193,6 +193,19 @@ REFUSALS = [
         "'zookeper' is not a target; did you mean zookeeper?",
     ),
     ({"faults.0.target": "broker-4"}, "faults[0].target", "there is no broker-4; there are"),
+    *(
+        (
+            {"faults": [{"fault": fault, "target": target, **own}]},
+            "faults[0].target",
+            "there is no other broker for",
+        )
+        for fault, target, own in (
+            ("reassign", "topic(acks-all-minisr-2)", {}),
+            ("reassign", "partition(acks-all-minisr-2, any)", {"parameters": {"replicas": "one"}}),
+            ("remove-broker", "broker-3", {}),
+            ("remove-broker", "leader(acks-all-minisr-2, any)", {}),
+        )
+    ),
     ({"faults.0.target": "clients"}, "faults[0].target", "aimed at servers, and clients is none"),
     ({"faults.0.target": "all -> zookeeper"}, "faults[0].target", "aimed at servers, not at links"),
     (
@@ -235,6 +248,12 @@ REFUSALS = [
     ({"schedule": {"order": "random"}}, "schedule.order", "'shuffled', 'listed' or 'drawn'"),
     ({"schedule": {"gap": ["1s", "2s", "3s"]}}, "schedule.gap", "[shortest, longest]"),
     ({"expect": "win"}, "expect", "'not-guaranteed' or 'inconclusive', not 'win'"),
+    (
+        {"expect": [{"verdict": ["fail", "win"]}]},
+        "expect[0].verdict[1]",
+        "'not-guaranteed' or 'inconclusive', not 'win'",
+    ),
+    ({"expect": [{"verdict": []}]}, "expect[0].verdict", "at least one value"),
     (
         {"expect": [{"where": {"acks": 2}, "verdict": "fail"}]},
         "expect[0].where",
@@ -375,6 +394,7 @@ def test_the_campaigns_that_ship_are_right(path: Path) -> None:
         {"cluster.properties.log~retention~ms": -1},
         {"faults": [], "expect": "inconclusive"},
         {"expect": [{"where": {"acks": -1, "min.insync.replicas": 2}, "verdict": "pass"}]},
+        {"expect": [{"verdict": ["fail", "pass"]}]},
     ],
 )
 def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
@@ -391,6 +411,15 @@ def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
     assert load(file) == resolved
     assert load(file).seed == 42
     assert "zookeepers: 1\n" in file.read_text()
+    assert "verdict: fail\n" in file.read_text()
+
+
+def test_a_list_of_verdicts_reads_back(campaign_file, tmp_path: Path) -> None:
+    campaign = load(campaign_file({"expect": [{"verdict": ["fail", "pass"]}]}))
+    file = tmp_path / "resolved.yaml"
+    file.write_text(campaign.to_yaml())
+    assert load(file).expect == campaign.expect
+    assert [one.value for one in load(file).expect[0].verdict] == ["fail", "pass"]
 
 
 @pytest.mark.parametrize("name", producers.OFTEN_SET)

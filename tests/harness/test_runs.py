@@ -1,17 +1,26 @@
 """What a campaign sets out to do is a pure function of it, and all of it is in the manifest."""
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+import yaml
 
+from harness.campaign.clusters import DisksSpec
+from harness.campaign.fault_problems import lacking_capabilities
 from harness.campaign.model import Campaign
+from harness.campaign.needs import needs_of
 from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
 from harness.campaign.scheduler import run_seed
-from harness.campaign.validation import check, load
+from harness.campaign.validation import CampaignRefused, check, load
 from history import manifest
+from infra.interface import Capability
+from workloads import WORKLOADS
+from workloads.interface import Load
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
@@ -114,7 +123,7 @@ def test_a_cluster_that_is_compared_can_be_expected_to_lose(campaign_file) -> No
     expect = [{"where": {"cluster": "lazy", "acks": "all"}, "verdict": "fail"}]
     given = {"cluster.compare": COMPARED, "expect": expect}
     runs = planned(load(campaign_file(given))).runs
-    assert [sorted(c.cell.name for c in run.cells if c.expect == "fail") for run in runs] == [
+    assert [sorted(c.cell.name for c in run.cells if c.expect) for run in runs] == [
         [],
         [],
         ["acks-all.minisr-1", "acks-all.minisr-2"],
@@ -150,31 +159,47 @@ def test_both_ways_of_coordinating_meet_the_same_faults() -> None:
     assert {fault.gap_ms for fault in controller.faults} == {None}, "each has a time of its own"
     assert controller.failovers == printed.failovers == fenced.failovers
     assert [one.partitions for one in controller.failovers] == [10, 100, 1000]
-    assert any(cell.expect == "fail" for cell in printed.cells)
-    assert {cell.expect for run in (controller, fenced) for cell in run.cells} == {None}
+    assert {one.cell.name: one.expect for one in printed.cells if one.expect} == {
+        "acks-all.minisr-1": ("fail",),
+        "acks-all.minisr-2": ("fail", "pass"),
+    }
+    assert not any(cell.expect for run in (controller, fenced) for cell in run.cells)
 
 
 def test_what_is_expected_is_in_it(campaign_file) -> None:
     expect = [
         {"verdict": "pass"},
         {"where": {"acks": 1}, "verdict": "fail"},
-        {"where": {"brokers": 4, "min.insync.replicas": 2}, "verdict": "inconclusive"},
+        {"where": {"acks": "all"}, "verdict": ["fail", "pass"]},
+        {"where": {"brokers": 4, "min.insync.replicas": 2}, "verdict": ["inconclusive"]},
     ]
     given = {"cluster.brokers": [3, 4], "expect": expect}
     first, second = planned(load(campaign_file(given))).runs
     assert {c.cell.name: c.expect for c in first.cells} == {
-        "acks-0.minisr-1": "pass",
-        "acks-0.minisr-2": "pass",
-        "acks-1.minisr-1": "fail",
-        "acks-1.minisr-2": "fail",
-        "acks-all.minisr-1": "pass",
-        "acks-all.minisr-2": "pass",
+        "acks-0.minisr-1": ("pass",),
+        "acks-0.minisr-2": ("pass",),
+        "acks-1.minisr-1": ("fail",),
+        "acks-1.minisr-2": ("fail",),
+        "acks-all.minisr-1": ("fail", "pass"),
+        "acks-all.minisr-2": ("fail", "pass"),
     }
-    assert {c.expect for c in second.cells if c.cell.min_insync_replicas == 2} == {"inconclusive"}
+    later = {c.expect for c in second.cells if c.cell.min_insync_replicas == 2}
+    assert later == {("inconclusive",)}
+
+
+def test_the_manifest_names_the_clients_that_will_be_started(campaign: Campaign) -> None:
+    (run,) = planned(campaign).runs
+    workload = WORKLOADS[campaign.workload.kind]
+    for one in run.cells:
+        started = workload.clients(
+            one.cell, Load(rate=1, record_bytes=1), bootstrap_servers="", history="", progress=""
+        )
+        senders = [w for w in run.writers if (w.table, w.cell) == ("sends", one.cell.name)]
+        assert [sender.client for sender in senders] == [client.name for client in started]
 
 
 def test_nothing_is_expected_where_nothing_is_said(campaign: Campaign) -> None:
-    assert {cell.expect for run in planned(campaign).runs for cell in run.cells} == {None}
+    assert not any(cell.expect for run in planned(campaign).runs for cell in run.cells)
 
 
 def test_a_campaign_that_breaks_nothing_is_a_baseline(campaign: Campaign, campaign_file) -> None:
@@ -258,3 +283,72 @@ def test_a_new_setting_is_one_line_in_one_file(campaign_file, tmp_path: Path) ->
     )
     assert refused.returncode == 2
     assert "cells.linger.ms: a whole number from 1, not 'soon'" in refused.stderr
+
+
+def again(campaign: Campaign) -> Campaign:
+    """As the copy that a run leaves behind has it."""
+    return Campaign.model_validate_json(json.dumps(yaml.safe_load(campaign.to_yaml())))
+
+
+class TestDisks:
+    """Of the brokers' own: where a planned fault needs them, or the campaign says so."""
+
+    POWER: ClassVar[dict[str, object]] = {"fault": "power-failure", "target": "broker-1"}
+
+    def specs(self, campaign: Campaign) -> list[DisksSpec | None]:
+        return [run.cluster.disks for run in runs_of(campaign.resolved(seed=5))]
+
+    def test_nobody_has_them_who_does_not_need_them(self, campaign: Campaign) -> None:
+        assert self.specs(campaign) == [None]
+
+    def test_a_fault_that_needs_them_brings_them(self, campaign_file) -> None:
+        given = {"faults": [self.POWER], "cluster.brokers": [3, 4]}
+        assert self.specs(load(campaign_file(given))) == [DisksSpec()] * 2
+
+    def test_as_the_campaign_says(self, campaign_file) -> None:
+        said = {"per.broker": 2, "megabytes": 64}
+        wanted = DisksSpec.model_validate(said)
+        for faults in ([], [self.POWER]):
+            campaign = load(campaign_file({"faults": faults, "cluster.disks": said}))
+            assert self.specs(campaign) == [wanted]
+            assert again(campaign).cluster.disks == wanted, "it reads back"
+
+    @pytest.mark.parametrize("megabytes", [0, 31, "64", 1 << 21])
+    def test_a_size_that_cannot_be_is_refused(self, campaign_file, megabytes: object) -> None:
+        with pytest.raises(CampaignRefused, match=r"cluster\.disks\.megabytes"):
+            load(campaign_file({"cluster.disks": {"megabytes": megabytes}}))
+
+    def test_they_are_a_capability(self, campaign_file) -> None:
+        file = check(campaign_file({"cluster.disks": {}, "faults": [self.POWER]}))
+        with pytest.raises(CampaignRefused) as refused:
+            file.refuse(lacking_capabilities(file.campaign, frozenset({Capability.SIGNALS})))
+        message = str(refused.value)
+        assert "cluster.disks: needs lose-unsynced-writes, which the backend local" in message
+        assert "faults[0].fault: power-failure needs lose-unsynced-writes" in message
+        assert Capability.LOSE_UNSYNCED_WRITES in needs_of(file.campaign)
+
+
+class TestClocks:
+    """Servers are started under fake clocks where a planned fault needs them, and nowhere else."""
+
+    STEP: ClassVar[dict[str, object]] = {"fault": "step-clock", "target": "broker-1"}
+
+    def test_where_a_fault_needs_them(self, campaign: Campaign, campaign_file) -> None:
+        wanted = load(campaign_file({"faults": [self.STEP]}))
+        for planned_so, clocks in ((campaign, False), (wanted, True)):
+            runs = runs_of(planned_so.resolved(seed=5))
+            assert [run.cluster.clocks for run in runs] == [clocks]
+
+    def test_nobody_asks_for_them(self, campaign_file) -> None:
+        with pytest.raises(CampaignRefused, match=r"cluster\.clocks"):
+            load(campaign_file({"cluster.clocks": True}))
+
+    def test_they_are_a_capability(self, campaign_file) -> None:
+        file = check(campaign_file({"faults": [self.STEP]}))
+        with pytest.raises(CampaignRefused, match="step-clock needs fake-clocks"):
+            file.refuse(lacking_capabilities(file.campaign, frozenset({Capability.SIGNALS})))
+
+    def test_what_could_not_be_proven_is_refused_with_its_place(self, campaign_file) -> None:
+        step = {**self.STEP, "parameters": {"offset_ms": 5}}
+        with pytest.raises(CampaignRefused, match="less than 100 ms cannot be told"):
+            check(campaign_file({"faults": [step]}))

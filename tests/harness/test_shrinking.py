@@ -8,24 +8,25 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from made_results import cell_result, guarantee
 
-from checkers.verdict import CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from checkers.verdict import CampaignResult, RunResult, Verdict
 from harness.campaign.model import Campaign
 from harness.campaign.runs import runs_of
 from harness.campaign.schedule import FaultEntry, StoryEntry
 from harness.campaign.validation import check, load
+from harness.children import Children, Interrupted
 from harness.cli import cli
 from harness.directory import create
 from harness.exit_status import ExitStatus
 from harness.report import verdict
 from harness.running.deadline import SystemClock
 from harness.running.recorder import RunRecorder
-from harness.shrinking.judge import DIRECTORY, AskedToStop, Judge, OutOfRuns
+from harness.shrinking.judge import DIRECTORY, Judge, OutOfRuns
 from harness.shrinking.odds import Tally
 from harness.shrinking.recorded import NothingToShrink, as_recorded, broken_in, failed_run
 from harness.shrinking.search import Search, Way
 from harness.shrinking.ways import WAYS, Candidate
-from history.cell import Cell
 from infra.interface import InfraError
 from nemesis import FAULTS
 
@@ -67,17 +68,10 @@ def right(campaign: Campaign, directory: Path) -> None:
 def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> CampaignResult:
     """Of runs, each with one cell that broke these guarantees."""
     cells = tuple(
-        CellResult(
+        cell_result(
             run=number,
-            settings=Cell(name="c", topic="c", settings={}),
-            **dict.fromkeys(("sent", "acked", "failed", "indeterminate"), 1),
-            **dict.fromkeys(("lost", "duplicated", "reordered"), 0),
-            guarantees=tuple(
-                Guarantee(name=name, promise="", promised=True, held=False, reason="")
-                for name in names
-            ),
+            guarantees=[guarantee(name, held=False) for name in names],
             verdict=Verdict.FAIL if names else Verdict.PASS,
-            reasons=("so",),
         )
         for number, names in enumerate(broken, start=1)
     )
@@ -256,15 +250,17 @@ def test_a_whole_search_over_campaigns(campaign: Campaign) -> None:
 # --- the judge ---------------------------------------------------------------------------------
 
 
-class Processes:
+class Processes(Children):
     """Runs nothing, and leaves behind what a campaign would have."""
 
+    asked_to_stop = False
+
     def __init__(self, result: Callable[[Campaign], CampaignResult | None]) -> None:
+        super().__init__()
         self.result = result
-        self.asked_to_stop = False
         self.runs = 0
 
-    def run(self, arguments: Sequence[str], output: object = None) -> ExitStatus:  # noqa: ARG002
+    def campaign(self, arguments: Sequence[str], output: object = None) -> ExitStatus:  # noqa: ARG002
         file, option, directory = arguments
         assert option == "--out"
         self.runs += 1
@@ -279,7 +275,7 @@ class Processes:
 
 
 def judging(tmp_path: Path, processes: Processes, runs_max: int = 99) -> Judge:
-    return Judge(tmp_path, frozenset({LOST}), processes, runs_max)  # type: ignore[arg-type]
+    return Judge(tmp_path, frozenset({LOST}), processes, runs_max)
 
 
 class TestJudge:
@@ -319,7 +315,7 @@ class TestJudge:
 
         processes = Processes(asked)
         judge = judging(tmp_path, processes)
-        with pytest.raises(AskedToStop):
+        with pytest.raises(Interrupted):
             judge.fails(candidate(campaign, ("one", 0, 500)))
         assert not (tmp_path / DIRECTORY / "journal.jsonl").exists()
         assert not (tmp_path / DIRECTORY / "run").exists()

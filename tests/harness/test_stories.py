@@ -35,7 +35,6 @@ from history import reader
 from infra.interface import ClusterView, PartitionView
 
 TOPIC = "acks-all-minisr-2"
-PLAYABLE = [name for name, story in catalogue().items() if not story.missing]
 
 
 def telling(campaign: Campaign, *faults: object, brokers: int = 4) -> Campaign:
@@ -62,7 +61,7 @@ def test_the_cues_of_every_story_come(name: str) -> None:
     assert story.source
 
 
-@pytest.mark.parametrize("name", PLAYABLE)
+@pytest.mark.parametrize("name", catalogue())
 def test_every_story_can_be_in_a_campaign(campaign_file, name: str) -> None:
     document = {"story": name, **({"topic": TOPIC} if catalogue()[name].needs_topic else {})}
     changes = {"faults": [document], "cluster.brokers": 4, "cells.replication.factor": 4}
@@ -151,18 +150,6 @@ def test_refused(campaign_file, document, field: str, reason: str) -> None:
     assert reason in result.stderr
 
 
-def test_a_story_says_which_faults_are_missing_for_it() -> None:
-    steps_ = (Step(step="a", fault="kill", target="one"), Step(step="b", fault="x", target="one"))
-    assert Story(summary="x", source="x", steps=steps_).missing == ("x",)
-
-
-@pytest.mark.parametrize("name", [n for n, story in catalogue().items() if story.missing])
-def test_a_story_whose_fault_there_is_not_is_refused(campaign: Campaign, name: str) -> None:
-    (problem,) = fault_problems(draft_of(telling(campaign, entry(name))))
-    assert problem.field == "faults[0].story"
-    assert "which there is not" in problem.reason
-
-
 def test_what_a_story_needs_of_the_backend_is_named(campaign: Campaign) -> None:
     told = telling(campaign, entry("last-replica-standing"))
     reasons = [str(problem) for problem in lacking_capabilities(told, frozenset())]
@@ -182,21 +169,23 @@ def test_what_a_story_needs_of_the_backend_is_named(campaign: Campaign) -> None:
     ],
 )
 def test_cues_that_cannot_come(steps_: list[tuple[str, Any, Any]], reason: str) -> None:
-    story = Story(
-        summary="x",
-        source="x",
-        steps=tuple(
-            Step(
-                step=name,
-                fault="kill",
-                target="one",
-                begins=begins and CueSpec(after=begins),
-                until=until and CueSpec(after=until),
-            )
-            for name, begins, until in steps_
-        ),
+    told = (
+        Step(
+            step=name,
+            fault="kill",
+            target="one",
+            begins=begins and CueSpec(after=begins),
+            until=until and CueSpec(after=until),
+        )
+        for name, begins, until in steps_
     )
+    story = Story(summary="x", source="x", steps=tuple(told))
     assert any(reason in mistake for mistake in mistakes(story))
+
+
+def test_a_fault_that_there_is_not() -> None:
+    story = Story(summary="x", source="x", steps=(Step(step="a", fault="x", target="one"),))
+    assert list(mistakes(story)) == ["a is x, and there is no such fault"]
 
 
 @pytest.mark.parametrize("width", [80, 130])
@@ -294,8 +283,15 @@ def test_it_is_played_as_written(played, memory: Memory, name: str) -> None:
     assert not memory.backend.links_cut
 
 
-@pytest.mark.parametrize("name", ["last-replica-standing", "lagging-watermark"])
-def test_it_waits_for_the_isr(played, memory: Memory, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("last-replica-standing", "dies"),
+        ("last-replica-loses-power", "dark"),
+        ("lagging-watermark", None),
+    ],
+)
+def test_it_waits_for_the_isr(played, memory: Memory, name: str, last: str | None) -> None:
     _follow_the_links(memory)
     run = played(entry(name, partition=0))
     rows = carry_out(run)
@@ -304,9 +300,9 @@ def test_it_waits_for_the_isr(played, memory: Memory, name: str) -> None:
     facts = {row["fault_id"]: json.loads(row["facts"]) for row in rows if row["event"] == "inject"}
     names = {fault.part.step: fault.fault_id for fault in run.plan if fault.part}
     isr = {step: facts[n]["partitions"][f"{TOPIC}-0"]["isr"] for step, n in names.items()}
-    if name == "last-replica-standing":
-        assert isr == {"shrunk": [1, 2, 3], "dies": [1]}
-        assert at["dies", "inject"] <= at["shrunk", "heal"] < at["dies", "heal"]
+    if last is not None:
+        assert isr == {"shrunk": [1, 2, 3], last: [1]}
+        assert at[last, "inject"] <= at["shrunk", "heal"] < at[last, "heal"]
     else:
         assert [len(isr[step]) for step in ("lagging", "failover", "takeover")] == [3, 2, 2]
         assert isr["failover"] != isr["takeover"]

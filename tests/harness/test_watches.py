@@ -15,7 +15,8 @@ from harness.running.deadline import Deadline
 from harness.running.steps import closing, setup
 from harness.running.watch import Watch
 from history import reader
-from infra.interface import ClockReading, InfraError, ProcessState
+from infra.clocks import ClockReading
+from infra.interface import InfraError, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.effects import Crash, Kill
@@ -177,6 +178,7 @@ def test_a_client_that_ends_by_itself_is_a_finding(run: Run) -> None:
     setup._look_after_clients(run)
     assert run.findings == ["run 1, workload: the client producer-t ended by itself, status 1"]
     assert run.producers == []
+    assert ends(run) == [("producer-t", 1, None)]
 
 
 @pytest.mark.parametrize("found_by", ["the watch", "flush"])
@@ -198,6 +200,12 @@ def test_a_client_that_a_fault_crashed_is_no_finding(run: Run, found_by: str) ->
         closing.flush(run, Deadline.after(run.clock, 10))
     assert run.producers == []
     assert run.findings == []
+    assert ends(run) == [("producer-t", -9, 1)]
+
+
+def ends(run: Run) -> list[tuple[str, int | None, int | None]]:
+    rows = reader.read(run.history, "clients").to_pylist()
+    return [(row["client"], row["exit_code"], row["fault_id"]) for row in rows]
 
 
 def crash(run: Run, fault_id: int, client: str) -> None:

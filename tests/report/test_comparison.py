@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from made_results import cell_result
 from rich.console import Console
 
 from checkers.verdict import (
@@ -26,7 +27,7 @@ from harness import report
 from harness.report.comparison import Comparison, compare
 from harness.report.rows import rows
 from harness.summary import print_result
-from history.cell import Cell, Value
+from history.cell import Value
 
 
 def cell(run: int, acks: str = "all", **changes: object) -> CellResult:
@@ -35,25 +36,8 @@ def cell(run: int, acks: str = "all", **changes: object) -> CellResult:
         total_ms=2500 * run,
         by_fault=(Outages(fault="kill#1", longest_ms=1000 * run, total_ms=2500 * run),),
     )
-    made = CellResult(
-        run=run,
-        settings=Cell(
-            name=f"acks-{acks}",
-            topic=f"acks-{acks}",
-            settings={"acks": acks, "min.insync.replicas": 2},
-        ),
-        sent=12,
-        acked=10,
-        failed=1,
-        indeterminate=1,
-        lost=0,
-        duplicated=0,
-        reordered=0,
-        guarantees=(),
-        verdict=Verdict.PASS,
-        unavailable=away,
-        reasons=("seen",),
-    )
+    settings: Mapping[str, Value] = {"acks": acks, "min.insync.replicas": 2}
+    made = cell_result(f"acks-{acks}", settings=settings, run=run, unavailable=away)
     return replace(made, **changes)
 
 

@@ -13,15 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
+from made_results import cell_result, guarantee
 from rich.console import Console
 
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from harness import report
 from harness.cli import cli
 from harness.report import figures
-from harness.report.timeline import FaultSpan
 from harness.summary import print_result
-from history.cell import Cell
 from history.manifest import Manifest, PlannedRun
 from history.schema import CLUSTER, FAULTS, SENDS
 
@@ -30,30 +29,14 @@ SECOND = 1_000_000_000
 
 
 def cell(acks: str, isr: int, verdict: Verdict, *, lost: int = 0) -> CellResult:
-    return CellResult(
-        run=1,
-        settings=Cell(
-            name=f"acks-{acks}.minisr-{isr}",
-            topic="t",
-            settings={"acks": acks, "min.insync.replicas": isr, "replication.factor": 3},
-        ),
-        sent=12,
-        acked=10,
-        failed=1,
-        indeterminate=1,
+    kept = guarantee(promised=acks == "all", held=lost == 0, reason="<b>because</b>")
+    return cell_result(
+        f"acks-{acks}.minisr-{isr}",
+        verdict,
+        topic="t",
+        settings={"acks": acks, "min.insync.replicas": isr, "replication.factor": 3},
+        guarantees=[kept],
         lost=lost,
-        duplicated=0,
-        reordered=0,
-        guarantees=(
-            Guarantee(
-                name="no-acked-record-lost",
-                promise="no acked record is lost",
-                promised=acks == "all",
-                held=lost == 0,
-                reason="<b>because</b>",
-            ),
-        ),
-        verdict=verdict,
         reasons=("seen with own eyes",),
     )
 
@@ -362,8 +345,8 @@ def test_a_baseline_is_named_so(directory: Path) -> None:
 def test_an_expected_failure_is_shown_as_such(directory: Path) -> None:
     failed = cell("all", 2, Verdict.FAIL, lost=1)
     came_true, did_not = (
-        replace(failed, expected=Verdict.FAIL),
-        replace(failed, expected=Verdict.PASS),
+        replace(failed, expected=(Verdict.FAIL,)),
+        replace(failed, expected=(Verdict.PASS,)),
     )
     result = replace(RESULT, verdict=Verdict.PASS, cells=(came_true,), findings=())
     assert "Everything came out as expected: pass" in page_of(directory, result)
@@ -375,6 +358,46 @@ def test_an_expected_failure_is_shown_as_such(directory: Path) -> None:
     assert "fail, expected pass" in page_of(directory, surprise)
     suite = ElementTree.parse(directory / "junit.xml").getroot()
     assert len(list(suite.iter("failure"))) == 1
+
+
+def test_of_several_expected_verdicts_each_is_right(directory: Path) -> None:
+    either = (Verdict.FAIL, Verdict.PASS)
+    for came, lost in ((Verdict.FAIL, 1), (Verdict.PASS, 0)):
+        made = replace(cell("all", 2, came, lost=lost), expected=either)
+        result = replace(RESULT, verdict=Verdict.PASS, cells=(made,), findings=())
+        assert not list(result.broken)
+        words = f"{came}, as expected (fail or pass)"
+        assert words in page_of(directory, result)
+        assert words in printed(directory, result)
+        suite = ElementTree.parse(directory / "junit.xml").getroot()
+        assert not list(suite.iter("failure"))
+        assert words in next(suite.iter("system-out")).text
+        assert report.load(directory) == result
+        written = json.loads((directory / "verdict.json").read_text())
+        assert written["cells"][0]["expected"] == ["fail", "pass"]
+    strange = replace(cell("all", 2, Verdict.NOT_GUARANTEED), expected=either)
+    result = replace(RESULT, cells=(strange,))
+    assert "not-guaranteed, expected fail or pass" in page_of(directory, result)
+    suite = ElementTree.parse(directory / "junit.xml").getroot()
+    assert len(list(suite.iter("failure"))) == 1
+
+
+def test_long_words_stay_in_their_cell_of_the_matrix() -> None:
+    either = (Verdict.NOT_GUARANTEED, Verdict.INCONCLUSIVE)
+    made = replace(cell("all", 2, Verdict.NOT_GUARANTEED), expected=either)
+    picture = figures.matrix(report.rows(replace(RESULT, cells=(made,))))
+    lines = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    assert "not-guaranteed, as expected (not-" in lines
+    assert max(map(len, lines)) <= 36
+
+
+@pytest.mark.parametrize("written", [None, "fail"])
+def test_one_expected_verdict_is_no_list_to_scripts(directory: Path, written: object) -> None:
+    expected = () if written is None else (Verdict.FAIL,)
+    made = replace(cell("all", 2, Verdict.FAIL, lost=1), expected=expected)
+    report.write(directory, replace(RESULT, cells=(made,)))
+    assert json.loads((directory / "verdict.json").read_text())["cells"][0]["expected"] == written
+    assert report.load(directory).cells == (made,)
 
 
 def test_what_differs_between_cells_is_a_column(directory: Path) -> None:
@@ -411,24 +434,6 @@ def test_clocks_that_differ_are_told(
     page = page_of(directory, replace(RESULT, runs=(run,)))
     assert (f"within ± {told} ms" in page) is (told is not None)
     assert ("within ±" in page) is (told is not None)
-
-
-def test_faults_that_overlap_have_their_names_above_each_other() -> None:
-    def fault(number: int, start: int, end: int | None) -> FaultSpan:
-        return FaultSpan(
-            fault_id=number,
-            fault="kill",
-            target="one",
-            servers=(),
-            start=start,
-            end=end,
-            proven=True,
-            evidence={},
-            healing={},
-        )
-
-    faults = [fault(1, 0, 10), fault(2, 5, 20), fault(3, 12, None), fault(4, 30, 40)]
-    assert [storey for _, storey in figures._storeys(faults)] == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing"])

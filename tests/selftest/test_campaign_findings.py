@@ -6,42 +6,22 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from made_results import cell_result, guarantee
 from patience import TEST_S
 
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Guarantee, RunResult, Verdict
+from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
+from harness.children import Children
 from harness.report.losses import ANOMALIES_FILE
 from harness.selftest.attempt import Outcome
 from harness.selftest.campaigns import Campaigns, judged
-from harness.selftest.children import Children
 from harness.selftest.sources import copy_sound
-from history.cell import Cell
 
 NAME = "quick, seed 1"
 
 
 def cell(name: str, verdict: Verdict, *, promised: bool, held: bool | None) -> CellResult:
-    return CellResult(
-        run=1,
-        settings=Cell(name=name, topic="t", settings={"acks": "all"}),
-        sent=1,
-        acked=1,
-        failed=0,
-        indeterminate=0,
-        lost=0,
-        duplicated=0,
-        reordered=0,
-        guarantees=(
-            Guarantee(
-                name="no-acked-record-lost",
-                promise="p",
-                promised=promised,
-                held=held,
-                reason="5 lost",
-            ),
-        ),
-        verdict=verdict,
-        reasons=("too few acks",),
-    )
+    made = guarantee(promised=promised, held=held, reason="5 lost")
+    return cell_result(name, verdict, guarantees=[made], reasons=("too few acks",))
 
 
 KEPT = cell("kept", Verdict.PASS, promised=True, held=True)
@@ -87,6 +67,12 @@ def test_a_find_is_one_without_a_list_of_anomalies_too(tmp_path: Path) -> None:
 
 def test_what_was_not_promised_is_no_find(tmp_path: Path) -> None:
     found = judged(result(Verdict.PASS, UNPROMISED, KEPT), NAME, tmp_path)
+    assert found.outcome is Outcome.NOT_FOUND
+
+
+def test_what_was_expected_is_no_find(tmp_path: Path) -> None:
+    expected = replace(LOST, expected=(Verdict.FAIL, Verdict.PASS))
+    found = judged(result(Verdict.PASS, expected, KEPT), NAME, tmp_path)
     assert found.outcome is Outcome.NOT_FOUND
 
 

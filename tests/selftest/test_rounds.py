@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.children import Children, Interrupted
 from harness.exit_status import ExitStatus
 from harness.selftest import table
 from harness.selftest.attempt import SOUND, Attempt, Attempts, Finding, Outcome, Way
 from harness.selftest.catalogue import Bug, catalogue
-from harness.selftest.children import Children, Interrupted
 from harness.selftest.display import Display
 from harness.selftest.rounds import AtWork, Round, Told, opened
 from harness.selftest.session import carry_out

@@ -1,15 +1,15 @@
 """The steps after the last fault: flush, final read, collect, teardown."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
 from harness.running import clients
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps.setup import CLIENTS, compare_clocks
-from infra.interface import InfraError, Node
+from harness.running.steps.setup import CLIENTS, compare_clocks, fault_ended
+from infra.interface import InfraError, Node, Server, System
 
 _LAST_LOOK_S = 5.0
 
@@ -24,7 +24,7 @@ def flush(run: Run, deadline: Deadline) -> None:
     while run.producers:
         problem = clients.wait(run.producers[-1], deadline)
         ended = run.producers.pop()
-        if problem and run.ledger.ended_by(ended.client.name) is None:
+        if problem and not fault_ended(run, ended):
             run.finding("flush", problem)
     _tried(run, "flush", run.client_node.sync)
     if run.ended_well.get("workload") is not None:
@@ -54,8 +54,8 @@ def collect(run: Run, deadline: Deadline) -> None:
     _stop_watching(run, list(run.watches))
     for broker in run.system.brokers if run.ended_well.get("deploy") else ():
         deadline.check()
-        source = run.system.replica_directories(broker)
-        _fetch(run, broker.node, source, f"replicas/{broker.name}")
+        for place, source in _replicas(run.system, broker):
+            _fetch(run, broker.node, source, f"replicas/{place}")
     for node in _nodes(run):
         deadline.check()
         _fetch(run, node, node.log_directory, f"logs/{node.name}")
@@ -100,6 +100,13 @@ def _tried(run: Run, phase: str, act: Callable[[], None]) -> None:
 def _nodes(run: Run) -> list[Node]:
     servers = (*run.system.brokers, *run.system.zookeepers)
     return [*(server.node for server in servers), run.client_node]
+
+
+def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:
+    """The broker's log directories, and what each is called here: one of several has a number."""
+    directories = system.log_directories(broker)
+    for number, directory in enumerate(directories, start=1):
+        yield broker.name if len(directories) == 1 else f"{broker.name}/{number}", directory
 
 
 def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:

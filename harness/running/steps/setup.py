@@ -63,15 +63,22 @@ def compare_clocks(run: Run, moment: str) -> None:
     run.recorder.clock(run.client_node.name, moment, run.client_node.clock())
 
 
+def fault_ended(run: Run, producer: clients.ClientProcess) -> bool:
+    """Record that a client has not ended as it was told to; whether a fault accounts for it."""
+    fault_id = run.ledger.ended_by(producer.client.name)
+    if producer.ended():
+        run.recorder.client(producer.client.name, exit_status(producer.process), fault_id)
+    return fault_id is not None
+
+
 def _look_after_clients(run: Run) -> None:
     """A client ends when it is told to; one that ends before that has not sent what it should. One
-    that a fault has ended is missed by its own cell alone."""
+    that a fault has ended is a matter of its own cell alone."""
     ended = [one for one in tuple(run.producers) if one.ended()]
     if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
         return
     for producer in ended:
         run.producers.remove(producer)
-        if run.ledger.ended_by(producer.client.name) is not None:
-            continue
-        status = in_words(exit_status(producer.process))
-        run.finding("workload", f"the client {producer.client.name} ended by itself, {status}")
+        if not fault_ended(run, producer):
+            status = in_words(exit_status(producer.process))
+            run.finding("workload", f"the client {producer.client.name} ended by itself, {status}")

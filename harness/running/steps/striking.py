@@ -100,7 +100,7 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
         return False
     # Written first: when this thread is left behind between the two, the fault is still open, and
     # the step heal finds it. The other way round it would have no end in the history.
-    record.write("healed", entry.target, proof)
+    record("healed", entry.target, proof, shown=False)
     if proof.proven:
         run.ledger.close(entry.fault_id)
     record.show("healed", proof)
@@ -128,22 +128,15 @@ class _Recording:
         target: Target | str,
         proof: Proof | None = None,
         error: Exception | None = None,
+        *,
+        shown: bool = True,
     ) -> None:
-        self.write(event, target, proof, error)
-        self.show(event, proof)
-
-    def write(
-        self,
-        event: str,
-        target: Target | str,
-        proof: Proof | None = None,
-        error: Exception | None = None,
-    ) -> None:
-        """To the history."""
         self.deadline.check()
         self.run.recorder.fault(
             self.fault_id, FAULTS[self.fault], event, target=target, proof=proof, error=error
         )
+        if shown:
+            self.show(event, proof)
 
     def show(self, event: str, proof: Proof | None) -> None:
         """On the display: what happened, and what is on from now."""
@@ -182,13 +175,13 @@ def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
 
 
 def _resolve(run: Run, planned: ScheduledFault, deadline: Deadline) -> Target:
-    expression = expressions.parse(planned.target)
+    expression, aim = expressions.parse(planned.target), FAULTS[planned.fault].aim
     found: list[Target] = []
     reasons: list[Exception] = []
 
     def look() -> bool:
         try:
-            found.append(targets.resolve(expression, run.cluster, planned.seed))
+            found.append(targets.resolve(expression, run.cluster, planned.seed, aim))
         except (targets.TargetUnavailable, ViewUnavailable) as reason:
             reasons.append(reason)
         return bool(found)

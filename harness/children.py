@@ -1,0 +1,117 @@
+"""Processes that do long work for us, campaigns above all, and the signals meant for them.
+
+Each is in a process group of its own: Ctrl-C reaches it once, from here, and not from the terminal
+besides. The second time would be taken for impatience.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import IO
+
+from harness.exit_status import ExitStatus
+from harness.running.interruption import SIGNALS
+from infra.agent.parents import dying_with
+
+
+class Interrupted(Exception):
+    """We were asked to stop (Ctrl-C, SIGTERM): what a child left behind may be half of
+    something."""
+
+
+class Children:
+    """Runs processes, from several threads at once, until asked to stop.
+
+    Args:
+        die_with_us: By SIGTERM (parent-death signal), if we are killed with kill -9. Not for what
+            takes a second one for impatience: of a process with several threads the kernel may send
+            it once for each, as they end. What is left alone comes to its end by itself.
+    """
+
+    def __init__(self, *, die_with_us: bool = False) -> None:
+        self._prefix = dying_with(os.getpid(), "TERM") if die_with_us else ()
+        self._running: dict[subprocess.Popen[bytes], int] = {}
+        """Each with how many of the signals it was sent."""
+        self._signals: list[int] = []
+        self._lock = threading.RLock()
+
+    def install(self) -> None:
+        """Take the signals from now on. For the main thread."""
+        for number in (*SIGNALS, signal.SIGHUP):
+            if number in SIGNALS or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._receive)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether somebody has pressed Ctrl-C, or the like."""
+        return bool(self._signals)
+
+    def check(self) -> None:
+        """Raise Interrupted when we were asked to stop."""
+        if self.asked_to_stop:
+            raise Interrupted
+
+    def run(
+        self,
+        command: Sequence[str],
+        output: IO[bytes] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> int:
+        """Run ``command`` to its end; its exit status. What it says goes to ``output``, or to where
+        ours goes.
+
+        When we are asked to stop, it is asked, too, and waited for. Raises Interrupted when that
+        was before it began.
+        """
+        with self._started(command, output, environ) as child:
+            try:
+                return child.wait()
+            finally:
+                with self._lock:
+                    del self._running[child]
+
+    def campaign(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> ExitStatus:
+        """Run ``ackproof run <arguments>``, as :meth:`run`."""
+        # Nobody is there to be asked: what is run like this, however large, is meant.
+        command = [sys.executable, "-m", "harness", "run", *arguments, "--yes"]
+        status = self.run(command, output)
+        return ExitStatus(status) if status in set(ExitStatus) else ExitStatus.INCONCLUSIVE
+
+    def _started(
+        self,
+        command: Sequence[str],
+        output: IO[bytes] | None,
+        environ: Mapping[str, str] | None,
+    ) -> "subprocess.Popen[bytes]":
+        with self._lock:  # a signal comes before it, and nothing is started; or reaches it
+            self.check()
+            child = subprocess.Popen(
+                [*self._prefix, *command],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=None if output is None else subprocess.STDOUT,
+                process_group=0,
+            )
+            self._running[child] = 0
+            self._hand_down()  # what came while it was being started
+            return child
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        with self._lock:
+            self._signals.append(number)
+            self._hand_down()
+
+    def _hand_down(self) -> None:
+        """Send each what it was not sent yet. We may be interrupted by a signal here, and be called
+        once more by its handler: what is about to be sent counts as sent."""
+        for child in tuple(self._running):
+            while (sent := self._running[child]) < len(self._signals):
+                self._running[child] = sent + 1
+                with suppress(ProcessLookupError):
+                    child.send_signal(self._signals[sent])

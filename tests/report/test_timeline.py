@@ -1,0 +1,91 @@
+"""Faults over time: whose names stand where, and which are steps of a story."""
+
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from checked_in_process import checked
+from made_histories import MadeRun, a_fault, kept, write_campaign
+
+from checkers.verdict import ANOMALIES
+from harness import report
+from harness.report import bands
+from harness.report.timeline import FaultSpan, StoryPart
+from history.manifest import PlannedFault
+
+T0 = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
+
+
+def span(number: int, start: int, end: int | None, part: StoryPart | None = None) -> FaultSpan:
+    """A fault, in seconds since the first ack."""
+    return FaultSpan(
+        fault_id=number,
+        fault="kill",
+        target="one",
+        servers=("broker-1",),
+        start=T0 + start * SECOND,
+        end=None if end is None else T0 + end * SECOND,
+        proven=True,
+        evidence={},
+        healing={},
+        part=part,
+    )
+
+
+def stands(faults: list[FaultSpan], *, lasts: int = 100) -> list[tuple[str, int]]:
+    """The names over a picture of so many seconds, and how high."""
+    first = T0 // SECOND
+    return [(one.text, one.storey) for one in bands.names(faults, first, first + lasts)]
+
+
+def test_faults_that_overlap_have_their_names_above_each_other() -> None:
+    faults = [span(1, 0, 10), span(2, 5, 20), span(3, 12, None), span(4, 30, 40)]
+    assert stands(faults) == [("kill#1", 0), ("kill#2", 1), ("kill#3", 0), ("kill#4", 1)]
+
+
+def test_so_have_faults_that_are_short_for_their_names() -> None:
+    faults = [span(1, 10, 12), span(2, 13, 15)]
+    assert stands(faults) == [("kill#1", 0), ("kill#2", 1)]
+    assert stands(faults, lasts=20) == [("kill#1", 0), ("kill#2", 0)]
+
+
+def test_the_steps_of_a_story_stand_below_its_name() -> None:
+    def step(name: str) -> StoryPart:
+        return StoryPart(story="crash-loop#1", step=name, partition="t-0")
+
+    faults = [span(1, 2, 20, step("first")), span(2, 18, 40, step("second")), span(3, 30, 70)]
+    assert stands(faults) == [
+        ("first", 0),
+        ("second", 1),
+        ("crash-loop#1 on t-0", 2),
+        ("kill#3", 0),
+    ]
+    *_, title, other = bands.names(faults, T0 // SECOND, T0 // SECOND + 100)
+    assert (title.start, title.end, title.spans) == (2, 40, True)
+    assert other.colour != title.colour
+
+
+def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
+    told = {"fault": "kill", "target": "leader(t, 0)", "start_ms": 0, "hold_ms": 0}
+    plan = [
+        PlannedFault(fault_id=1, story="crash-loop#1 bounce-1", partition=("t", 0), **told),
+        PlannedFault(fault_id=2, story="rolling-restart#2 restart-1", **told),
+        PlannedFault(fault_id=3, **told),
+    ]
+    faults = [row for n in (1, 2, 3) for row in a_fault(10 * n, 10 * n + 8, fault_id=n)]
+    made = MadeRun(partitions={("t", 0): kept(*range(1, 50))}, faults=faults, plan=plan)
+    directory = write_campaign(tmp_path, made)
+    pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
+    page = report.write(directory, checked(directory)).page.read_text()
+    rows = re.findall(r"<td><b>(kill#\d)</b>(.*?)</td>", page, re.DOTALL)
+    assert [(label, re.sub(r"\s*<[^>]*>\s*", "", part).strip()) for label, part in rows] == [
+        ("kill#1", "crash-loop#1 on t-0: bounce-1"),
+        ("kill#2", "rolling-restart#2: restart-1"),
+        ("kill#3", ""),
+    ]
+    picture = page[page.index("<svg", page.index("acks over time")) :]
+    picture = picture[: picture.index("</svg>")]
+    for name in ("crash-loop#1 on t-0", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
+        assert f">{name}</text>" in picture
+    assert ">kill#1</text>" not in picture
