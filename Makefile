@@ -13,7 +13,7 @@ ENGINE := infra/docker/with-engine.sh
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) programs  ## virtual environment, packages, Java, nft, tc
+setup: $(STAMP) programs  ## virtual environment, packages, Java, nft, tc, libfaketime
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -30,12 +30,15 @@ programs:
 		echo "without nft, the backend local cannot cut links: ackproof doctor" >&2
 	@infra/need.sh iproute2 which tc || \
 		echo "without tc, it cannot make them narrow or slow" >&2
+	@infra/need.sh libfaketime test -e /usr/lib/*/faketime/libfaketimeMT.so.1 || \
+		echo "without libfaketime, it cannot give servers another time" >&2
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
 
+# Tests wait more than they compute: three at a time, on two cores.
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
-	$(BIN)/pytest --numprocesses 3 --dist loadfile  # they wait more than they compute
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
 	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)

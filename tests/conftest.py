@@ -6,9 +6,16 @@ they depend on how fast this machine is: by default an example that takes 200 ms
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", patient, derandomize=True)
 settings.register_profile("random", patient, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole campaigns first: they are the longest, and one of them alone would be what everybody
+    waits for at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)

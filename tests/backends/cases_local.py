@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Callable[[Path], None]:
     case = case_named(name)
 
     def run(scratch: Path) -> None:
-        with closing(LocalBackend(scratch / "nodes")) as backend:
+        with closing(LocalBackend(scratch / "nodes", clocks=True)) as backend:
             case(backend, scratch)
 
     return run

@@ -15,6 +15,7 @@ from conformance import MARK, marked
 from containers import owned_things
 from ensemble import NODES
 from inside import Inside, inside_as
+from places import places
 from ssh_hosts import SshHosts, ssh_hosts
 
 from infra import cleanup
@@ -154,14 +155,7 @@ def _ended(place: ProcessPlace) -> Iterator[Place]:
             run.wait(20)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("ourselves", id="local", marks=pytest.mark.integration),
-        pytest.param("unprivileged", id="local-unprivileged", marks=pytest.mark.integration),
-        pytest.param("docker", id="docker", marks=pytest.mark.docker),
-        pytest.param("ssh", id="ssh", marks=pytest.mark.ssh),
-    ]
-)
+@pytest.fixture(params=places(rootless=pytest.mark.integration))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "docker":
         with _ended(docker_place(tmp_path)) as on_containers:

@@ -11,5 +11,5 @@ from infra.docker.backend import DockerBackend
 
 warnings.simplefilter("error")
 scratch = Path(sys.argv[1])
-with closing(DockerBackend(scratch / "results")) as backend:
+with closing(DockerBackend(scratch / "results", disks=True)) as backend:
     case_named(sys.argv[2])(backend, scratch)

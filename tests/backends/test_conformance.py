@@ -2,6 +2,7 @@
 
 import pytest
 from conformance import CASES, control_groups
+from disk_cases import images_in_use
 
 from infra.waiting import wait_until
 
@@ -24,5 +25,6 @@ def test_clean_removes_what_a_killed_harness_left(place) -> None:
     assert place.left()
     assert place.clean()
     assert place.left() == []
+    wait_until(lambda: images_in_use(place.mark) == [], 20, "the disks to be gone")
     wait_until(lambda: place.processes() == [], 20, "every process to end")
     assert control_groups(place.mark) == []

@@ -114,6 +114,23 @@ def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
     assert ackproof("clean").stdout == "nothing to remove\n"
 
 
+def test_asked_twice_it_ends_at_once(ackproof) -> None:
+    """Nobody heals any more, and nobody waits: not for ZooKeeper either, which is gone."""
+    harness = ackproof.start("run", "small.yaml", "--out", "results")
+    ackproof.wait_for_output("isolate#1 verified")
+    processes = family(harness)
+    harness.terminate()
+    ackproof.wait_for_output("faults: interrupted")
+    harness.terminate()
+    assert harness.wait(PATIENCE_S) == 3
+    assert gone(processes[1:])
+    output = ackproof.output.read_text()
+    assert "checks what was recorded" in output
+    assert "Traceback" not in output
+    assert not (ackproof.directory / "results" / "scratch").exists()
+    assert ackproof("clean").stdout == "nothing to remove\n"
+
+
 def test_ctrl_c_in_a_night(ackproof) -> None:
     """The campaign under way is healed, checked and cleaned up after; no other one begins."""
     seeds = ("--seed", "1", "--seed", "2")

@@ -1,4 +1,5 @@
-"""A client that a fault has crashed: its own cell lacks the evidence, and nobody else is blamed."""
+"""A client that a fault has crashed: what it recorded counts, its own cell has no evidence from
+then on, and nobody else is blamed."""
 
 import json
 
@@ -27,5 +28,9 @@ def test_it_costs_its_own_cell_alone(ackproof) -> None:
     document = json.loads((ackproof.directory / "results" / "verdict.json").read_text())
     crashed, lives_on = sorted(document["cells"], key=lambda cell: cell["verdict"])
     assert (crashed["verdict"], lives_on["verdict"]) == ("inconclusive", "pass"), document
-    assert any("not closed by its writer" in reason for reason in crashed["reasons"])
+    silent = "nobody sends to this cell after crash-client#1, which crashed its last client"
+    assert any(silent in reason for reason in crashed["reasons"]), crashed["reasons"]
+    assert not any("not closed by its writer" in reason for reason in crashed["reasons"])
+    assert crashed["acked"] > 0, "what it recorded counts"
+    assert crashed["lost"] == 0, "of what it recorded"
     assert not any(guarantee["broken"] for guarantee in crashed["guarantees"])

@@ -241,9 +241,12 @@ def asked(cluster: Cluster, word: bytes) -> str:
 
 def watched_below_topics(cluster: Cluster) -> int:
     """Of all sessions, by ZooKeeper's own list, which has those on data alone: a list of children
-    is watched at most once a broker, however many there are."""
-    by_path = re.findall(r"^(/.*)\n((?:\t.*\n)+)", asked(cluster, b"wchp"), re.MULTILINE)
-    return sum(held.count("\n") for path, held in by_path if path.startswith("/brokers/topics/"))
+    is watched at most once a broker, however many there are. Who waits for the assignment of a
+    partition that is being made, and meets it as it comes, has a watch on it until it changes."""
+    by_path = re.findall(
+        r"^(/brokers/topics/.*)\n((?:\t.*\n)+)", asked(cluster, b"wchp"), re.MULTILINE
+    )
+    return sum(held.count("\n") for path, held in by_path if not path.endswith("/replicas"))
 
 
 def watches(cluster: Cluster) -> int:

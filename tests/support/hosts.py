@@ -46,7 +46,7 @@ OF_NOBODY = Origin(change="test", by={})
 class NoSettings(TopicConfigs):
     """No topic has settings of its own."""
 
-    async def load(self, topic: str) -> TopicConfig:
+    async def load_latest(self, topic: str) -> TopicConfig:
         return self.get(topic)
 
 

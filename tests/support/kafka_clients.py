@@ -43,8 +43,14 @@ def _end(cluster: Cluster, topic: str, partition: int) -> int:
         return -1
 
 
-TRY_AGAIN = {KafkaError.NOT_CONTROLLER, KafkaError.REQUEST_TIMED_OUT, KafkaError._TIMED_OUT}
-"""What one hears while the controller or the ZooKeeper session changes."""
+TRY_AGAIN = {
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+}
+"""What one hears while the controller or the ZooKeeper session changes; the last, while a broker
+whose session has ended is not back, though it was registered when the cluster was deployed."""
 
 
 def _created(cluster: Cluster, new: NewTopic) -> bool:

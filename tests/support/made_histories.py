@@ -1,6 +1,6 @@
 """Histories made by hand or by chance: in memory for the rules, on disk for whole campaigns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -250,7 +250,8 @@ def connection(seconds: float, kind: str) -> dict[str, Any]:
 class MadeRun:
     """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
-    is not three brokers, of which nothing was seen but that the first leads. ``bounds``: of the
+    is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
+    early; ``crashed``: producers that closed nothing. ``bounds``: of the
     client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
     rows on them; ``named``: what is swept of the cluster."""
 
@@ -261,6 +262,8 @@ class MadeRun:
     phases: Sequence[Mapping[str, Any]] = FINISHED
     cluster: Sequence[Mapping[str, Any]] | None = None
     servers: Sequence[Mapping[str, Any]] | None = None
+    clients: Sequence[Mapping[str, Any]] = ()
+    crashed: Collection[int] = ()
     recovery: Sequence[Mapping[str, Any]] | None = None
     failovers: Sequence[PlannedFailover] = ()
     zookeeper: Sequence[Mapping[str, Any]] | None = None
@@ -409,12 +412,13 @@ def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
                 writer=f"{planned.cell.name}-{producer}",
                 node=CLIENT,
                 cell=planned.cell.name,
+                client=f"producer-{producer}",
                 partitions=planned.cell.topic_partitions,
             )
     yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
     yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
-    tables = ("faults", "phases", "cluster", "servers", "recovery", "clocks", *sorted(MEASURES))
-    for table in tables:
+    tables = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
+    for table in (*tables, *sorted(MEASURES)):
         yield PlannedWriter(table=table, writer="harness", node="harness")
 
 
@@ -455,7 +459,9 @@ def _write_partitions(
     for key, events in rows.items():
         for event in events:
             writer.partition(*key).append(_row(table, key, {**vars(event), "cell": cell.name}))
-    _end(writer, run.closed)
+            if producer in run.crashed:
+                writer.partition(*key).flush()
+    _end(writer, run.closed and producer not in run.crashed)
 
 
 def _row(table: str, key: tuple[str, int], columns: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -482,6 +488,7 @@ def _small_tables(history: Path, run: MadeRun) -> None:
         "phases": run.phases,
         "cluster": seen if run.cluster is None else run.cluster,
         "servers": STARTED if run.servers is None else run.servers,
+        "clients": run.clients,
         "recovery": whole if run.recovery is None else run.recovery,
         "clocks": clocks,
         "zookeeper": COUNTED if run.zookeeper is None else run.zookeeper,

@@ -9,13 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from memory_admin import MemoryAdmin
+from memory_clocks import MemoryClock
+from memory_disks import MemoryDisk, MemoryFiles
+from memory_ensemble import MemoryEnsemble
 from memory_links import MemoryLinks
 
+from infra.clocks import ClockReading, FakeClock
 from infra.interface import (
     Capability,
-    ClockReading,
     ClusterView,
     Command,
+    InfraError,
     Node,
     PartitionView,
     Process,
@@ -26,9 +31,8 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from infra.storage import Damage
 from nemesis.interface import Cluster, WorkloadClient
-
-CAPABILITIES = frozenset(Capability) - {Capability.LOSE_UNSYNCED_WRITES}
 
 
 @dataclass
@@ -75,6 +79,8 @@ class MemoryNode:
     name: str
     address: str
     reading: ClockReading = field(default_factory=lambda: ClockReading(offset_ns=0, bound_ns=0))
+    disks: list[MemoryDisk] = field(default_factory=list)
+    logs: MemoryFiles = field(default_factory=MemoryFiles)
     files: int = 1
     """What its server has on its disk."""
     full: bool = False
@@ -130,6 +136,22 @@ class MemoryNode:
     def share(self, directory: Path) -> PurePosixPath:
         return PurePosixPath(directory)
 
+    def disk(self, name: str, megabytes: int) -> MemoryDisk:  # noqa: ARG002
+        self.disks.append(MemoryDisk())
+        return self.disks[-1]
+
+    def flip_bit(self, directory: PurePosixPath, kind: str, draw: float) -> None:  # noqa: ARG002
+        self.logs.flip_bit(kind)
+
+    def remove_files(self, directory: PurePosixPath, name: str) -> None:  # noqa: ARG002
+        self.logs.remove_files(name)
+
+    def damage(self, directory: PurePosixPath) -> Sequence[Damage]:  # noqa: ARG002
+        return [*self.logs.damage, *(one for disk in self.disks for one in disk.damage)]
+
+    def fake_clock(self) -> FakeClock:
+        raise InfraError(f"{self.name} runs no programs")
+
     def clock(self) -> ClockReading:
         return self.reading
 
@@ -145,6 +167,14 @@ class MemoryServer:
     process: MemoryProcess
     starts: int = 0
     peer_ports: tuple[int, ...] = ()
+    clock: MemoryClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = MemoryClock(lambda: self.process.state() is ProcessState.RUNNING)
+
+    @property
+    def disks(self) -> Sequence[MemoryDisk]:
+        return self.node.disks
 
     def start(self) -> MemoryProcess:
         self.starts += 1
@@ -156,7 +186,7 @@ class MemoryServer:
 @dataclass
 class MemoryBackend:
     name: str = "memory"
-    capabilities: frozenset[Capability] = CAPABILITIES
+    capabilities: frozenset[Capability] = frozenset(Capability)
     links_cut: set[tuple[str, str]] = field(default_factory=set)
     leaky: bool = False
     """Cuts nothing, as a fault that does not bite."""
@@ -216,14 +246,22 @@ class MemorySystem:
     """Brokers whose first session has not expired, whatever became of them."""
     zxid: int = 0
     """Of the last transaction; every look is one."""
+    believes: MemoryServer | None = None
+    """Says that it leads ZooKeeper, when nobody does."""
+    ensemble: MemoryEnsemble = field(init=False)
+    admin: MemoryAdmin = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ensemble = MemoryEnsemble(self.zookeepers, self._quorum, self._own_sessions)
+        self.admin = MemoryAdmin(self.view)
 
     def deploy(self) -> None: ...
 
     def close(self) -> None: ...
 
     def zookeeper_leader(self) -> Server | None:
-        running = (s for s in self.zookeepers if s.process.state() is ProcessState.RUNNING)
-        return next(running, None)
+        found = self._running() if self._quorum() else ()
+        return next(iter(found), self.believes)
 
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
         if not self._quorum():
@@ -239,35 +277,34 @@ class MemorySystem:
         gone = (one for one in self.brokers if not self._registered(one))
         return frozenset(self._session(one) for one in gone if one.process.code != 0)
 
-    def replica_directories(self, broker: Server) -> PurePosixPath:
-        return broker.node.directory
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        return [broker.node.directory]
 
     def view(self) -> ClusterView:
         if not self._quorum():
             raise ViewUnavailable("no answer")
         live = [server.id for server in self.brokers if self._registered(server)]
         partitions = {}
-        for topic, count in self.topics.items():
+        for topic, count in (*self.topics.items(), *self.admin.own.items()):
             for number in range(count):
-                replicas = self.replicas.get(number) or self._around(number)
-                isr = tuple(broker for broker in replicas if broker in live)
-                partitions[topic, number] = PartitionView(
+                key = topic, number
+                ordered = self.admin.assigned.get(key)
+                replicas = ordered or self.replicas.get(number) or self._around(number)
+                in_sync = self.admin.isrs.get(key, ())
+                isr = tuple(broker for broker in in_sync or replicas if broker in live)
+                partitions[key] = PartitionView(
                     topic=topic,
                     partition=number,
-                    leader=isr[0] if isr else -1,
-                    isr=isr,
+                    leader=self.admin.leader(key, isr),
+                    isr=isr or tuple(in_sync),
                     replicas=tuple(replicas),
-                    leader_epoch=0,
+                    leader_epoch=self.admin.epochs.get(key, 0),
                     controller_epoch=1,
                 )
         if live:
             self.written = partitions
         return ClusterView(
-            brokers={
-                server.id: self._session(server)
-                for server in self.brokers
-                if server.id in {*live, *self.lingering}
-            },
+            brokers={**self._own_sessions(), **self.ensemble.occupying},
             controller=live[0] if live else None,
             controller_epoch=1,
             partitions=partitions if live else self.written or partitions,
@@ -283,9 +320,14 @@ class MemorySystem:
             for zookeeper in self._running()
         )
 
+    def _own_sessions(self) -> Mapping[int, int]:
+        there = (s for s in self.brokers if self._registered(s) or s.id in self.lingering)
+        return {server.id: self._session(server) for server in there}
+
     def _session(self, server: MemoryServer) -> int:
+        begun = 256 * server.starts + 65536 * self.ensemble.ended.get(server.id, 0)
         first = server.id in self.lingering
-        return self.sessions.get(server.id, server.id + (0 if first else 256 * server.starts))
+        return self.sessions.get(server.id, server.id + (0 if first else begun))
 
     def _running(self) -> list[MemoryServer]:
         return [s for s in self.zookeepers if s.process.state() is ProcessState.RUNNING]
@@ -316,6 +358,17 @@ class Memory:
     workload: list[MemoryProcess]
     cluster: Cluster
 
+    def deafen(self) -> None:
+        """Nothing that is done to the cluster has any effect from now on."""
+        self.backend.leaky = True
+        self.system.ensemble.deaf = True
+        for server in (*self.system.brokers, *self.system.zookeepers):
+            server.process.deaf = True
+            server.node.logs.deaf = True
+            server.clock.deaf = True
+            for disk in server.disks:
+                disk.deaf = True
+
 
 class Once:
     """Waiting of those who do not: the condition is asked once."""
@@ -332,6 +385,8 @@ def memory_cluster(brokers: int = 3, zookeepers: int = 1) -> Memory:
         zookeepers=[_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)],
         topics={"orders": 3},
     )
+    for broker in system.brokers:
+        broker.node.disk("1", 64)
     for server in system.zookeepers if zookeepers > 1 else ():
         server.peer_ports = (3888, 2888)
     backend.servers = {server.name: server for server in (*system.brokers, *system.zookeepers)}

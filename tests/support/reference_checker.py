@@ -116,7 +116,8 @@ def kept_by_some_member(events: Sequence[Seen | Struck], acked: int) -> bool:
 
 
 def elected_by_the_isr(events: Sequence[Seen | Struck], acked: int) -> bool | None:
-    """Whether every leader elected after an ack was of the ISR seen before; None: not all seen."""
+    """Whether every leader elected after an ack was of the ISR seen before; None: not all seen. An
+    ISR that somebody comes into while nobody leads it is the first half of an election outside."""
     seen = [event for event in events if isinstance(event, Seen)]
     answers: list[bool | None] = []
     for before, after in pairwise(seen):
@@ -124,6 +125,8 @@ def elected_by_the_isr(events: Sequence[Seen | Struck], acked: int) -> bool | No
             continue
         if after.epoch - before.epoch > 1:
             answers.append(None)
+        elif before.leader == after.leader == -1 and before.epoch == after.epoch:
+            answers.append(after.isr <= before.isr)
         elif after.leader not in (before.leader, -1):
             answers.append(after.leader in before.isr)
     return False if False in answers else None if None in answers else True

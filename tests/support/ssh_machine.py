@@ -22,6 +22,7 @@ def main(specification: str) -> None:
     _mount("-t", "overlay", "-o", layers, "overlay", root)
     _mount("-t", "proc", "proc", root / "proc")
     _mount("--rbind", "/dev", root / "dev")
+    _mount("-t", "tmpfs", "tmpfs", root / "dev" / "shm")  # process ids are its own, too
     _mount("-t", "tmpfs", "tmpfs", root / "run")
     (root / "run" / "sshd").mkdir(mode=0o755)
     socket.sethostname(spec["name"])

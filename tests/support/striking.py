@@ -11,13 +11,14 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from patience import PATIENCE_S
 
+from infra.disks import DiskPlan
 from infra.interface import Backend, Node, PartitionView, ProcessState, ViewUnavailable
 from infra.systems.bundled import BundledSystem
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.executor import Executor
 from nemesis.expressions import parse
-from nemesis.interface import Cluster, Proof, WorkloadClient
+from nemesis.interface import Aim, Cluster, Proof, WorkloadClient
 from nemesis.ledger import Ledger, OpenFault
 from nemesis.proof import prove
 from nemesis.targets import TargetUnavailable, resolve
@@ -65,7 +66,7 @@ class Striker:
         """Plan it. ``hold_ms``: long enough for all its effects if not given."""
         self._numbers += 1
         fault = FAULTS[name]
-        target = _resolved(self.cluster, expression, self._numbers)
+        target = _resolved(self.cluster, expression, self._numbers, fault.aim)
         parameters = fault.parameters.model_validate(own)
         rng = random.Random(self._numbers)
         return OpenFault(
@@ -90,13 +91,19 @@ class Striker:
         looks = entry.fault.bitten(self.executor.injection(entry))
         return prove(looks, Patiently(), within_s, by_itself=True)
 
-    def heal(self, entry: OpenFault) -> None:
-        """Heal, prove it, and see that it bites no more."""
+    def heal(self, entry: OpenFault, *, for_good: bool = False) -> None:
+        """Heal, prove it, and see that it bites no more, unless what it did is ``for_good``, as
+        bits are that have flipped."""
+        self.mend(entry)
+        lasts = for_good or entry.fault.destroys == "bits"
+        assert lasts or not self.bitten(entry).proven, entry.label
+
+    def mend(self, entry: OpenFault) -> None:
+        """Heal, and prove it."""
         self.executor.heal(entry)
         looks = entry.fault.healed(self.executor.injection(entry))
         proof = prove(looks, Patiently(), PATIENCE_S, by_itself=False)
         assert proof.proven, (entry.label, proof.observations)
-        assert not self.bitten(entry).proven, entry.label
         self.ledger.close(entry.fault_id)
 
     def through(
@@ -154,10 +161,19 @@ def striker(
     zookeepers: int = 1,
     clients: Sequence[Node] = (),
     properties: Mapping[str, str] = {},
+    disks: DiskPlan | None = None,
+    clocks: bool = False,
 ) -> Iterator[Striker]:
     """A cluster to strike; nothing of it runs afterwards."""
     settings = {**TIMINGS, **properties}
-    system = BundledSystem(backend, brokers=brokers, zookeepers=zookeepers, properties=settings)
+    system = BundledSystem(
+        backend,
+        brokers=brokers,
+        zookeepers=zookeepers,
+        properties=settings,
+        disks=disks,
+        clocks=clocks,
+    )
     try:
         system.deploy()
         yield Striker(backend, system, clients, scratch / "ledger.jsonl")
@@ -165,12 +181,12 @@ def striker(
         system.close()
 
 
-def _resolved(cluster: Cluster, expression: str, seed: int):
+def _resolved(cluster: Cluster, expression: str, seed: int, aim: Aim):
     found = []
 
     def names_somebody() -> bool:
         try:
-            found.append(resolve(parse(expression), cluster, seed))
+            found.append(resolve(parse(expression), cluster, seed, aim))
         except (TargetUnavailable, ViewUnavailable):
             return False
         return True

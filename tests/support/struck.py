@@ -35,7 +35,7 @@ class Nemesis:
         """A fault, aimed and planned. ``hold_ms``: long enough for all its effects if not given."""
         self._numbers += 1
         fault, cluster = FAULTS[name], self.memory.cluster
-        target = resolve(parse(expression), cluster, seed)
+        target = resolve(parse(expression), cluster, seed, fault.aim)
         parameters = fault.parameters.model_validate(own)
         plan = fault.plan(cluster.members, target, parameters, random.Random(seed))
         return OpenFault(

@@ -4,9 +4,10 @@ import os
 import shutil
 from pathlib import Path
 
-import pyspark
 from kazoo.client import KazooClient
 from processes import TIMEOUT_S, Process, free_port, listens, until
+
+from infra.software import zookeeper_jars
 
 TICK_MS = 500
 SESSION_MS_MAX = 120_000
@@ -32,9 +33,11 @@ class ZooKeeper(Process):
         )
         java = shutil.which("java")
         assert java, "java is needed for ZooKeeper"
-        jars = os.fspath(Path(pyspark.__file__).parent / "jars" / "*")
+        jars = ":".join(map(os.fspath, zookeeper_jars()))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        options = ("-Xmx128m", "-Dzookeeper.forceSync=no", "-cp", jars)
+        # It lives for seconds: the second compiler would cost more than it brings.
+        short_lived = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        options = ("-Xmx128m", *short_lived, "-Dzookeeper.forceSync=no", "-cp", jars)
         super().__init__([java, *options, main, os.fspath(config)], directory / "server.log")
 
     def start(self) -> None:

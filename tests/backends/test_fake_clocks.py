@@ -1,7 +1,7 @@
-"""Every fault on the network bites a real cluster, and heals, whatever it runs on."""
+"""Clocks of nodes can be set, and are where a backend says that they can."""
 
 import pytest
-from network_faults import CASES
+from clock_cases import CASES
 from patience import TEST_S
 
 pytestmark = pytest.mark.timeout(TEST_S)

@@ -1,0 +1,47 @@
+"""Results as checking yields them, made by hand: what a test does not care about is filled in."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from checkers.verdict import CellResult, Guarantee, Verdict
+from history.cell import Cell, Value
+
+
+def cell_result(
+    name: str = "c",
+    verdict: Verdict = Verdict.PASS,
+    *,
+    topic: str | None = None,
+    settings: Mapping[str, Value] | None = None,
+    guarantees: Iterable[Guarantee] = (),
+    **changes: Any,
+) -> CellResult:
+    """A cell, sent 12 records, of which 10 are acked and none is lost; ``changes``: of whatever
+    else a result has."""
+    made = CellResult(
+        run=1,
+        settings=Cell(name=name, topic=topic or name, settings=settings or {}),
+        sent=12,
+        acked=10,
+        failed=1,
+        indeterminate=1,
+        lost=0,
+        duplicated=0,
+        reordered=0,
+        guarantees=tuple(guarantees),
+        verdict=verdict,
+        reasons=("so",),
+    )
+    return replace(made, **changes)
+
+
+def guarantee(
+    name: str = "no-acked-record-lost",
+    *,
+    promised: bool = True,
+    held: bool | None = True,
+    reason: str = "so",
+) -> Guarantee:
+    """A guarantee, held as promised."""
+    return Guarantee(name=name, promise="p", promised=promised, held=held, reason=reason)

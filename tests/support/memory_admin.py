@@ -1,0 +1,118 @@
+"""An administrator of the cluster in memory: what is ordered shows in the view, or is not."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from infra.admin import Election, NoAnswer, NoSuchTopic
+from infra.interface import ClusterView, ViewUnavailable
+
+Key = tuple[str, int]
+
+
+@dataclass
+class MemoryAdmin:
+    """``view``: of the cluster. Whoever led goes on leading while it can: a new order of replicas
+    is no election."""
+
+    view: Callable[[], ClusterView]
+    answer_ms: int = 20
+    assigned: dict[Key, list[int]] = field(default_factory=dict)
+    """Replicas, where they were ordered."""
+    own: dict[str, int] = field(default_factory=dict)
+    """How many partitions, of topics that were ordered."""
+    isrs: dict[Key, list[int]] = field(default_factory=dict)
+    """Where not all replicas are in sync."""
+    epochs: dict[Key, int] = field(default_factory=dict)
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    starts: dict[Key, int] = field(default_factory=dict)
+    leads: dict[Key, int] = field(default_factory=dict)
+    deaf: bool = False
+    """Takes orders and does nothing, as a fault that does not bite."""
+    silent: bool = False
+    """Carries them out, and nobody hears of it."""
+    refusal: Exception | None = None
+    orders: list[str] = field(default_factory=list)
+
+    def leader(self, key: Key, isr: Sequence[int]) -> int:
+        """Who leads, of those in sync that live."""
+        before = self.leads.get(key)
+        return before if before in isr else isr[0] if isr else -1
+
+    def reassign(
+        self, topic: str, partition: int, replicas: Sequence[int], within_s: float
+    ) -> None:
+        def carry_out() -> None:
+            one = self.view().partitions.get((topic, partition))
+            if one is None:
+                raise NoSuchTopic(topic)
+            self.leads[topic, partition] = one.leader
+            self.assigned[topic, partition] = list(replicas)
+
+        self._order("reassign", within_s, carry_out)
+
+    def elect(self, election: Election, topic: str, partition: int, within_s: float) -> bool:
+        key = topic, partition
+        one = self.view().partitions[key]
+        if election is Election.UNCLEAN and one.leader != -1:
+            return False
+
+        def carry_out() -> None:
+            live = [b for b in one.replicas if b in self.view().brokers]
+            if election is Election.UNCLEAN:
+                self.isrs[key] = live[:1]
+            self.leads.pop(key, None)
+            self.epochs[key] = one.leader_epoch + 1
+
+        self._order(f"elect {election}", within_s, carry_out)
+        return True
+
+    def create_topic(
+        self, topic: str, assignment: Sequence[Sequence[int]], within_s: float
+    ) -> None:
+        def carry_out() -> None:
+            self.own[topic] = len(assignment)
+            self.assigned |= {(topic, n): list(ids) for n, ids in enumerate(assignment)}
+
+        self._order("create", within_s, carry_out)
+
+    def grow_topic(self, topic: str, partitions: int, within_s: float) -> None:
+        self._order("grow", within_s, lambda: self.own.update({topic: partitions}))
+
+    def delete_topic(self, topic: str, within_s: float) -> None:
+        self._order("delete", within_s, lambda: self.own.pop(topic, None))
+
+    def set_topic_config(self, topic: str, name: str, value: str | None, within_s: float) -> None:
+        def carry_out() -> None:
+            own = self.configs.setdefault(topic, {})
+            own.pop(name, None)
+            own |= {} if value is None else {name: value}
+
+        self._order("set", within_s, carry_out)
+
+    def topic_config(self, topic: str) -> Mapping[str, str]:
+        self.view()
+        return dict(self.configs.get(topic, {}))
+
+    def append(self, topic: str, partition: int, records: int, within_s: float) -> None:
+        assert records > 0
+        self._order("append", within_s, lambda: self.starts.setdefault((topic, partition), 0))
+
+    def delete_records(self, topic: str, partition: int, before: int, within_s: float) -> None:
+        self._order("trim", within_s, lambda: self.starts.update({(topic, partition): before}))
+
+    def log_start(self, topic: str, partition: int, within_s: float) -> int:
+        assert within_s > 0
+        return self.starts.get((topic, partition), 0)
+
+    def _order(self, order: str, within_s: float, carry_out: Callable[[], object]) -> None:
+        assert within_s > 0
+        self.orders.append(order)
+        if self.refusal is not None:
+            raise self.refusal
+        try:
+            if not self.deaf:
+                carry_out()
+        except ViewUnavailable as silence:
+            raise NoAnswer(order) from silence
+        if self.silent:
+            raise NoAnswer(order)
