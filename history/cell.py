@@ -145,6 +145,7 @@ class Cell:
         parse=_flag,
         scope=Scope.TOPIC,
         default=lambda _: False,
+        short="unclean",
         meaning="Whether a replica outside the ISR may lead when nobody in it can: available, but "
         "acknowledged records are lost.",
     )
@@ -153,6 +154,7 @@ class Cell:
         parse=_flag,
         scope=Scope.PRODUCER,
         default=lambda _: False,
+        short="idempotence",
         meaning="Whether the producer numbers its records, so that one that is sent again is not "
         "written twice. Needs acks=all.",
     )

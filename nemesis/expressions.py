@@ -51,6 +51,7 @@ _TOKEN = re.compile(
 )
 _NUMBERED = re.compile(r"(broker|zookeeper|client)-\d+")
 ANY = "any"
+_ANY_TOPIC = re.compile(rf"\(\s*{ANY}\s*(?=[,)])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,11 @@ class Expression:
 def parse(text: str) -> Expression:
     """Parse a target expression; ValueError says what would be right."""
     return _Parser(text).target()
+
+
+def on_topic(text: str, topic: str) -> str:
+    """A target with ``topic`` wherever it leaves open which: ``leader(any, 0)``."""
+    return _ANY_TOPIC.sub(lambda _: f"({topic}", text)
 
 
 def problems(

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.campaign import expectations, producers
-from harness.campaign.cells import expand
+from harness.campaign.cells import combinations, expand
 from harness.campaign.draft import Draft
+from harness.campaign.where import where_problems
 from history.cell import Cell
 from infra.documents import Problem
 from workloads.spec import SpecificationError
@@ -19,7 +20,12 @@ def cell_problems(draft: Draft) -> Iterator[Problem]:
     """Everything that is wrong with cells that are right one by one."""
     if draft.cells is None:
         return
+    everything = [cell.settings for cell in combinations(draft.cells)]
+    for index, excluded in enumerate(draft.cells.exclude):
+        yield from where_problems(f"cells.exclude[{index}]", excluded, everything)
     cells = expand(draft.cells)
+    if not cells:
+        yield Problem(field="cells.exclude", reason="no cell is left")
     yield from _floor_problems(cells)
     yield from _name_problems(cells)
     if draft.workload is not None:

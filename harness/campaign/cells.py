@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from harness.campaign.section import Section
 from harness.campaign.sweep import AsWritten, OneOrSeveral, one_or_several, several
+from harness.campaign.where import Where, holds_for
 from history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
 
 CELLS_MAX = 200
@@ -29,6 +30,9 @@ class Sweep(Section):
     the lists is a cell, with a topic of its own; all live in the same cluster, through the same
     faults."""
 
+    exclude: tuple[Where, ...] = ()
+    """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` leaves out every cell with
+    both."""
     topic: Mapping[str, OneOrSeveral] = {}
     """Further properties of the topics, by Kafka's names, such as ``segment.bytes``."""
     producer: Mapping[str, OneOrSeveral] = {}
@@ -47,7 +51,7 @@ class Sweep(Section):
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """How many combinations there are, those that are left out included."""
         return math.prod(map(len, self.dimensions.values()))
 
 
@@ -84,7 +88,17 @@ class Cells(section(SETTINGS)):  # type: ignore[misc]  # its fields are SETTINGS
 
 
 def expand(sweep: Sweep) -> tuple[Cell, ...]:
-    """Every combination, in the order of the file's lists, with what it leaves out filled in.
+    """Every combination that is not excluded, in the order of the file's lists, with what the file
+    leaves out filled in."""
+    return tuple(
+        cell
+        for cell in combinations(sweep)
+        if not any(holds_for(excluded, cell.settings) for excluded in sweep.exclude)
+    )
+
+
+def combinations(sweep: Sweep) -> tuple[Cell, ...]:
+    """Every combination as a cell.
 
     A cell is called after the settings that always are in its name, and after whatever else is
     swept: ``acks-all.minisr-2.rf-3``; its topic likewise, with dashes.

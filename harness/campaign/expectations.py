@@ -14,16 +14,16 @@ from pydantic_core import CoreSchema
 
 from checkers.verdict import Verdict
 from harness.campaign.section import Section
-from harness.campaign.sweep import AsWritten, Scalar, Several
-from history.cell import SETTINGS, Value, as_text
+from harness.campaign.sweep import AsWritten, Several
+from harness.campaign.where import Where, holds_for, where_problems
+from history.cell import Value
 from infra.documents import Problem
-from infra.wording import unknown
 
 
 class Expectation(Section):
     """The verdict of the cells with these settings; of all without ``where``."""
 
-    where: Mapping[str, Scalar] = {}
+    where: Where = {}
     """Settings of the cells that it is for: their own, what is swept of the cluster, and
     `cluster: NAME` of clusters that are compared."""
     verdict: Annotated[
@@ -31,13 +31,6 @@ class Expectation(Section):
     ]
     """What they are to come to: see the [guarantees](guarantees.md). Of a list each is right: for
     cells whose verdict depends on the seed."""
-
-    def holds_for(self, settings: Mapping[str, Value]) -> bool:
-        """Whether it is for a cell with ``settings``, its own and its cluster's."""
-        return all(
-            name in settings and _text(name, value) == _text(name, settings[name])
-            for name, value in self.where.items()
-        )
 
 
 def _short(written: object) -> object:
@@ -61,30 +54,13 @@ Expectations = Annotated[tuple[Expectation, ...], BeforeValidator(_short), _Shor
 
 def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value]) -> tuple[str, ...]:
     """The verdicts that are expected of a cell, each of them right; none when it is to hold."""
-    found = [one.verdict for one in expectations if one.holds_for(settings)]
+    found = [one.verdict for one in expectations if holds_for(one.where, settings)]
     return tuple(verdict.value for verdict in found[-1]) if found else ()
 
 
 def problems(
     expectations: Sequence[Expectation], cells: Sequence[Mapping[str, Value]]
 ) -> Iterator[Problem]:
-    """What is wrong with expectations of ``cells``, each all settings of a cell and its cluster:
-    one that is for none of them is a slip of the pen."""
-    known = sorted({name for settings in cells for name in settings})
+    """What is wrong with expectations of ``cells``, each all settings of a cell and its cluster."""
     for index, one in enumerate(expectations):
-        where = f"expect[{index}].where"
-        if strange := [name for name in one.where if name not in known]:
-            for name in strange:
-                reason = unknown("setting", name, known)
-                yield Problem(field=f"{where}.{name}", reason=reason, key=True)
-        elif not any(one.holds_for(settings) for settings in cells):
-            asked = ", ".join(f"{name}: {as_text(value)}" for name, value in one.where.items())
-            yield Problem(field=where, reason=f"no cell has {asked}")
-
-
-def _text(name: str, value: Value) -> str:
-    """``acks: 1`` and ``acks: "1"`` are the same."""
-    try:
-        return as_text(SETTINGS[name].parse(value)) if name in SETTINGS else as_text(value)
-    except ValueError:
-        return as_text(value)
+        yield from where_problems(f"expect[{index}].where", one.where, cells)

@@ -137,14 +137,30 @@ def _entry_problems(
     topics: Mapping[str, int] | None,
     cells: Mapping[str, Cell] | None = None,
 ) -> Iterator[Problem]:
-    fault, target = FAULTS[entry.fault], expressions.parse(entry.target)
+    targets = {expressions.on_topic(entry.target, topic) for topic in cells or ()}
+    found = (
+        reason
+        for target in sorted(targets or {entry.target})
+        for reason in _target_problems(entry, target, members, topics, cells)
+    )
+    for reason in dict.fromkeys(found):
+        yield Problem(field=f"{where}.target", reason=reason)
+
+
+def _target_problems(
+    entry: FaultEntry,
+    text: str,
+    members: Members | None,
+    topics: Mapping[str, int] | None,
+    cells: Mapping[str, Cell] | None,
+) -> Iterator[str]:
+    fault, target = FAULTS[entry.fault], expressions.parse(text)
     reasons = list(expressions.problems(target, fault.aim, members, topics))
+    yield from reasons
     if not reasons and members is not None and _foreseen(fault, target, cells):
         parameters = parameters_of(entry.fault, entry.parameters)
         view = planned_view(members, _placement(target, cells or {}, members))
-        reasons += _unplannable(fault, target, parameters, members, view)
-    for reason in reasons:
-        yield Problem(field=f"{where}.target", reason=reason)
+        yield from _unplannable(fault, target, parameters, members, view)
 
 
 def _foreseen(

@@ -20,6 +20,7 @@ from harness.campaign.model import Campaign
 from harness.campaign.planned import Act, Part, ScheduledFault, parameters_of
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
 from nemesis.bounds import UNLIMITED
+from nemesis.expressions import on_topic
 
 
 def run_seed(seed: int, run: int) -> int:
@@ -163,18 +164,24 @@ def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
         return Act(storytelling.told(entry, rng, ground))
     hold_ms = rng.randint(*_hold_range(entry, ground))
     drawn = rng.getrandbits(53)
+    seed = drawn if entry.seed is None else entry.seed
+    target = on_topic(entry.target, _any_topic(seed, ground))
     fault = ScheduledFault(
         fault_id=0,
         fault=entry.fault,
-        target=entry.target,
+        target=target,
         parameters=parameters_of(entry.fault, entry.parameters),
         start_ms=0,
         gap_ms=None,
         hold_ms=hold_ms,
-        seed=drawn if entry.seed is None else entry.seed,
-        befalls=ground.befallen(entry.fault, entry.target),
+        seed=seed,
+        befalls=ground.befallen(entry.fault, target),
     )
     return Act((fault,))
+
+
+def _any_topic(seed: int, ground: Ground) -> str:
+    return random.Random(f"{seed}/topic").choice(sorted(ground.partitions))
 
 
 def _hold_range(entry: FaultEntry, ground: Ground) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def _held_ms(entry: Entry, draft: Draft) -> float:
 
 
 def _rate(draft: Draft) -> float | None:
-    return draft.workload.rate * draft.cells.size if draft.workload and draft.cells else None
+    return draft.workload.rate * len(expand(draft.cells)) if draft.workload and draft.cells else None
 
 
 def _bytes(draft: Draft) -> float | None:
@@ -120,8 +120,8 @@ def _replicas(draft: Draft) -> float | None:
 def _processes(draft: Draft) -> float | None:
     if draft.cluster is None or draft.cells is None:
         return None
-    cells: int = draft.cells.size
-    return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + cells
+    clients = len(expand(draft.cells))
+    return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
 
 
 def _sends(draft: Draft) -> float | None:

@@ -75,7 +75,7 @@ def _expected(expectations: Sequence[Expectation], run: RunPlan) -> tuple[Expect
     return tuple(
         one.model_copy(update={"where": {k: v for k, v in one.where.items() if k not in run.swept}})
         for one in expectations
-        if any(map(one.holds_for, cells))
+        if any(holds_for(one.where, settings) for settings in cells)
     )
 
 

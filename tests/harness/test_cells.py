@@ -40,13 +40,31 @@ def test_whatever_is_swept_shows_in_the_name() -> None:
     )
     assert len({cell.topic for cell in found}) == 8
     first = found[0]
-    assert first.name == (
-        "acks-all.minisr-1.rf-2.unclean-leader-election-enable-true.enable-idempotence-true"
-    )
+    assert first.name == "acks-all.minisr-1.rf-2.unclean-true.idempotence-true"
     assert first.unclean_leader_election
     assert not found[-1].unclean_leader_election
     assert first.settings["producer.linger.ms"] == 5
     assert (first.max_in_flight, found[1].max_in_flight) == (5, 1_000_000)
+
+
+def test_what_is_excluded_is_no_cell() -> None:
+    sweep = cells(
+        {
+            "acks": [0, 1, "all"],
+            "enable.idempotence": [False, True],
+            "exclude": [
+                {"acks": 0, "enable.idempotence": True},
+                {"acks": "1", "enable.idempotence": True, "partitions": 1},
+                {"acks": "all", "partitions": 2},
+            ],
+        }
+    )
+    assert [(cell.acks, cell.enable_idempotence) for cell in expand(sweep)] == [
+        ("0", False),
+        ("1", False),
+        ("all", False),
+        ("all", True),
+    ]
 
 
 def test_what_the_file_leaves_out_is_filled_in() -> None:

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.campaign.cells import expand
 from harness.campaign.failover import FailoverSpec
 from harness.campaign.ground import ground_of
 from harness.campaign.model import Campaign, Limits
@@ -18,6 +19,7 @@ from harness.campaign.scheduler import plan as plan_on
 from harness.campaign.timings import CampaignTimings, fault_limit_ms
 from harness.commands.catalogues import fault_catalogue
 from harness.commands.dry_run import timelines
+from nemesis.expressions import parse
 
 TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))
 
@@ -47,6 +49,23 @@ def test_the_same_seed_gives_the_same_plan(campaign: Campaign) -> None:
     assert plan(campaign, 5) == plan(campaign, 5)
     plans = {plan(campaign, seed) for seed in range(20)}
     assert len(plans) == 20
+
+
+def test_an_open_topic_is_drawn_for_each_fault_and_is_the_same_all_over_its_target(
+    campaign: Campaign,
+) -> None:
+    cells = campaign.cells.model_copy(update={"acks": ("0", "1", "all")})
+    entry = FaultEntry.model_construct(
+        fault="cut", target="isr(any, 0) - leader( any , 0) -> leader(any, 0)", hold=None, at=(0, 0)
+    )
+    open_topics = campaign.model_copy(update={"cells": cells, "faults": (entry,)})
+    topics = set()
+    for seed in range(20):
+        (fault,) = plan(open_topics, seed)
+        (topic,) = {role.topic for role in parse(fault.target).roles}
+        assert plan(open_topics, seed) == (fault,)
+        topics.add(topic)
+    assert topics == {cell.topic for cell in expand(cells)}
 
 
 def test_runs_of_one_seed_have_seeds_of_their_own() -> None:
