@@ -4,7 +4,9 @@ import itertools
 import json
 import os
 import shlex
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -68,7 +70,9 @@ console = Console(highlight=False)
     help="A search ends when it has found so many.",
 )
 @click.option(
-    "--summary", type=click.Path(path_type=Path), help="Write there, as JSON, what was found."
+    "--summary",
+    type=click.Path(path_type=Path),
+    help="Write there, as JSON, what was found, after every seed.",
 )
 def main(
     seed: int | None,
@@ -86,7 +90,11 @@ def main(
     failures: int,
     summary: Path | None,
 ) -> None:
-    """Run the whole cluster in a simulated world. Exit status 1 when an invariant broke."""
+    """Run the whole cluster in a simulated world. Exit status 1 when an invariant broke.
+
+    A search that is asked to stop (Ctrl-C, SIGTERM) ends with the seeds it is at, and tells what
+    was found. Asked twice, it ends at once.
+    """
     began = time.monotonic()
     if knot in OF_CONTROLLERS and coordination.startswith("leader"):
         raise click.UsageError(f"--knot {knot!r} says nothing where there is no controller")
@@ -98,9 +106,8 @@ def main(
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
         each = partial(run_seed, mutation=mutation, knot=knot, coordination=coordination)
-        found = _search(iter(span), jobs, seconds, each, failures)
-    if summary is not None:
-        summary.write_text(json.dumps(_summary(found), indent=2) + "\n", encoding="utf-8")
+        found = _search(iter(span), jobs, seconds, each, failures, summary)
+    _write(found, summary)
     for failure in found.failures:
         _tell(failure, mutation, shrink, save)
     if coverage:
@@ -125,12 +132,15 @@ def _search(
     seconds: float | None,
     run_seed: Callable[[int], Outcome],
     failures_max: int,
+    summary: Path | None,
 ) -> Found:
+    asked = _asked_to_stop()
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=None)
 
         def told(found: Found) -> None:
+            _write(found, summary)
             progress.update(
                 task,
                 description=f"{found.seeds:,} seeds, {found.steps:,} steps, "
@@ -144,7 +154,26 @@ def _search(
             run_seed=run_seed,
             failures_max=failures_max,
             told=told,
+            stopped=asked,
         )
+
+
+def _asked_to_stop() -> Callable[[], bool]:
+    """Whether we were, from now on; also where SIGINT was ignored, as it is in the background."""
+    asked = threading.Event()
+
+    def ask(number: int, _frame: object) -> None:
+        asked.set()
+        signal.signal(number, signal.SIG_DFL)  # a broken broker's seed may have no end
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    return asked.is_set
+
+
+def _write(found: Found, summary: Path | None) -> None:
+    if summary is not None:
+        summary.write_text(json.dumps(_summary(found), indent=2) + "\n", encoding="utf-8")
 
 
 def _tell(failure: Outcome, mutation: str | None, shrink: bool, save: Path) -> None:

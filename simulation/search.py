@@ -1,6 +1,7 @@
 """Runs seed after seed on all cores, until time is over or something is found."""
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -52,24 +53,25 @@ def search(
     run_seed: Callable[[int], Outcome],
     failures_max: int,
     told: Callable[[Found], None],
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Found:
     """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as
-    there is time; ``told`` is called after each.
+    there is time; ``told`` is called after each. Once ``stopped`` no other seed is begun.
 
     One job is this process itself. It takes the seeds in order, its seconds are the processor's
     (how far it gets does not depend on what else is running), and it leaves nobody behind whoever
     kills it.
     """
     if jobs == 1:
-        return _one_by_one(seeds, seconds, run_seed, failures_max, told)
+        return _one_by_one(seeds, seconds, run_seed, failures_max, told, stopped)
     found = Found()
     end = None if seconds is None else time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_it_to_us) as pool:
         running: set[Future[Outcome]] = set()
         while True:
             over = end is not None and time.monotonic() >= end
-            over = over or len(found.failures) >= failures_max
+            over = over or stopped() or len(found.failures) >= failures_max
             while not over and len(running) < 2 * jobs:
                 seed = next(seeds, None)
                 if seed is None:
@@ -87,12 +89,18 @@ def search(
                 running = {future for future in running if not future.cancelled()}
 
 
+def _leave_it_to_us() -> None:
+    """A terminal asks everybody to stop; seeds that are running are waited for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _one_by_one(
     seeds: Iterator[int],
     seconds: float | None,
     run_seed: Callable[[int], Outcome],
     failures_max: int,
     told: Callable[[Found], None],
+    stopped: Callable[[], bool],
 ) -> Found:
     found = Found()
     end = None if seconds is None else time.process_time() + seconds
@@ -100,6 +108,6 @@ def _one_by_one(
         found.take(run_seed(seed))
         told(found)
         over = end is not None and time.process_time() >= end
-        if over or len(found.failures) >= failures_max:
+        if over or stopped() or len(found.failures) >= failures_max:
             break
     return found

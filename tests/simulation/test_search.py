@@ -1,0 +1,42 @@
+"""A search from without: ``python -m simulation``."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import PATIENCE_S, TEST_S
+
+from infra.waiting import wait_until
+
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(TEST_S)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_search_in_the_background_that_is_asked_to_stop_tells_what_it_has_found(
+    tmp_path: Path, jobs: int
+) -> None:
+    summary = tmp_path / "summary.json"
+    endless = ["--seconds", "100000", "--jobs", str(jobs), "--summary", str(summary)]
+    # As a shell that is no terminal's starts what ends with &.
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    run = "os.execv(sys.executable, [sys.executable, '-m', 'simulation', *sys.argv[1:]])"
+    with subprocess.Popen(
+        [sys.executable, "-c", ignoring + run, *endless],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as search:
+        try:
+            wait_until(summary.exists, PATIENCE_S, "a seed")
+            search.send_signal(signal.SIGINT)
+            said, _ = search.communicate(timeout=PATIENCE_S)
+        finally:
+            search.kill()
+    assert search.returncode == 0, said
+    assert "0 failed" in said
+    found = json.loads(summary.read_text())
+    assert found["seeds"] >= 1
+    assert found["failures"] == []
