@@ -98,9 +98,9 @@ def _held_ms(entry: Entry, draft: Draft) -> float:
 
 
 def _rate(draft: Draft) -> float | None:
-    return (
-        draft.workload.rate * len(expand(draft.cells)) if draft.workload and draft.cells else None
-    )
+    if draft.workload is None or draft.cells is None:
+        return None
+    return draft.workload.rate * len(expand(draft.cells))
 
 
 def _bytes(draft: Draft) -> float | None:

@@ -22,8 +22,8 @@ def holds_for(where: Where, settings: Mapping[str, Value]) -> bool:
 def where_problems(
     field: str, where: Where, cells: Sequence[Mapping[str, Value]]
 ) -> Iterator[Problem]:
-    """What is wrong with ``where``, which stands at ``field``, given all settings of each cell: what
-    picks none of them is a slip of the pen."""
+    """What is wrong with ``where``, which stands at ``field``, given all settings of each cell:
+    what picks none of them is a slip of the pen."""
     known = sorted({name for settings in cells for name in settings})
     if strange := [name for name in where if name not in known]:
         for name in strange:

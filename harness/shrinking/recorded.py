@@ -16,6 +16,7 @@ from harness.campaign.model import Campaign, EvidenceSpec
 from harness.campaign.planned import Act, acts
 from harness.campaign.runs import RunPlan, runs_of
 from harness.campaign.schedule import Entry, FaultEntry, Schedule, StoryEntry
+from harness.campaign.where import holds_for
 from history import reader
 
 _NS_PER_MS = 1_000_000
