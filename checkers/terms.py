@@ -120,6 +120,10 @@ def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Itera
         # else (or nobody) led in between.
         if after.leader == before.leader >= 0 and raised <= 1:
             continue
+        # New, and led for the first time: nobody led before who could go on acking. Epoch 1 at
+        # first sight is another matter: whoever led in epoch 0 may.
+        if (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0):
+            continue
         why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
         yield Limit(before=_settled(after.time, around, faults), certain=True, why=why)
 

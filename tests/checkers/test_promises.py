@@ -422,6 +422,18 @@ def test_a_follower_that_left_the_isr_is_no_change_of_leader(tmp_path: Path) -> 
     assert lost.verdict is FAIL
 
 
+@pytest.mark.parametrize(("epoch", "verdict"), [(0, FAIL), (1, NOT_GUARANTEED)])
+def test_the_first_leader_of_a_new_topic_is_no_change_of_leader(
+    tmp_path: Path, epoch: int, verdict: Verdict
+) -> None:
+    """Were it one, what was acked before would not be promised until the fault is long over, which
+    began before that change had settled."""
+    cluster = [state(-6, -1, -1, ()), state(-5, 1, epoch, (1, 2, 3))]
+    faults = a_fault(1, 20, servers=("broker-2",))
+    lost = losing(kept(0, BEFORE, DURING, AFTER, 100), FIRST)
+    assert concluded(tmp_path, ACKS_1, lost, cluster, faults).verdict is verdict
+
+
 @pytest.mark.parametrize("offset", [None, FIRST, SECOND_])
 def test_acks_1_is_not_promised_before_a_change_of_leader(
     tmp_path: Path, offset: int | None
