@@ -42,6 +42,8 @@ class FaultFacts:
         injected: When it was; None where it never got so far.
         heal: When it was about to be healed; None where it never was.
         healed: When it was proven to be; None where it never was.
+        lifted: When nothing of it was left though it was not proven healed, because the system did
+            not do what was for it to do; None where it was, or something was left.
         last: Of its last row.
         begun: Whether it ever was about to be injected; not where its target named nobody.
         bit: Whether it is proven to have bitten.
@@ -60,6 +62,7 @@ class FaultFacts:
     last: int
     begun: bool
     bit: bool
+    lifted: int | None = None
     min_isr: int | None = None
 
     @property
@@ -127,6 +130,8 @@ def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
         injected=_time(rows, "injected"),
         heal=_time(rows, "heal"),
         healed=_time([row for row in rows if row["proven"]], "healed"),
+        # The last word on it: healed once more at the end of the run, it may be another.
+        lifted=rows[-1]["time"] if rows[-1]["event"] == "lifted" else None,
         last=rows[-1]["time"],
         begun=any(row["event"] != "failed" for row in rows),
         bit=any(row["event"] == "verified" and row["proven"] for row in rows),

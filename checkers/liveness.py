@@ -41,11 +41,15 @@ def recovers(
     observation: Observation,
 ) -> Living:
     """Whether every partition of a cell was led, with a full ISR, within ``recovery_ms`` after the
-    last heal. ``rows``: of the table ``recovery``."""
+    last heal. ``rows``: of the table ``recovery``.
+
+    A fault of which nothing is left is over, whatever the system made of that: a broker that was
+    killed, runs again and never registers is no excuse for a partition that waits for it.
+    """
     faults = tuple(faults)
     if open_ := tuple(_unhealed(run, cell, faults)):
         return Living(suspended=open_)
-    healed = max((fault.end for fault in faults if fault.end < FOREVER), default=None)
+    healed = max((end for end in map(_over, faults) if end < FOREVER), default=None)
     due = FOREVER if healed is None else healed + run.recovery_ms * _NS_PER_MS
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
@@ -99,8 +103,12 @@ def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iter
         if plan.fault_id not in told:
             yield f"nothing is known of {plan.fault}#{plan.fault_id}"
     for fault in faults:
-        if fault.end == FOREVER and any(map(fault.touches, cell.topic_partitions)):
+        if _over(fault) == FOREVER and any(map(fault.touches, cell.topic_partitions)):
             yield f"{fault.label} is not proven healed"
+
+
+def _over(fault: FaultFacts) -> int:
+    return fault.end if fault.lifted is None else fault.lifted
 
 
 def _late(

@@ -96,7 +96,8 @@ FAULTS = pa.schema(
     ]
 )
 """What the nemesis did, one row an event: ``inject`` (about to), ``injected``, ``verified`` (with
-``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``failed``.
+``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``lifted`` (it was not proven to be
+healed, though nothing of it is left: all that is missing is for the system to do), ``failed``.
 
 ``target``: the expression. ``servers``: those that it befalls, null where it was not resolved.
 ``partitions``: ``topic-partition`` of all that these servers led, followed or coordinated at that

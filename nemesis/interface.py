@@ -294,12 +294,15 @@ class Observation:
         seen: What was seen, by subject (a server, a link).
         missing: The subjects of which the claim is not true, or not yet.
         left_out: The subjects that were not looked at, and why.
+        owed: Whether it is for the system to make it true, once nothing of the fault is left: a
+            broker that runs again is to register.
     """
 
     claim: str
     seen: Mapping[str, object]
     missing: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    owed: bool = False
 
 
 Look = Callable[[], Observation]
@@ -308,10 +311,15 @@ Look = Callable[[], Observation]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """Whether something is proven, and by which observations. A fault that was not proven to bite
-    did not happen."""
+    did not happen.
+
+    Attributes:
+        owed: Whether all that is missing is owed by the system.
+    """
 
     proven: bool
     observations: Mapping[str, object]
+    owed: bool = False
 
 
 class Fault(Protocol):

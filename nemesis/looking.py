@@ -65,6 +65,8 @@ def observe(
     subjects: Iterable[str],
     seen: Callable[[str], Seen],
     why_not: Callable[[str], str | None],
+    *,
+    owed: bool = False,
 ) -> Observation:
     """Look at every subject for which nothing else accounts."""
     left_out = {subject: why for subject in subjects if (why := why_not(subject))}
@@ -74,6 +76,7 @@ def observe(
         seen={subject: what for subject, (_true, what) in looked.items()},
         missing=tuple(subject for subject, (true, _what) in looked.items() if not true),
         left_out=left_out,
+        owed=owed,
     )
 
 
@@ -94,10 +97,12 @@ def of_brokers(
     seen: Callable[[ClusterView, int], Seen],
     *,
     needs_the_others: bool = False,
+    owed: bool = False,
 ) -> Look:
     """What ZooKeeper says of each broker, asked for by its id. ``needs_the_others``: it takes some
     other broker to make it true, a controller or a new leader, so that a fault on any of them
-    accounts for it."""
+    accounts for it. ``owed``: see :class:`nemesis.interface.Observation`; not while ZooKeeper
+    itself does not answer."""
 
     def why_not(broker: str) -> str | None:
         return of_any_session(injection) if needs_the_others else of_session(injection, broker)
@@ -113,7 +118,7 @@ def of_brokers(
                 return False, _NO_ANSWER
             return seen(view, injection.cluster.server(broker).id)
 
-        return observe(claim, brokers, of_one, why_not)
+        return observe(claim, brokers, of_one, why_not, owed=owed and view is not None)
 
     return look
 

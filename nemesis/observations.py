@@ -61,7 +61,7 @@ def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str]
         old = broker in of_the_dead and holder is not None and hex(holder) == before.get(broker)
         return holder is not None and not old, "by the session that died" if old else bool(holder)
 
-    return of_brokers(injection, "registered", brokers, seen)
+    return of_brokers(injection, "registered", brokers, seen, owed=True)
 
 
 def zookeeper_silent(injection: Injection) -> Look:

@@ -53,7 +53,9 @@ def prove(looks: Sequence[Look], waiting: Waiting, timeout: float, *, by_itself:
 
     shown = waiting.until(nothing_missing, at_most=timeout, poll=_POLL_S)
     return Proof(
-        proven=shown and (not by_itself or bool(seen[0].seen)), observations=_in_words(seen)
+        proven=shown and (not by_itself or bool(seen[0].seen)),
+        observations=_in_words(seen),
+        owed=not shown and all(one.owed for one in seen if one.missing),
     )
 
 

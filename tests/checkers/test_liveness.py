@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told, two_cells, verdicts
 from checked_in_process import checked
-from made_histories import KILL, MadeRun, at, ended, recovered, state, write_campaign
+from made_histories import (
+    KILL,
+    MadeRun,
+    at,
+    ended,
+    fault_rows,
+    recovered,
+    state,
+    write_campaign,
+)
 
 from checkers.verdict import Verdict
 
@@ -51,6 +60,28 @@ def test_a_fault_that_is_not_healed_suspends_recovery(tmp_path: Path) -> None:
     assert result.verdict is INCONCLUSIVE
     (recovers,) = [g for g in result.cells[0].guarantees if g.name == "recovers"]
     assert not recovers.promised
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seconds", "expected"),
+    [
+        ([("healed", 20, False), ("lifted", 20, False)], 85, FAIL),
+        ([("healed", 20, False), ("lifted", 20, False)], 60, INCONCLUSIVE),
+        ([("healed", 20, False)], 300, INCONCLUSIVE),
+        # Healed once more in the end, and something of it was found.
+        ([("lifted", 20, False), ("heal", 21, None), ("healed", 30, False)], 300, INCONCLUSIVE),
+    ],
+)
+def test_a_system_that_does_not_answer_when_nothing_of_a_fault_is_left_has_to_recover(
+    tmp_path: Path, attempts: list[Any], seconds: float, expected: Verdict
+) -> None:
+    """A broker was killed, runs again and does not register: that is the broker's fault."""
+    begun = [row for row in KILL if row["event"] != "healed"]
+    recovery = [recovered(isr=(2, 3), whole=False, seconds=seconds)]
+    made = run(faults=[*begun, *fault_rows(*attempts)], recovery=recovery)
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is expected
+    assert ("recovers: t-0 has the ISR [2, 3]" in told(result)) == (expected is FAIL)
 
 
 @pytest.mark.parametrize(

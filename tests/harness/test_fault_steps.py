@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jumping_clock import JumpingClock
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
+from patience import PATIENCE_S
 
 from harness.campaign.planned import ScheduledFault
 from harness.running.context import Run
@@ -27,8 +28,6 @@ from nemesis.executor import GateClosed
 from nemesis.expressions import parse
 from nemesis.ledger import OpenFault
 from nemesis.targets import resolve
-
-PATIENCE_S = 10.0
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:
@@ -277,6 +276,16 @@ def test_a_heal_that_is_not_proven_is_a_finding(run: Run, memory: Memory) -> Non
     steps.heal(run, deadline(run, seconds=0.0))
     assert events(run, "pause") == [("heal", None), ("healed", False)]
     assert run.findings == ["run 1, heal: pause#9 is not proven to be healed"]
+
+
+def test_a_broker_that_does_not_come_back_is_told_from_a_fault_that_is_not_undone(
+    run: Run, memory: Memory
+) -> None:
+    run.executor.inject(opened(run, "kill", "broker-1"))
+    memory.system.lingering = {1}
+    steps.heal(run, deadline(run, seconds=0.0))
+    assert events(run, "kill") == [("heal", None), ("healed", False), ("lifted", False)]
+    assert run.findings == ["run 1, heal: kill#9 is not proven to be healed"]
 
 
 def test_a_server_that_died_by_itself_does_not_fail_the_heal(run: Run, memory: Memory) -> None:

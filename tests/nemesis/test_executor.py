@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from memory_cluster import Memory, MemoryBackend, MemoryProcess
+from patience import PATIENCE_S
 from struck import Nemesis
 
 from infra.interface import InfraError, Node, ProcessState
 from infra.waiting import wait_until
 from nemesis.executor import GateClosed, HealFailed
-
-PATIENCE_S = 10.0
 
 
 def counted(memory: Memory, verb: str) -> dict[tuple[str, str], int]:

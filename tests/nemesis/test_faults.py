@@ -119,8 +119,23 @@ class TestShorterThanTheSession:
         proof = nemesis.healed(entry)
         assert not proof.proven
         assert proof.observations["registered"] == {"broker-2": "by the session that died"}
+        assert proof.owed, "it runs again, and it is for the broker to register"
         nemesis.memory.system.lingering = set()
         assert nemesis.healed(entry).proven
+        assert not nemesis.healed(entry).owed
+
+    def test_what_a_fault_left_is_not_owed_by_the_system(self, nemesis: Nemesis) -> None:
+        proof = nemesis.healed(nemesis.strike("kill", "broker-2"))
+        assert set(proof.observations["missing"]) == {"running", "registered"}
+        assert not proof.owed
+
+    def test_nothing_is_owed_while_zookeeper_does_not_answer(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("kill", "broker-2", hold_ms=500)
+        nemesis.executor.heal(entry)
+        nemesis.memory.system.zookeepers[0].process.current = ProcessState.EXITED
+        proof = nemesis.healed(entry)
+        assert not proof.proven
+        assert not proof.owed
 
 
 class TestIsolation:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from memory_cluster import Memory, MemoryBackend
+from patience import PATIENCE_S
 from struck import Nemesis
 
 from infra.interface import InfraError, Node
@@ -16,7 +17,6 @@ from nemesis.executor import GateClosed, HealFailed
 from nemesis.interface import Rhythm
 from nemesis.ledger import OpenFault
 
-PATIENCE_S = 20.0
 QUICK = Rhythm(seed=1, on_ms=(1, 3), off_ms=(1, 3))
 LINK = "broker-1 -> broker-2"
 

@@ -101,6 +101,8 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
     # Written first: when this thread is left behind between the two, the fault is still open, and
     # the step heal finds it. The other way round it would have no end in the history.
     record("healed", entry.target, proof, shown=False)
+    if proof.owed:
+        record("lifted", entry.target, proof, shown=False)
     if proof.proven:
         run.ledger.close(entry.fault_id)
     record.show("healed", proof)
