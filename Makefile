@@ -90,8 +90,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-nightly: setup  ## the quick campaign with three seeds
-	$(BIN)/python -m harness.nightly campaigns/quick.yaml
+nightly: setup  ## every family of faults, with a seed of the day; as root
+	$(BIN)/python -m harness.nightly campaigns/nightly.yaml --seeds $(or $(SEEDS),1)
 
 clean:  ## remove what crashed runs left on this machine
 	@test ! -x $(BIN)/ackproof || $(BIN)/ackproof clean
