@@ -15,6 +15,7 @@ from conformance import MARK, marked
 from containers import owned_things
 from ensemble import NODES
 from inside import Inside, inside_as
+from patience import PATIENCE_S
 from places import places
 from ssh_hosts import SshHosts, ssh_hosts
 
@@ -152,7 +153,7 @@ def _ended(place: ProcessPlace) -> Iterator[Place]:
     finally:
         for run in place.started:
             run.kill()
-            run.wait(20)
+            run.wait(PATIENCE_S)
 
 
 @pytest.fixture(params=places(rootless=pytest.mark.integration))

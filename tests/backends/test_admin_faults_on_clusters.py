@@ -1,12 +1,8 @@
 """Every order of an administrator is carried out by a real cluster, and taken back, wherever it
 runs."""
 
-import pytest
 from admin_faults import CASES, orders_without_a_controller
-from patience import TEST_S
 from places import ON_CLUSTERS, cases
-
-pytestmark = pytest.mark.timeout(TEST_S)
 
 
 @cases(CASES, long=[orders_without_a_controller])

@@ -1,11 +1,7 @@
 """Every fault on clocks bites a real cluster, and heals, whatever it runs on."""
 
-import pytest
 from clock_faults import CASES
-from patience import TEST_S
 from places import ON_CLUSTERS, cases
-
-pytestmark = pytest.mark.timeout(TEST_S)
 
 
 @cases(CASES)

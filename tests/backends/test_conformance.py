@@ -3,10 +3,9 @@
 import pytest
 from conformance import CASES, control_groups
 from disk_cases import images_in_use
+from patience import PATIENCE_S
 
 from infra.waiting import wait_until
-
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("case", [case.__name__ for case in CASES])
@@ -16,15 +15,15 @@ def test_case(place, case: str) -> None:
 
 def test_clean_removes_what_a_killed_harness_left(place) -> None:
     harness = place.start("is_busy_until_killed")
-    wait_until((place.scratch / "ready").exists, 60, "the harness to be busy")
+    wait_until((place.scratch / "ready").exists, PATIENCE_S, "the harness to be busy")
     assert len(place.processes()) >= 4
     groups = (place.scratch / "ready").read_text().split()
     harness.kill()
-    harness.wait(20)
+    harness.wait(PATIENCE_S)
     assert control_groups(place.mark) == groups
     assert place.left()
     assert place.clean()
     assert place.left() == []
-    wait_until(lambda: images_in_use(place.mark) == [], 20, "the disks to be gone")
-    wait_until(lambda: place.processes() == [], 20, "every process to end")
+    wait_until(lambda: images_in_use(place.mark) == [], PATIENCE_S, "the disks to be gone")
+    wait_until(lambda: place.processes() == [], PATIENCE_S, "every process to end")
     assert control_groups(place.mark) == []

@@ -2,9 +2,6 @@
 
 import pytest
 from link_cases import CASES
-from patience import TEST_S
-
-pytestmark = pytest.mark.timeout(TEST_S)
 
 
 @pytest.mark.parametrize("case", [case.__name__ for case in CASES])

@@ -1,11 +1,7 @@
 """Every fault on processes bites a real cluster, and heals, whatever it runs on."""
 
-import pytest
-from patience import TEST_S
 from places import ON_CLUSTERS, cases
 from process_faults import CASES
-
-pytestmark = pytest.mark.timeout(TEST_S)
 
 
 @cases(CASES)

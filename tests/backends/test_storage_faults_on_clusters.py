@@ -1,11 +1,7 @@
 """Every fault on disks and logs bites a real cluster, and heals, whatever it runs on."""
 
-import pytest
-from patience import TEST_S
 from places import ON_CLUSTERS, cases
 from storage_faults import CASES, files_are_damaged_under_brokers
-
-pytestmark = pytest.mark.timeout(TEST_S)
 
 
 @cases(CASES, long=[files_are_damaged_under_brokers])

@@ -1,11 +1,7 @@
 """Every fault on ZooKeeper and on sessions bites a real cluster, and heals, whatever it runs on."""
 
-import pytest
-from patience import TEST_S
 from places import ON_CLUSTERS, cases
 from zookeeper_faults import CASES, the_ensemble_loses_servers
-
-pytestmark = pytest.mark.timeout(TEST_S)
 
 
 @cases(CASES, long=[the_ensemble_loses_servers])

@@ -14,7 +14,7 @@ from kafka_tools import KafkaTools
 
 from broker.server.requests.table import SERVED
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 LINES = [f"line {number}" for number in range(200)]
 

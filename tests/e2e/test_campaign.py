@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from patience import PATIENCE_S, TEST_S
+from patience import PATIENCE_S
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(TEST_S)]
+pytestmark = pytest.mark.e2e
 
 
 def verdict_of(directory: Path) -> dict[str, object]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 from containers import owned_things
-from patience import PATIENCE_S, TEST_S
+from patience import PATIENCE_S
 
 from infra.waiting import wait_until
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(TEST_S)]
+pytestmark = pytest.mark.docker
 
 
 def verdict_of(directory: Path) -> dict[str, object]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from patience import TEST_S
 from ssh_hosts import ssh_hosts
 
 LEADER = "broker/replication/leader.py"
@@ -55,19 +54,16 @@ def found_out(early, *options: str) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(TEST_S)
 def test_found_out_on_this_machine(early) -> None:
     found_out(early)
 
 
 @pytest.mark.docker
-@pytest.mark.timeout(TEST_S)
 def test_found_out_on_containers(early) -> None:
     found_out(early, "--backend", "docker")
 
 
 @pytest.mark.ssh
-@pytest.mark.timeout(TEST_S)
 def test_found_out_on_hosts(early, tmp_path: Path) -> None:
     (tmp_path / "hosts").mkdir()
     with ssh_hosts(tmp_path / "hosts", 5) as hosts:

@@ -20,7 +20,7 @@ from history import manifest, reader
 from history.writer import TableWriter
 from infra.interface import Backend, InfraError
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from memory_cluster import Memory, MemoryProcess
+from patience import PATIENCE_S
 
 from harness.running import clients, servers
 from harness.running.clients import ClientProcess
@@ -137,7 +138,9 @@ def test_every_server_is_watched_until_the_end(run: Run, memory: Memory) -> None
     servers.watch(run)
     names = {server.name for server in (*memory.system.brokers, *memory.system.zookeepers)}
     assert run.watches.keys() == names
-    wait_until(lambda: len(reader.read(run.history, "servers")) == len(names), 30, "all to be seen")
+    wait_until(
+        lambda: len(reader.read(run.history, "servers")) == len(names), PATIENCE_S, "all to be seen"
+    )
     process = memory.system.zookeepers[0].process
     process.current, process.code = ProcessState.EXITED, 1
     closing.collect(run, Deadline.after(run.clock, 60))
@@ -153,7 +156,7 @@ def test_a_watch_goes_on_whatever_a_look_raises() -> None:
         raise (InfraError("silent") if len(looks) == 1 else RuntimeError("a fault of our own"))
 
     watch = Watch("x", look).start()
-    wait_until(lambda: len(looks) >= 3, 30, "three looks")
+    wait_until(lambda: len(looks) >= 3, PATIENCE_S, "three looks")
     assert watch.stop(10)
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from link_cases import cut
+from patience import PATIENCE_S
 
 from infra.interface import Command
 from infra.local.backend import LocalBackend
@@ -59,7 +60,7 @@ def reaps_orphans(_: Path) -> None:
         ["sh", "-c", "sleep 0.05 >/dev/null & echo $!"], capture_output=True, check=True
     )
     orphan = Path("/proc") / started.stdout.decode().strip()
-    wait_until(lambda: not orphan.exists(), 10, "the orphan to be reaped")
+    wait_until(lambda: not orphan.exists(), PATIENCE_S, "the orphan to be reaped")
 
 
 def busy(scratch: Path) -> None:

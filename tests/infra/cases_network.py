@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from link_cases import cut
+from patience import PATIENCE_S
 
 from infra.interface import Command, Node
 from infra.local.backend import LocalBackend
@@ -28,7 +29,7 @@ def backends_follow_each_other(scratch: Path) -> None:
     a, b = second.node("a"), second.node("b")
     assert (a.address, b.address) == addresses
     _listen(b)
-    wait_until(lambda: second.reaches(a, b, PORT), 20, "the listener")
+    wait_until(lambda: second.reaches(a, b, PORT), PATIENCE_S, "the listener")
     second.close()
 
 
@@ -38,7 +39,7 @@ def our_environment_stays_ours(scratch: Path) -> None:
     os.environ["SECRET"] = "not for the nodes"
     show = "import os; print(os.environ.get('SECRET'), 'PATH' in os.environ)"
     done = node.start(Command(name="show", argv=[sys.executable, "-c", show]))
-    assert done.wait(10) == 0
+    assert done.wait(PATIENCE_S) == 0
     assert node.read(node.log_directory / "show.log").decode() == "None True\n"
     backend.close()
 
@@ -48,7 +49,7 @@ def ipv6_is_off(scratch: Path) -> None:
     node = backend.node("a")
     addresses = Path("/proc/self/net/if_inet6")
     if addresses.exists():
-        assert node.start(Command(name="show", argv=["cat", str(addresses)])).wait(10) == 0
+        assert node.start(Command(name="show", argv=["cat", str(addresses)])).wait(PATIENCE_S) == 0
         assert node.read(node.log_directory / "show.log") == b""
         assert addresses.read_text() == ""
     backend.close()
@@ -60,7 +61,7 @@ def serves_the_host(scratch: Path) -> None:
     node = backend.node("a")
     subnet = backend.expose()
     _listen(node)
-    wait_until(lambda: backend.reaches(node, node, PORT), 20, "the listener")
+    wait_until(lambda: backend.reaches(node, node, PORT), PATIENCE_S, "the listener")
     (scratch / "new").write_text(f"{subnet} {node.address} {PORT}")
     (scratch / "new").rename(scratch / "address")
     while True:

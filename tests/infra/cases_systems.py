@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
+from patience import PATIENCE_S
 
 from infra.interface import (
     ClusterView,
@@ -43,7 +44,7 @@ def zookeeper_serves_and_keeps_its_data(scratch: Path) -> None:
             client.create("/kept", b"content")
         assert f"negotiated session timeout: {SESSION_MS}" in "\n".join(logged.lines)
         zookeeper.process.signal(signal.SIGKILL)
-        assert zookeeper.process.wait(10) == -signal.SIGKILL
+        assert zookeeper.process.wait(PATIENCE_S) == -signal.SIGKILL
         zookeeper.start()
         with _client(system) as client:
             assert client.get("/kept")[0] == b"content"
@@ -70,7 +71,9 @@ def who_leads_the_ensemble(scratch: Path) -> None:
         first = system.zookeeper_leader()
         assert first in system.zookeepers
         first.process.signal(signal.SIGKILL)
-        wait_until(lambda: system.zookeeper_leader() not in (None, first), 30, "another leader")
+        wait_until(
+            lambda: system.zookeeper_leader() not in (None, first), PATIENCE_S, "another leader"
+        )
     with _system(scratch / "alone", brokers=0) as system:
         system.deploy()
         assert system.zookeeper_leader() is system.zookeepers[0]
@@ -109,7 +112,7 @@ def a_session_that_expires_is_told_from_one_that_is_closed(scratch: Path) -> Non
         killed, ended = system.brokers
         killed.process.signal(signal.SIGKILL)
         ended.process.signal(signal.SIGTERM)
-        wait_until(lambda: not system.view().brokers, 60, "both to be gone")
+        wait_until(lambda: not system.view().brokers, PATIENCE_S, "both to be gone")
         assert system.expired_sessions() == {sessions[killed.id]}
 
 
@@ -131,7 +134,7 @@ def views(scratch: Path) -> None:
         with pytest.raises(ViewUnavailable):
             system.view()
         system.deploy()
-        wait_until(lambda: _can_view(system), 20, "a view")
+        wait_until(lambda: _can_view(system), PATIENCE_S, "a view")
         assert system.view() == ClusterView(
             brokers={}, controller=None, controller_epoch=0, partitions={}
         )
@@ -161,7 +164,7 @@ def views_where_leaders_coordinate(scratch: Path) -> None:
             where = "/brokers/topics/t/0"
             client.ensure_path(where)
             client.create(f"{where}/replicas", _json(version=1, replicas=[2, 1]))
-            wait_until(lambda: _can_view(system), 20, "a view")
+            wait_until(lambda: _can_view(system), PATIENCE_S, "a view")
             assert system.view().partitions["t", 0] == PartitionView(
                 topic="t", partition=0, leader=-1, isr=(), replicas=(2, 1), leader_epoch=-1,
                 controller_epoch=-1,
@@ -186,20 +189,22 @@ def views_where_leaders_coordinate(scratch: Path) -> None:
 def views_of_a_paused_zookeeper(scratch: Path) -> None:
     with _system(scratch, brokers=0) as system:
         system.deploy()
-        wait_until(lambda: _can_view(system), 20, "a view")
+        wait_until(lambda: _can_view(system), PATIENCE_S, "a view")
         (zookeeper,) = system.zookeepers
         zookeeper.process.signal(signal.SIGSTOP)
         # A signal is sent, not done: a thread of the JVM may still answer what was asked meanwhile.
-        wait_until(lambda: not _can_view(system), 20, "the stop to be felt")
+        wait_until(lambda: not _can_view(system), PATIENCE_S, "the stop to be felt")
         begun = time.monotonic()
         with pytest.raises(ViewUnavailable):
             system.view()
         assert time.monotonic() - begun < 4
-        wait_until(lambda: not system._client.connected, 30, "the connection to be given up")
+        wait_until(
+            lambda: not system._client.connected, PATIENCE_S, "the connection to be given up"
+        )
         with pytest.raises(ViewUnavailable):
             system.view()
         zookeeper.process.signal(signal.SIGCONT)
-        wait_until(lambda: _can_view(system), 20, "the view to recover by itself")
+        wait_until(lambda: _can_view(system), PATIENCE_S, "the view to recover by itself")
 
 
 def observes(scratch: Path) -> None:
@@ -246,15 +251,21 @@ def what_zookeeper_counts(scratch: Path) -> None:
             with _observer(system, seen) as observer:
                 _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7)
                 # ids, topics, controller, its epoch, one broker, one topic, one partition
-                wait_until(lambda: observer.watches == 7, 10, "all to be set")
+                wait_until(lambda: observer.watches == 7, PATIENCE_S, "all to be set")
                 (watched,) = system.zookeeper_counters()
                 assert watched.watches - observer.watches == 2
                 client.create("/brokers/topics/u", _json(version=1, partitions={"0": [1]}))
-                wait_until(lambda: observer.watches == 9, 10, "a topic and a state that is not yet")
+                wait_until(
+                    lambda: observer.watches == 9, PATIENCE_S, "a topic and a state that is not yet"
+                )
                 # The client's own watch on the topics has fired.
-                wait_until(lambda: system.zookeeper_counters()[0].watches == 10, 10, "9 and 1")
+                wait_until(
+                    lambda: system.zookeeper_counters()[0].watches == 10, PATIENCE_S, "9 and 1"
+                )
             assert observer.watches == 0
-            wait_until(lambda: system.zookeeper_counters()[0].watches == 1, 10, "the other's")
+            wait_until(
+                lambda: system.zookeeper_counters()[0].watches == 1, PATIENCE_S, "the other's"
+            )
 
 
 def observes_through_a_pause(scratch: Path) -> None:
@@ -274,7 +285,7 @@ def observes_through_a_pause(scratch: Path) -> None:
             _await(seen, kind=ChangeKind.PARTITION, leader=-1, isr=(1,), leader_epoch=9)
             # Killed, it comes back with a session table that has ours, or not: either will do.
             zookeeper.signal(signal.SIGKILL)
-            zookeeper.wait(10)
+            zookeeper.wait(PATIENCE_S)
             system.zookeepers[0].start()
             client.retry(client.set, state, _state(leader=1, isr=[1], epoch=10))
             _await(seen, kind=ChangeKind.PARTITION, leader=1, leader_epoch=10)
@@ -293,7 +304,7 @@ def an_observer_that_fails_says_so(scratch: Path) -> None:
         observer.start()
         with _client(system) as client:
             _make_cluster(client)
-        wait_until(lambda: not observer.alive, 20, "it to fail")
+        wait_until(lambda: not observer.alive, PATIENCE_S, "it to fail")
         with pytest.raises(OSError, match="disk full"):
             observer.close()
         observer.close()
@@ -304,7 +315,7 @@ def the_bundled_broker(scratch: Path) -> None:
         begun = time.perf_counter()
         system.deploy()
         sys.stdout.write(f"3 brokers up after {time.perf_counter() - begun:.2f} s\n")
-        wait_until(lambda: system.view().controller is not None, 30, "a controller")
+        wait_until(lambda: system.view().controller is not None, PATIENCE_S, "a controller")
         assert sorted(system.view().brokers) == [1, 2, 3]
 
 
@@ -353,7 +364,7 @@ def _await(seen: list[ClusterChange], *, absent: bool = False, **fields: object)
     if absent:
         assert not found(), seen
     else:
-        wait_until(found, 30, f"{fields} among {seen}")
+        wait_until(found, PATIENCE_S, f"{fields} among {seen}")
 
 
 def _stand_in(_: Node, config: PurePosixPath) -> Sequence[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from patience import PATIENCE_S
 
 from infra.agent.main import command_line
 from infra.agent.wire import Wire
@@ -72,7 +73,7 @@ def agent() -> Iterator[Callable[..., Started]]:
 
 def ended(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.fixture
@@ -156,13 +157,15 @@ def test_sigterm_ends_everything_below(agent) -> None:
     there = agent()
     there.start("setsid", "--fork", "sleep", "1000")
     number = there.start("sleep", "1000")
-    wait_until(lambda: [p.name() for p in there.below()] == ["sleep"] * 2, 20, "two sleepers")
+    wait_until(
+        lambda: [p.name() for p in there.below()] == ["sleep"] * 2, PATIENCE_S, "two sleepers"
+    )
     there.client.ask("signal", number=number, signal_number=signal.SIGSTOP)
     below = there.below()
     for _ in range(50):
         there.start("true")
     there.process.terminate()
-    assert there.process.wait(20) == 0
+    assert there.process.wait(PATIENCE_S) == 0
     assert psutil.wait_procs(below, 5)[1] == []
 
 

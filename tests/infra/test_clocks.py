@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from infra.agent import clocks
 from infra.agent.wire import Refused
@@ -16,7 +17,6 @@ from infra.waiting import wait_until
 
 HERE = "127.0.0.1"
 HOUR_MS = 3_600_000
-PATIENCE_S = 60.0
 LINE = "Processing srvr command from /{address}:{port}"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from patience import PATIENCE_S
 
 from infra.cleanup import clean, leftovers
 from infra.local import enter
@@ -31,11 +32,11 @@ def _ready(run, wait_for) -> None:
 
 
 def test_exit_status_passes_through(inside) -> None:
-    assert inside.start(CASES, "exits_with_7").wait(20) == 7
+    assert inside.start(CASES, "exits_with_7").wait(PATIENCE_S) == 7
 
 
 def test_death_by_a_signal_becomes_128_and_the_signal(inside) -> None:
-    assert inside.start(CASES, "kills_itself").wait(20) == 128 + signal.SIGKILL
+    assert inside.start(CASES, "kills_itself").wait(PATIENCE_S) == 128 + signal.SIGKILL
 
 
 def _python(inside, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -65,7 +66,7 @@ def test_signals_reach_the_command_once(inside, wait_for, number: int, status: i
     run = inside.start(CASES, "counts_signals")
     _ready(inside, wait_for)
     run.send_signal(number)
-    assert run.wait(20) == status
+    assert run.wait(PATIENCE_S) == status
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 21), (signal.SIGTERM, 41)])
@@ -76,14 +77,14 @@ def test_signals_that_were_ignored_at_the_start_reach_the_command(
     run = inside.start(CASES, "counts_signals", ignored=[signal.SIGINT, signal.SIGTERM])
     _ready(inside, wait_for)
     run.send_signal(number)
-    assert run.wait(20) == status
+    assert run.wait(PATIENCE_S) == status
 
 
 def test_an_ignored_ctrl_c_interrupts_python_as_ever(inside, wait_for) -> None:
     run = inside.start(CASES, "is_interrupted", ignored=[signal.SIGINT])
     _ready(inside, wait_for)
     run.send_signal(signal.SIGINT)
-    assert run.wait(20) == 9
+    assert run.wait(PATIENCE_S) == 9
 
 
 def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
@@ -92,7 +93,7 @@ def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
     _ready(inside, wait_for)
     run.send_signal(signal.SIGHUP)
     run.send_signal(signal.SIGTERM)
-    assert run.wait(20) == 41
+    assert run.wait(PATIENCE_S) == 41
 
 
 def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
@@ -106,14 +107,14 @@ def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
     ("case", "status"), [("breaks_a_guarantee", 1), ("fails_as_python_does", 3)]
 )
 def test_only_a_broken_guarantee_is_1(inside, case: str, status: int) -> None:
-    assert inside.start(CASES, case, stderr=subprocess.DEVNULL).wait(20) == status
+    assert inside.start(CASES, case, stderr=subprocess.DEVNULL).wait(PATIENCE_S) == status
 
 
 def test_a_signal_to_the_whole_group_reaches_the_command_once(inside, wait_for) -> None:
     run = inside.start(CASES, "counts_signals", start_new_session=True)
     _ready(inside, wait_for)
     os.killpg(run.pid, signal.SIGTERM)
-    assert run.wait(20) == 41
+    assert run.wait(PATIENCE_S) == 41
 
 
 def test_ctrl_c_at_a_terminal_reaches_the_command_once(inside, wait_for) -> None:
@@ -128,7 +129,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_command_once(inside, wait_for) -> None
     assert terminal.stdin is not None
     terminal.stdin.write(b"\x03")
     terminal.stdin.flush()
-    assert terminal.wait(20) == 21
+    assert terminal.wait(PATIENCE_S) == 21
     terminal.stdin.close()
 
 
@@ -144,7 +145,7 @@ def test_killing_the_outer_process_leaves_nothing_that_runs(inside, wait_for) ->
     new = _host() - before
     assert new or not inside.root, "the uplink is seen on the host, for root"
     run.kill()
-    run.wait(20)
+    run.wait(PATIENCE_S)
     wait_for(lambda: inside.processes() == [], "every process to end")
     wait_for(lambda: not new & _host(), "the host to be as before")
 
@@ -155,7 +156,7 @@ def test_clean_removes_what_a_killed_run_left(inside, wait_for) -> None:
     registry = Registry(inside.state)
     assert leftovers(registry) == []
     run.kill()
-    run.wait(20)
+    run.wait(PATIENCE_S)
     assert [entry.run_id for entry in leftovers(registry)] == [inside.mark]
     lines: list[str] = []
     assert clean(registry, lines.append)
@@ -178,7 +179,7 @@ def test_killing_the_command_leaves_nothing_at_all(inside, wait_for) -> None:
         if "cases_enter.py" in str(child.cmdline())
     ]
     command.kill()
-    assert run.wait(20) == 128 + signal.SIGKILL
+    assert run.wait(PATIENCE_S) == 128 + signal.SIGKILL
     assert inside.processes() == []
     assert not inside.scratch.exists()
     assert Registry(inside.state).run_ids() == []
@@ -194,7 +195,7 @@ def test_living_runs_are_left_alone_unless_asked(inside, wait_for) -> None:
     assert run.poll() is None
     assert lines == [f"{inside.mark}: run is alive (process {run.pid}), left alone"]
     assert clean(registry, lines.append, everything=True)
-    run.wait(20)
+    run.wait(PATIENCE_S)
     assert inside.processes() == []
     assert registry.run_ids() == []
 
@@ -213,7 +214,7 @@ def test_the_registry_tells_how_to_get_to_the_nodes(inside, wait_for) -> None:
     )
     assert "node1:" in seen.stdout
     run.terminate()
-    assert run.wait(20) == 128 + signal.SIGTERM
+    assert run.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_this_machine_lets_us_in() -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from infra.interface import InfraError
 from infra.local.backend import LocalBackend
@@ -40,7 +41,7 @@ def test_the_host_reaches_the_nodes(inside, wait_for) -> None:
         way_in = Registry(inside.state).get(inside.mark).nsenter
         subprocess.run([*inside.prefix, *way_in, inside.python, "-c", connect], check=True)
     run.terminate()
-    run.wait(20)
+    run.wait(PATIENCE_S)
 
 
 def test_two_runs_are_exposed_side_by_side(inside, wait_for) -> None:
@@ -57,7 +58,7 @@ def test_two_runs_are_exposed_side_by_side(inside, wait_for) -> None:
         socket.create_connection((address, int(port)), timeout=5).close()
     for run in (first, second):
         run.terminate()
-        run.wait(20)
+        run.wait(PATIENCE_S)
 
 
 def test_outside_of_the_namespaces_it_refuses(tmp_path: Path) -> None:

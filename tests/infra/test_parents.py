@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from patience import PATIENCE_S
 
 from infra.agent.parents import dying_with
 from infra.waiting import wait_until
@@ -54,4 +55,4 @@ def test_it_is_killed_with_its_parent(_again: int) -> None:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not child.is_running() or child.status() == "zombie", 60, "its end")
+    wait_until(lambda: not child.is_running() or child.status() == "zombie", PATIENCE_S, "its end")

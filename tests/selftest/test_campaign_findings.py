@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from made_results import cell_result, guarantee
-from patience import TEST_S
 
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from harness.children import Children
@@ -99,7 +97,6 @@ faults: []
 """
 
 
-@pytest.mark.timeout(TEST_S)
 def test_a_campaign_that_cannot_be_run_is_inconclusive_and_says_why(tmp_path: Path) -> None:
     sources, file = tmp_path / "sources", tmp_path / "elsewhere.yaml"
     copy_sound(sources)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from click.testing import CliRunner
-from patience import PATIENCE_S, TEST_S
+from patience import PATIENCE_S
 
 from harness.cli import cli
 from harness.selftest.catalogue import catalogue
@@ -43,7 +43,6 @@ def selftest(
 
 
 @pytest.mark.simulation
-@pytest.mark.timeout(TEST_S)
 def test_a_loud_bug_is_found_and_the_sound_broker_is_not_blamed(tmp_path: Path) -> None:
     done = selftest(tmp_path, *SMALL, "--bugs", LOUD, "--out", "docs/page.md")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,7 +60,6 @@ def test_a_loud_bug_is_found_and_the_sound_broker_is_not_blamed(tmp_path: Path) 
 
 
 @pytest.mark.simulation
-@pytest.mark.timeout(TEST_S)
 def test_what_is_found_in_the_sound_broker_makes_every_find_worthless(tmp_path: Path) -> None:
     sound, broken = tmp_path / "sound", tmp_path / "broken"
     copy_sound(sound)
@@ -99,7 +97,6 @@ def searching(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
 
 
 @pytest.mark.simulation
-@pytest.mark.timeout(TEST_S)
 def test_ctrl_c_ends_the_search_and_keeps_no_half_result(endless, tmp_path: Path) -> None:
     (search,) = searching(endless)
     endless.send_signal(signal.SIGINT)
@@ -112,14 +109,12 @@ def test_ctrl_c_ends_the_search_and_keeps_no_half_result(endless, tmp_path: Path
 
 
 @pytest.mark.simulation
-@pytest.mark.timeout(TEST_S)
 def test_nothing_is_left_of_a_selftest_that_was_killed(endless) -> None:
     (search,) = searching(endless)
     endless.kill()
     wait_until(lambda: not search.is_running(), PATIENCE_S, "the end of the search")
 
 
-@pytest.mark.timeout(TEST_S)
 def test_where_there_is_no_simulator_it_says_so(tmp_path: Path) -> None:
     installed = tmp_path / "installed"
     copy_sound(installed)

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S, TEST_S
+from patience import PATIENCE_S
 
 from infra.waiting import wait_until
 
-pytestmark = [pytest.mark.simulation, pytest.mark.timeout(TEST_S)]
+pytestmark = pytest.mark.simulation
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from link_cases import LINKS, cut, heal
+from patience import PATIENCE_S
 from ssh_keys import lock_key, make_key
 
 from infra.agent_client import AgentClient
@@ -24,7 +25,7 @@ from infra.ssh.inventory import load
 from infra.ssh.preparation import Brought, bring_agent
 from infra.waiting import wait_until
 
-pytestmark = [pytest.mark.ssh, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.ssh
 
 SSH = 22
 PORT = 9000
@@ -42,7 +43,7 @@ sys.exit(7)
 def listens(backend: SshBackend, source: Node, target: Node) -> None:
     """See to it that ``target`` listens at PORT."""
     target.start(Command(name="listens", argv=["python3", "-c", LISTEN]))
-    wait_until(lambda: backend.reaches(source, target, PORT), 20, "the listener")
+    wait_until(lambda: backend.reaches(source, target, PORT), PATIENCE_S, "the listener")
 
 
 # --- who is let in ---------------------------------------------------------------------------
@@ -64,7 +65,7 @@ def test_without_sudo_links_are_not_cut_and_everything_else_works(backend) -> No
     opened = backend(0, 1, user="plain")
     a, b = opened.node("a"), opened.node("b")
     assert opened.capabilities == {Capability.SIGNALS}
-    assert a.start(Command(name="id", argv=["id", "-un"])).wait(10) == 0
+    assert a.start(Command(name="id", argv=["id", "-un"])).wait(PATIENCE_S) == 0
     assert a.read(a.log_directory / "id.log") == b"plain\n"
     with pytest.raises(InfraError, match=r"nft: sudo: .*plain needs sudo without a password"):
         cut(opened, a, b)
@@ -125,7 +126,7 @@ def test_by_way_of_a_jump_host(hosts, tmp_path: Path) -> None:
         node = backend.node("a")
         node.write(node.directory / "file", b"content")
         assert node.read(node.directory / "file") == b"content"
-        assert node.start(Command(name="true", argv=["true"])).wait(10) == 0
+        assert node.start(Command(name="true", argv=["true"])).wait(PATIENCE_S) == 0
     finally:
         hosts.order("heal", 1)
         backend.close()
@@ -142,7 +143,7 @@ def test_a_cut_spares_the_harness_s_own_way(hosts, tmp_path: Path) -> None:
         listens(backend, a, b)
         cut(backend, a, b)
         assert not backend.reaches(a, b, PORT, timeout=0.3)
-        assert b.start(Command(name="true", argv=["true"])).wait(10) == 0
+        assert b.start(Command(name="true", argv=["true"])).wait(PATIENCE_S) == 0
         heal(backend, a, b)
         assert backend.reaches(a, b, PORT)
     finally:
@@ -159,12 +160,12 @@ def test_a_lost_connection_loses_nothing(backend, hosts) -> None:
     process = node.start(Command(name="counts", argv=["python3", "-c", COUNT]))
     hosts.order("cut", 0)
     asked: list[object] = []
-    asking = threading.Thread(target=lambda: asked.append(process.wait(60)))
+    asking = threading.Thread(target=lambda: asked.append(process.wait(PATIENCE_S)))
     asking.start()
     asking.join(5)
     assert asking.is_alive(), "nobody can know yet"
     hosts.order("heal", 0)
-    asking.join(60)
+    asking.join(PATIENCE_S)
     assert asked == [7]
     assert node.read(node.log_directory / "counts.log").split() == [b"%d" % n for n in range(80)]
 
@@ -178,7 +179,7 @@ def test_a_connection_that_breaks_is_opened_again(backend, hosts) -> None:
         node.write(node.directory / "file", b"x")
         assert node.read(node.directory / "file") == b"x"
     process.signal(signal.SIGTERM)
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(PATIENCE_S) == -signal.SIGTERM
 
 
 def kill_sessions(hosts) -> None:
@@ -209,7 +210,7 @@ def test_a_connection_lost_in_the_middle_of_a_request(backend, hosts) -> None:
             kill_sessions(hosts)
             assert read.result(60) == content
     listing = a.start(Command(name="ls", argv=["ls"]))
-    assert listing.wait(10) == 0
+    assert listing.wait(PATIENCE_S) == 0
     assert b"part" not in a.read(a.log_directory / "ls.log"), "what was half written is gone"
     heal(opened, b, a)
 
@@ -219,11 +220,13 @@ def test_an_agent_that_is_killed_leaves_nothing(backend, hosts) -> None:
     released."""
     opened = backend(0)
     node = opened.node("a")
-    node.start(Command(name="leaves", argv=["setsid", "--fork", "sleep", "1000"])).wait(10)
+    node.start(Command(name="leaves", argv=["setsid", "--fork", "sleep", "1000"])).wait(PATIENCE_S)
     node.start(Command(name="sleeps", argv=["sleep", "1000"]))
     assert hosts.run(0, "pgrep", "sleep").output.count("\n") == 2
     hosts.run(0, "pkill", "-9", "-f", "listen agent.sock")
-    wait_until(lambda: hosts.run(0, "pgrep", "sleep").output == "", 20, "both to be ended", 0.5)
+    wait_until(
+        lambda: hosts.run(0, "pgrep", "sleep").output == "", PATIENCE_S, "both to be ended", 0.5
+    )
     with pytest.raises(InfraError, match=r"agent is gone"):
         node.start(Command(name="x", argv=["true"]))
     assert hosts.run(0, "ls", "/home/admin/.ackproof/run").status == 0
@@ -285,7 +288,9 @@ def test_a_host_comes_clean_when_its_harness_stays_silent(backend, hosts) -> Non
         assert agent.ask("start", log=f"{base}/run/log", **sleep)["pid"] > 0
         agent.ask("cut", addresses=["192.0.2.1"])
         assert "192.0.2.1" in hosts.run(0, "nft", "list", "ruleset").output
-        wait_until(lambda: hosts.run(0, "ls", f"{base}/run").status != 0, 30, "the guard", 0.5)
+        wait_until(
+            lambda: hosts.run(0, "ls", f"{base}/run").status != 0, PATIENCE_S, "the guard", 0.5
+        )
         assert brought.agent.ask("tenant", base=base) is None
         assert hosts.run(0, "nft", "list", "ruleset").output == ""
         assert hosts.run(0, "pgrep", "sleep").output == ""
@@ -307,7 +312,7 @@ def settled_state(hosts) -> list[str]:
         looks.append([hosts.state(n) for n in (0, 1)])
         return looks[-1:] == looks[-2:-1]
 
-    wait_until(settled, 30, "the hosts to settle", 1)
+    wait_until(settled, PATIENCE_S, "the hosts to settle", 1)
     return looks[-1]
 
 
@@ -323,7 +328,9 @@ def test_hosts_are_as_before_after_a_run(backend, hosts) -> None:
     b.write(b.directory / "x", b"")
     assert [hosts.state(n) for n in (0, 1)] != before
     opened.close()
-    wait_until(lambda: [hosts.state(n) for n in (0, 1)] == before, 20, "hosts as before", 0.5)
+    wait_until(
+        lambda: [hosts.state(n) for n in (0, 1)] == before, PATIENCE_S, "hosts as before", 0.5
+    )
 
 
 def test_clean_removes_everything_from_hosts(inventory, hosts) -> None:
@@ -332,7 +339,7 @@ def test_clean_removes_everything_from_hosts(inventory, hosts) -> None:
     said: list[str] = []
     assert clean(load(path), said.append)
     assert any("is alive, left alone" in line for line in said)
-    assert backend.node("a").start(Command(name="true", argv=["true"])).wait(10) == 0
+    assert backend.node("a").start(Command(name="true", argv=["true"])).wait(PATIENCE_S) == 0
     said.clear()
     assert clean(load(path), said.append, everything=True)
     assert sorted(line.partition(":")[0] for line in said) == sorted(hosts.addresses[:2])
@@ -362,7 +369,7 @@ NASTY = "a b'c\"d;touch /tmp/owned;$(touch /tmp/owned)`touch /tmp/owned`\n\\*?~Ã
 def test_nothing_is_seen_by_a_shell(backend, hosts) -> None:
     node = backend(0).node("a")
     echo = Command(name="echo", argv=["printf", "%s|%s", NASTY, "$HOME"], env={"X": NASTY})
-    assert node.start(echo).wait(10) == 0
+    assert node.start(echo).wait(PATIENCE_S) == 0
     assert node.read(node.log_directory / "echo.log").decode() == f"{NASTY}|$HOME"
     path = node.directory / NASTY.replace("/", "_")
     node.write(path, b"x")
@@ -381,7 +388,7 @@ def test_a_shared_directory_is_followed(backend, tmp_path: Path) -> None:
 
     def act(code: str) -> None:
         argv = ["python3", "-c", write, str(there), code]
-        assert node.start(Command(name="acts", argv=argv)).wait(10) == 0
+        assert node.start(Command(name="acts", argv=argv)).wait(PATIENCE_S) == 0
         node.sync()
 
     act("os.mkdir('t'); open('t/1','w').write('a'); open('t/2','w').write('b'); open('.x','w')")

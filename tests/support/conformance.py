@@ -16,6 +16,7 @@ import psutil
 import pytest
 from ensemble import three_zookeepers_survive_their_leader
 from link_cases import cut, heal
+from patience import PATIENCE_S
 from peer import PORT, peers
 from scarcity import control_groups, too_little_cpu, too_little_memory
 
@@ -54,18 +55,18 @@ def a_cut_is_one_way_and_hits_open_connections(backend: Backend, _scratch: Path)
     with peers(a, b) as (near, far):
         near.connect(far)
         near.send("before ")
-        wait_until(lambda: far.received() == "before ", 10, "the connection to work")
+        wait_until(lambda: far.received() == "before ", PATIENCE_S, "the connection to work")
         cut(backend, a, b)
         cut(backend, a, b)
         near.send("a to b")
         far.send("b to a")
-        wait_until(lambda: near.received() == "b to a", 10, "the way that is not cut")
+        wait_until(lambda: near.received() == "b to a", PATIENCE_S, "the way that is not cut")
         with pytest.raises(TimeoutError):
             wait_until(lambda: far.received() != "before ", SILENCE_S, "what is cut")
         assert accepts(b.address, PORT), "the harness is never cut"
         heal(backend, a, b)
         heal(backend, a, b)
-        wait_until(lambda: far.received() == "before a to b", 20, "what was sent meanwhile")
+        wait_until(lambda: far.received() == "before a to b", PATIENCE_S, "what was sent meanwhile")
         assert backend.reaches(a, b, PORT)
 
 
@@ -130,7 +131,7 @@ def an_agent_that_is_silent_is_told(backend: Backend, _scratch: Path) -> None:
         assert b.clock().bound_ns < SECOND_NS, "the others are asked as before"
     finally:
         os.kill(agent, signal.SIGCONT)
-    wait_until(lambda: process.state() is ProcessState.RUNNING, 60, "an answer")
+    wait_until(lambda: process.state() is ProcessState.RUNNING, PATIENCE_S, "an answer")
 
 
 def an_agent_that_is_killed_takes_its_processes_along(backend: Backend, _scratch: Path) -> None:
@@ -139,7 +140,7 @@ def an_agent_that_is_killed_takes_its_processes_along(backend: Backend, _scratch
     os.kill(agent, signal.SIGKILL)
     with pytest.raises(InfraError, match=r"agent .*gone"):
         process.state()
-    wait_until(lambda: not marked(_mark("killed")), 20, "its process to end")
+    wait_until(lambda: not marked(_mark("killed")), PATIENCE_S, "its process to end")
     with pytest.raises(InfraError):
         node.start(Command(name="x", argv=["true"]))
     backend.close()
@@ -151,16 +152,16 @@ def signals_and_states(backend: Backend, _scratch: Path) -> None:
     assert sleeper.state() is ProcessState.RUNNING
     assert sleeper.exit_code() is None
     sleeper.signal(signal.SIGSTOP)
-    wait_until(lambda: sleeper.state() is ProcessState.STOPPED, 10, "STOPPED")
+    wait_until(lambda: sleeper.state() is ProcessState.STOPPED, PATIENCE_S, "STOPPED")
     assert sleeper.exit_code() is None
     sleeper.signal(signal.SIGCONT)
-    wait_until(lambda: sleeper.state() is ProcessState.RUNNING, 10, "RUNNING")
+    wait_until(lambda: sleeper.state() is ProcessState.RUNNING, PATIENCE_S, "RUNNING")
     with pytest.raises(TimeoutError, match="sleep"):
         sleeper.wait(0.05)
     sleeper.signal(signal.SIGSTOP)
     sleeper.signal(signal.SIGKILL)
-    wait_until(lambda: sleeper.state() is ProcessState.EXITED, 10, "EXITED")
-    assert sleeper.wait(10) == sleeper.exit_code() == -signal.SIGKILL
+    wait_until(lambda: sleeper.state() is ProcessState.EXITED, PATIENCE_S, "EXITED")
+    assert sleeper.wait(PATIENCE_S) == sleeper.exit_code() == -signal.SIGKILL
     assert sleeper.signals == {signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL}
     with pytest.raises(ProcessLookupError, match=str(sleeper.pid)):
         sleeper.signal(signal.SIGCONT)
@@ -171,12 +172,12 @@ def exit_codes(backend: Backend, _scratch: Path) -> None:
     # 137 is what shells make of SIGKILL: it must not be taken for it.
     for status in (0, 7, 137, 143):
         ended = _python(node, f"exit-{status}", f"raise SystemExit({status})")
-        assert ended.wait(20) == ended.exit_code() == status
+        assert ended.wait(PATIENCE_S) == ended.exit_code() == status
     terminated = node.start(Command(name="terminated", argv=["sleep", "1000"]))
     terminated.signal(signal.SIGTERM)
-    assert terminated.wait(10) == -signal.SIGTERM
+    assert terminated.wait(PATIENCE_S) == -signal.SIGTERM
     missing = node.start(Command(name="missing", argv=["/nonexistent"]))
-    assert missing.wait(10) == 127
+    assert missing.wait(PATIENCE_S) == 127
     assert b"/nonexistent" in node.read(node.log_directory / "missing.log")
 
 
@@ -187,13 +188,13 @@ def processes_and_their_output(backend: Backend, scratch: Path) -> None:
         "print('to stderr', file=sys.stderr)"
     )
     (shown, again) = (_python(node, "show", show, env={"X": "a b"}) for _ in range(2))
-    assert shown.wait(20) == again.wait(20) == 0
+    assert shown.wait(PATIENCE_S) == again.wait(20) == 0
     said = node.read(node.log_directory / "show.log").decode().splitlines()
     assert sorted(said) == sorted(
         [f"{p.pid} {node.directory} a b" for p in (shown, again)] + ["to stderr"] * 2
     )
     elsewhere = Command(name="pwd", argv=["pwd"], directory=PurePosixPath("/tmp"))
-    assert node.start(elsewhere).wait(10) == 0
+    assert node.start(elsewhere).wait(PATIENCE_S) == 0
     node.fetch(node.log_directory, scratch / "fetched")
     assert (scratch / "fetched" / "show.log").read_text().splitlines() == said
     assert (scratch / "fetched" / "pwd.log").read_text() == "/tmp\n"
@@ -206,23 +207,25 @@ def a_killed_server_leaves_its_node_and_its_data(backend: Backend, _scratch: Pat
     bystander = node.start(Command(name="bystander", argv=["sleep", "1000"]))
     for times in (1, 2):
         server = _python(node, "server", keep)
-        wait_until(lambda times=times: _content(node, file) == b"kept " * times, 20, "the data")
+        wait_until(
+            lambda times=times: _content(node, file) == b"kept " * times, PATIENCE_S, "the data"
+        )
         server.signal(signal.SIGKILL)
-        assert server.wait(10) == -signal.SIGKILL
+        assert server.wait(PATIENCE_S) == -signal.SIGKILL
     assert bystander.state() is ProcessState.RUNNING
 
 
 def orphans_are_reaped(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     fork = "import os, sys; child = os.fork(); sys.stdout.write(f'{child}\\n' if child else '')"
-    assert _python(node, "forks", fork).wait(20) == 0
+    assert _python(node, "forks", fork).wait(PATIENCE_S) == 0
     orphan = node.read(node.log_directory / "forks.log").decode().strip()
 
     def reaped() -> bool:
         look = Command(name="look", argv=["test", "!", "-e", f"/proc/{orphan}"])
-        return node.start(look).wait(10) == 0
+        return node.start(look).wait(PATIENCE_S) == 0
 
-    wait_until(reaped, 20, "the orphan to be reaped")
+    wait_until(reaped, PATIENCE_S, "the orphan to be reaped")
 
 
 def files(backend: Backend, scratch: Path) -> None:
@@ -238,7 +241,9 @@ def files(backend: Backend, scratch: Path) -> None:
     assert (scratch / "copy" / "tree" / "deeper" / "file").read_bytes() == b"content"
     assert (scratch / "copy" / "tree" / "deeper" / "empty").read_bytes() == b""
     assert (scratch / "copy" / "single").read_bytes() == b"content"
-    assert _python(node, "reads", f"assert open({str(deep / 'file')!r}).read()").wait(20) == 0
+    assert (
+        _python(node, "reads", f"assert open({str(deep / 'file')!r}).read()").wait(PATIENCE_S) == 0
+    )
     for read in (node.read, lambda path: node.fetch(path, scratch / "x")):
         with pytest.raises(FileNotFoundError):
             read(PurePosixPath("/nonexistent"))
@@ -254,14 +259,14 @@ def a_directory_is_emptied(backend: Backend, _scratch: Path) -> None:
         node.write(path, b"content")
     node.write(aside / "kept", b"content")
     link = f"import os; os.symlink({str(aside)!r}, {str(home / 'link')!r})"
-    assert _python(node, "links", link).wait(20) == 0
+    assert _python(node, "links", link).wait(PATIENCE_S) == 0
     assert node.entries(home) == 6
     assert (node.entries(aside), node.entries(node.directory / "nothing")) == (1, 0)
     for _ in range(2):
         node.empty(home)
         assert node.entries(home) == 0
     assert node.read(aside / "kept") == b"content"
-    assert _python(node, "stays", f"import os; os.listdir({str(home)!r})").wait(20) == 0
+    assert _python(node, "stays", f"import os; os.listdir({str(home)!r})").wait(PATIENCE_S) == 0
 
 
 def what_cannot_be_written_is_told(backend: Backend, scratch: Path) -> None:
@@ -287,7 +292,7 @@ def what_cannot_be_written_is_told(backend: Backend, scratch: Path) -> None:
     node.write(node.directory / "tree" / "file", b"content")
     assert node.start(
         Command(name="ln", argv=["ln", "-s", "file", "link"], directory=node.directory / "tree")
-    ).wait(10) == 0  # fmt: skip
+    ).wait(PATIENCE_S) == 0  # fmt: skip
     node.fetch(node.directory / "tree", scratch / "tree")
     assert (scratch / "tree" / "link").readlink() == Path("file")
 
@@ -310,7 +315,7 @@ def what_is_shared_comes_here(backend: Backend, scratch: Path) -> None:
     here.mkdir(parents=True)
     there = node.share(here)
     write = f"open({str(there / 'table')!r}, 'w').write('rows')"
-    assert _python(node, "client", write).wait(20) == 0
+    assert _python(node, "client", write).wait(PATIENCE_S) == 0
     node.sync()
     assert (here / "table").read_text() == "rows"
 
@@ -321,11 +326,11 @@ def its_software_is_there(backend: Backend, _scratch: Path) -> None:
         "broker": "import broker.server",
         "clients": "import workloads.producer, workloads.final_read",
     }.items():
-        assert _python(node, name, code).wait(60) == 0, _log(node, name)
+        assert _python(node, name, code).wait(PATIENCE_S) == 0, _log(node, name)
     java = node.start(Command(name="java", argv=[node.software.java, "-version"]))
-    assert java.wait(60) == 0, _log(node, "java")
+    assert java.wait(PATIENCE_S) == 0, _log(node, "java")
     for jar in node.software.zookeeper_class_path.split(":"):
-        assert node.start(Command(name="jar", argv=["test", "-f", jar])).wait(10) == 0, jar
+        assert node.start(Command(name="jar", argv=["test", "-f", jar])).wait(PATIENCE_S) == 0, jar
 
 
 def closing_ends_what_processes_started(backend: Backend, _scratch: Path) -> None:
@@ -333,12 +338,12 @@ def closing_ends_what_processes_started(backend: Backend, _scratch: Path) -> Non
     fork = "import os, signal; print(os.fork(), flush=True); signal.pause()"
     process = _python(node, "forks", fork, env={MARK: "closing"})
     log = node.log_directory / "forks.log"
-    wait_until(lambda: node.read(log).count(b"\n") == 2, 20, "both processes")
+    wait_until(lambda: node.read(log).count(b"\n") == 2, PATIENCE_S, "both processes")
     process.signal(signal.SIGSTOP)
     assert marked("closing")
     backend.close()
     backend.close()
-    wait_until(lambda: not marked("closing"), 20, "the processes to be gone")
+    wait_until(lambda: not marked("closing"), PATIENCE_S, "the processes to be gone")
     assert process.state() is ProcessState.EXITED
     assert process.exit_code() == -signal.SIGKILL
 
@@ -410,7 +415,7 @@ def _with_agent(node: Node, name: str) -> tuple[Process, int]:
 
     # Seen once is enough: what runs it becomes it by exec, and while one program becomes another
     # its environment reads as empty. A second look may find nobody.
-    wait_until(seen, 20, "the process")
+    wait_until(seen, PATIENCE_S, "the process")
     return process, agents[0]
 
 

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path, PurePosixPath
 
 import pytest
+from patience import PATIENCE_S
 
 from infra.interface import Backend, Capability, Command, InfraError, Node, Process
 from infra.storage import Disk, Witnesses
@@ -59,7 +60,7 @@ def a_disk_in_use_does_not_go(backend: Backend, _scratch: Path) -> None:
             act()
     assert disk.refuses_writes() is None
     user.signal(signal.SIGKILL)
-    user.wait(20)
+    user.wait(PATIENCE_S)
     disk.restore()
 
 
@@ -107,9 +108,9 @@ def slow_disks(backend: Backend, _scratch: Path) -> None:
     disk.unslow()
     disk.unslow()
     assert disk.bytes_per_s() is None
-    wait_until(lambda: b"written" in _content(node, log), 20, "what takes no time now")
+    wait_until(lambda: b"written" in _content(node, log), PATIENCE_S, "what takes no time now")
     writer.signal(signal.SIGKILL)
-    writer.wait(20)
+    writer.wait(PATIENCE_S)
 
 
 def tails_are_torn(backend: Backend, _scratch: Path) -> None:
@@ -210,14 +211,14 @@ def _disk(backend: Backend, node: Node) -> Disk | None:
 def _killed_when_written(node: Node, disk: Disk, name: str, write: str) -> None:
     process = _python(node, name, f"{WRITES}\n{write}\nwritten()", str(disk.data))
     process.signal(signal.SIGKILL)
-    process.wait(20)
+    process.wait(PATIENCE_S)
 
 
 def _python(node: Node, name: str, program: str, *arguments: str) -> Process:
     """A program that has come to its word ``written``."""
     process = node.start(Command(name=name, argv=[node.software.python, "-c", program, *arguments]))
     log = node.log_directory / f"{name}.log"
-    wait_until(lambda: b"written" in _content(node, log), 60, name)
+    wait_until(lambda: b"written" in _content(node, log), PATIENCE_S, name)
     return process
 
 

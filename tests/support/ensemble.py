@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_clients import create_topic, produce, read_all
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
+from patience import PATIENCE_S
 
 from infra.interface import Backend, Server
 from infra.systems.bundled import BundledSystem
@@ -32,14 +33,16 @@ def three_zookeepers_survive_their_leader(backend: Backend, _scratch: Path) -> N
         _takes_records(system, "before")
 
         leader.process.signal(signal.SIGKILL)
-        assert leader.process.wait(10) == -signal.SIGKILL
+        assert leader.process.wait(PATIENCE_S) == -signal.SIGKILL
         client.retry(client.ensure_path, "/after")
         assert _leader(others) in others
         _takes_records(system, "after")
-        wait_until(lambda: len(system.view().brokers) == BROKERS, 30, "every broker in ZooKeeper")
+        wait_until(
+            lambda: len(system.view().brokers) == BROKERS, PATIENCE_S, "every broker in ZooKeeper"
+        )
 
         leader.start()
-        wait_until(lambda: mode(leader) == "follower", 60, "the killed one to follow")
+        wait_until(lambda: mode(leader) == "follower", PATIENCE_S, "the killed one to follow")
         assert {"before", "after"} <= set(client.retry(client.get_children, "/"))
 
 
@@ -69,7 +72,7 @@ def _leader(servers: list[Server]) -> Server:
     def leaders() -> list[Server]:
         return [server for server in servers if mode(server) == "leader"]
 
-    wait_until(lambda: len(leaders()) == 1, 60, "a leader among the ZooKeepers")
+    wait_until(lambda: len(leaders()) == 1, PATIENCE_S, "a leader among the ZooKeepers")
     (leader,) = leaders()
     return leader
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from patience import TEST_S
+from patience import PATIENCE_S, TEST_S
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
@@ -129,7 +129,7 @@ def inside_as(who: str, cases: Path) -> Iterator[Inside]:
     finally:
         for run in case.started:
             run.kill()
-            run.wait(20)
+            run.wait(PATIENCE_S)
         for pid in case.processes():  # only where what is tested is broken
             psutil.Process(pid).kill()
         shutil.rmtree(directory)

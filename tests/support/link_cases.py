@@ -6,6 +6,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from peer import PORT, peers
 from peer_process import CONTROL_PORT
 
@@ -16,7 +17,6 @@ from infra.waiting import wait_until
 PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 TRIES = 40
 WITHIN_S = 0.4
-PATIENCE_S = 20.0
 HALF = Impairment(kind="loss", amount=50)
 LINKS = frozenset(one for one in Capability if one.endswith("-links"))
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import peer_process
+from patience import PATIENCE_S
 from peer_process import CONTROL_PORT, PORT
 
 from infra.interface import Command, Node
@@ -64,10 +65,10 @@ def _peer(node: Node) -> Iterator[Peer]:
     argv = [node.software.python, "-c", source, node.address]
     process = node.start(Command(name="peer", argv=argv))
     found = Peer(node.address)
-    wait_until(found.listens, 20, f"the peer on {node.name} to listen")
+    wait_until(found.listens, PATIENCE_S, f"the peer on {node.name} to listen")
     try:
         yield found
     finally:
         with suppress(ProcessLookupError):
             process.signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(PATIENCE_S)

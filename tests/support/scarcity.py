@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from infra.agent.cgroups import RUN
 from infra.interface import Backend, Capability, Command, InfraError, Node, Scarce
@@ -30,12 +31,16 @@ def too_little_cpu(backend: Backend, _scratch: Path) -> None:
     assert node.counted(Scarce.CPU) == {}
     for _ in range(2):
         node.limit(Scarce.CPU, 20)
-    wait_until(lambda: node.counted(Scarce.CPU)["throttled"] > 3, 60, "the kernel to make it wait")
+    wait_until(
+        lambda: node.counted(Scarce.CPU)["throttled"] > 3, PATIENCE_S, "the kernel to make it wait"
+    )
     busy.signal(signal.SIGKILL)
-    assert busy.wait(20) == -signal.SIGKILL
+    assert busy.wait(PATIENCE_S) == -signal.SIGKILL
     before = node.counted(Scarce.CPU)["throttled"]
     node.start(_python(node, "later", "while True: pass"))
-    wait_until(lambda: node.counted(Scarce.CPU)["throttled"] > before + 3, 60, "the next, too")
+    wait_until(
+        lambda: node.counted(Scarce.CPU)["throttled"] > before + 3, PATIENCE_S, "the next, too"
+    )
     for _ in range(2):
         node.lift(Scarce.CPU)
         assert node.counted(Scarce.CPU) == {}
@@ -54,22 +59,22 @@ def too_little_memory(backend: Backend, _scratch: Path) -> None:
         "print([os.urandom(1 << 20) for _ in range(200)])"
     )
     door = node.directory / "door"
-    assert node.start(Command(name="mkfifo", argv=["mkfifo", str(door)])).wait(20) == 0
+    assert node.start(Command(name="mkfifo", argv=["mkfifo", str(door)])).wait(PATIENCE_S) == 0
     argv = [node.software.python, "-c", greedy, str(door)]
     process = node.start(Command(name="greedy", argv=argv))
     node.limit(Scarce.MEMORY, 16 << 20)
     assert node.counted(Scarce.MEMORY)["killed"] == 0
     # It waits at the door until somebody has been there.
     opens = node.start(Command(name="opens", argv=["cp", "/dev/null", str(door)]))
-    assert process.wait(60) == -signal.SIGKILL
-    assert opens.wait(20) == 0
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert opens.wait(PATIENCE_S) == 0
     told = node.counted(Scarce.MEMORY)
     assert told["killed"] >= 1
     assert told["hits"] >= 1
     node.lift(Scarce.MEMORY)
     assert node.counted(Scarce.MEMORY) == {}
     spared = node.start(_python(node, "spared", GREEDY.format(50)))
-    assert spared.wait(60) == 0
+    assert spared.wait(PATIENCE_S) == 0
     assert control_groups() == []
 
 

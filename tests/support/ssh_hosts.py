@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from patience import PATIENCE_S
 
 from infra.ssh.connection import Connection, Outcome
 from infra.ssh.inventory import load
@@ -110,4 +111,4 @@ def ssh_hosts(directory: Path, number: int) -> Iterator[SshHosts]:
         assert world.stdout is not None
         world.stdin.close()
         world.stdout.close()
-        world.wait(60)
+        world.wait(PATIENCE_S)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
+from patience import PATIENCE_S
 
 from history.reader import files, read
 from infra.waiting import wait_until
@@ -66,7 +67,7 @@ def wait_for(process, condition: Callable[[], bool]) -> None:
         assert process.process.poll() is None, process.log()
         return condition()
 
-    wait_until(holds, 120, f"a condition of {process.figures()}")
+    wait_until(holds, PATIENCE_S, f"a condition of {process.figures()}")
 
 
 def sends(directory: Path) -> dict[tuple, list[dict]]:
