@@ -12,7 +12,15 @@ from confluent_kafka.admin import AdminClient
 from patience import PATIENCE_S
 
 from infra.disks import DiskPlan
-from infra.interface import Backend, Node, PartitionView, ProcessState, ViewUnavailable
+from infra.interface import (
+    Backend,
+    InfraError,
+    Node,
+    PartitionView,
+    ProcessState,
+    Server,
+    ViewUnavailable,
+)
 from infra.systems.bundled import BundledSystem
 from infra.waiting import wait_until
 from nemesis import FAULTS
@@ -24,6 +32,8 @@ from nemesis.proof import prove
 from nemesis.targets import TargetUnavailable, resolve
 
 SESSION_MS = 2000
+LINES = 80
+"""Of each server's log, in a failure."""
 TIMINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
     "replica.lag.time.max.ms": "3000",
@@ -177,8 +187,21 @@ def striker(
     try:
         system.deploy()
         yield Striker(backend, system, clients, scratch / "ledger.jsonl")
+    except BaseException as error:
+        for server in (*system.zookeepers, *system.brokers):
+            error.add_note(_last_words(server))
+        raise
     finally:
         system.close()
+
+
+def _last_words(server: Server) -> str:
+    """Of its log: gone with its node, when the case is over."""
+    try:
+        lines = server.log().decode(errors="replace").splitlines()
+    except (OSError, InfraError) as error:
+        return f"{server.name}: {error}"
+    return "\n".join([f"--- {server.name}", *lines[-LINES:]])
 
 
 def _resolved(cluster: Cluster, expression: str, seed: int, aim: Aim):
