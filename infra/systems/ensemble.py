@@ -23,6 +23,8 @@ from infra.systems.zookeeper import mode
 from infra.together import on_all
 
 _WITHIN_S = 10.0
+_FAR_AHEAD = 2**30
+"""A number that no client's requests come to."""
 _SUPER_SECRET = 0xB3415C00
 _JAVA_MULTIPLIER, _JAVA_INCREMENT, _JAVA_MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 
@@ -75,6 +77,7 @@ class ZooKeeperEnsemble:
             ended = True
             if monotonic() > deadline:
                 raise ViewUnavailable(f"session 0x{session:x} goes on after {_WITHIN_S:g} s")
+        self._part(session)
         return ended
 
     def occupy(self, broker: int) -> bool:
@@ -109,24 +112,49 @@ class ZooKeeperEnsemble:
         if found is None or found[1] in self._ours:
             return False
         content, owner = found
+        ended = []
         while owner not in self._ours:
             self._closed(owner)
+            ended.append(owner)
             self._ours |= {registration.session()}
             # Between the end of its session and our node the broker may have been quicker, and
             # registered by a new one: then that one ends, too.
             owner = registration.write(content) or owner
+        for session in ended:
+            self._part(session)
         return True
 
-    def _closed(self, session: int) -> bool:
-        """Go on with a session and close it. False where ZooKeeper knew it no more: kazoo has begun
-        another one then, which is closed."""
+    def _part(self, session: int) -> None:
+        """Have every server drop what connection of a session it has, now that the session is over.
+
+        Our connection drops the broker's, and the broker comes back to its session a moment before
+        the close arrives. If it comes to the same server, that one goes by the connection that sent
+        the close, and leaves the other open: the broker is connected for good in a session that is
+        over, and never registers again. Whoever comes with the session later is turned away, and
+        takes the place of whoever was there.
+        """
+        serving = self.modes()
+        addresses = self._zookeeper_connect.split(",")
+        for server, address in zip(self._servers, addresses, strict=True):
+            if server.name in serving:
+                self._closed(session, address)
+
+    def _closed(self, session: int, address: str | None = None) -> bool:
+        """Go on with a session, at any server or at one, and close it. False where ZooKeeper knew
+        it no more: kazoo has begun another one then, which is closed."""
         identity = session, password(session)
-        client = unconnected(self._zookeeper_connect, self._session_timeout_s, identity)
+        where = address or self._zookeeper_connect
+        client = unconnected(where, self._session_timeout_s, identity)
         try:
             # Not start(), which takes a connection that its client had broken again for none.
             if not client.start_async().wait(_WITHIN_S):
                 raise ViewUnavailable(f"ZooKeeper did not answer within {_WITHIN_S:g} s")
             held = client.client_id  # None while the connection is broken
+            # A server tells the requests of a session by their numbers alone. The broker, back at
+            # another server, begins to count at 1 as we do: its first request would be taken for
+            # our close, answered with nonsense, and its connection left open for good, in a session
+            # that is over.
+            client._connection._xid = _FAR_AHEAD
             return held is None or held[0] == session
         finally:
             disconnect(client)
