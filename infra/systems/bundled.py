@@ -103,7 +103,9 @@ class BundledSystem:
                 list(ensemble),
             )
         )
-        self._ensemble = ZooKeeperEnsemble(self._zookeepers, self.zookeeper_connect, session_ms)
+        self._ensemble = ZooKeeperEnsemble(
+            {zookeeper.name: zookeeper.address for zookeeper in self._zookeepers}, session_ms
+        )
         numbers = range(1, brokers + 1)
         self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
         self._admin = KafkaAdmin(self._brokers, self._zookeeper)

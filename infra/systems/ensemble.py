@@ -8,7 +8,7 @@ whose broker it is does not matter.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError
 from kazoo.interfaces import IAsyncResult
 
-from infra.interface import Server, ViewUnavailable
+from infra.interface import ViewUnavailable
 from infra.systems.view import BROKERS, connect, disconnect, unconnected
 from infra.systems.zookeeper import mode
 from infra.together import on_all
@@ -45,17 +45,14 @@ class ZooKeeperEnsemble:
     """Implements ``infra.ensemble.Ensemble``, on connections of its own.
 
     Args:
-        servers: All of it.
-        zookeeper_connect: Kafka's ``zookeeper.connect``.
+        servers: All of it: the address of each, ``host:port``, by its name.
         session_timeout_ms: Asked for by sessions of ours, and for those that are ended: the one
             that the brokers ask for, too, so that an attempt that fails changes none.
     """
 
-    def __init__(
-        self, servers: Sequence[Server], zookeeper_connect: str, session_timeout_ms: int
-    ) -> None:
+    def __init__(self, servers: Mapping[str, str], session_timeout_ms: int) -> None:
         self._servers = servers
-        self._zookeeper_connect = zookeeper_connect
+        self._zookeeper_connect = ",".join(servers.values())
         self._session_timeout_s = session_timeout_ms / 1000
         self._occupying: dict[int, KazooClient] = {}
         self._ours: frozenset[int] = frozenset()
@@ -65,8 +62,8 @@ class ZooKeeperEnsemble:
         return self._ours
 
     def modes(self) -> Mapping[str, str]:
-        found = zip(self._servers, on_all(mode, self._servers), strict=True)
-        return {server.name: what for server, what in found if what is not None}
+        found = zip(self._servers, on_all(mode, list(self._servers.values())), strict=True)
+        return {name: what for name, what in found if what is not None}
 
     def end_session(self, session: int) -> bool:
         deadline = monotonic() + _WITHIN_S
@@ -133,15 +130,12 @@ class ZooKeeperEnsemble:
         over, and never registers again. Whoever comes with the session later is turned away, and
         takes the place of whoever was there.
         """
-        serving = self.modes()
-        addresses = self._zookeeper_connect.split(",")
-        for server, address in zip(self._servers, addresses, strict=True):
-            if server.name in serving:
-                self._closed(session, address)
+        for name in self.modes():
+            self._closed(session, self._servers[name])
 
     def _closed(self, session: int, address: str | None = None) -> bool:
-        """Go on with a session, at any server or at one, and close it. False where ZooKeeper knew
-        it no more: kazoo has begun another one then, which is closed."""
+        """Go on with a session, at any server or at that one, and close it. False where ZooKeeper
+        knew it no more: kazoo has begun another one then, which is closed."""
         identity = session, password(session)
         where = address or self._zookeeper_connect
         client = unconnected(where, self._session_timeout_s, identity)

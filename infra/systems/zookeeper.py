@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from infra.clocks import FakeClock
-from infra.interface import Command, InfraError, Node, Server, ZooKeeperCounters
+from infra.interface import Command, InfraError, Node, ZooKeeperCounters
 from infra.systems.server import NodeServer
 
 CLIENT_PORT = 2181
@@ -119,19 +119,20 @@ def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: 
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def serves(server: Server, timeout: float = 1.0) -> bool:
+def serves(server: NodeServer, timeout: float = 1.0) -> bool:
     """Whether it answers requests now (it may run without: no quorum yet)."""
-    return mode(server, timeout) is not None
+    return mode(server.address, timeout) is not None
 
 
-def mode(server: Server, timeout: float = 1.0) -> str | None:
-    """What it is now: ``standalone``, ``leader`` or ``follower``; None while it does not serve."""
-    return _word(server, b"srvr", timeout).get("Mode")
+def mode(address: str, timeout: float = 1.0) -> str | None:
+    """What the server at ``host:port`` is now: ``standalone``, ``leader`` or ``follower``; None
+    while it does not serve."""
+    return _word(address, b"srvr", timeout).get("Mode")
 
 
-def counters(server: Server, timeout: float = 2.0) -> ZooKeeperCounters | None:
+def counters(server: NodeServer, timeout: float = 2.0) -> ZooKeeperCounters | None:
     """What it has counted so far; None while it does not serve."""
-    srvr, mntr = _word(server, b"srvr", timeout), _word(server, b"mntr", timeout)
+    srvr, mntr = (_word(server.address, word, timeout) for word in (b"srvr", b"mntr"))
     if "Zxid" not in srvr or "zk_watch_count" not in mntr:
         return None
     return ZooKeeperCounters(
@@ -145,13 +146,14 @@ def expired_sessions(server: NodeServer) -> frozenset[int]:
     return frozenset(int(number, 16) for number in _EXPIRED.findall(server.log()))
 
 
-def _word(server: Server, word: bytes, timeout: float) -> Mapping[str, str]:
+def _word(address: str, word: bytes, timeout: float) -> Mapping[str, str]:
     """The answer to one of ZooKeeper's four-letter words, its lines as names and values; empty
     where there is none. (``srvr`` writes ``Mode: leader``, ``mntr`` has a tab between the two.)"""
     lines: dict[str, str] = {}
+    host, _, port = address.rpartition(":")
     with (
         suppress(OSError),
-        socket.create_connection((server.node.address, server.port), timeout) as connection,
+        socket.create_connection((host, int(port)), timeout) as connection,
     ):
         connection.sendall(word)
         with connection.makefile("r", encoding="utf-8", errors="replace") as answer:

@@ -7,7 +7,9 @@ import sys
 from infra.systems.ensemble import ZooKeeperEnsemble
 
 _, zookeeper_connect, session_timeout_ms, broker = sys.argv
-ensemble = ZooKeeperEnsemble([], zookeeper_connect, int(session_timeout_ms))
+ensemble = ZooKeeperEnsemble(
+    {address: address for address in zookeeper_connect.split(",")}, int(session_timeout_ms)
+)
 assert ensemble.occupy(int(broker))
 sys.stdout.write("occupied\n")
 sys.stdout.flush()

@@ -28,7 +28,7 @@ def three_zookeepers_survive_their_leader(backend: Backend, _scratch: Path) -> N
     with _deployed(backend) as system, _session(system) as client:
         leader = _leader(system.zookeepers)
         others = [server for server in system.zookeepers if server is not leader]
-        assert [mode(server) for server in others] == ["follower", "follower"]
+        assert [_mode(server) for server in others] == ["follower", "follower"]
         client.create("/before", b"")
         _takes_records(system, "before")
 
@@ -42,7 +42,7 @@ def three_zookeepers_survive_their_leader(backend: Backend, _scratch: Path) -> N
         )
 
         leader.start()
-        wait_until(lambda: mode(leader) == "follower", PATIENCE_S, "the killed one to follow")
+        wait_until(lambda: _mode(leader) == "follower", PATIENCE_S, "the killed one to follow")
         assert {"before", "after"} <= set(client.retry(client.get_children, "/"))
 
 
@@ -68,9 +68,13 @@ def _takes_records(system: BundledSystem, topic: str) -> None:
     assert read_all(cluster, topic) == VALUES
 
 
+def _mode(server: Server) -> str | None:
+    return mode(f"{server.node.address}:{server.port}")
+
+
 def _leader(servers: list[Server]) -> Server:
     def leaders() -> list[Server]:
-        return [server for server in servers if mode(server) == "leader"]
+        return [server for server in servers if _mode(server) == "leader"]
 
     wait_until(lambda: len(leaders()) == 1, PATIENCE_S, "a leader among the ZooKeepers")
     (leader,) = leaders()
