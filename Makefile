@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
@@ -13,7 +14,7 @@ ENGINE := infra/docker/with-engine.sh
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) programs  ## virtual environment, packages, Java, nft, tc, libfaketime
+setup: $(CLASSES)  ## virtual environment, packages, Java, nft, tc, libfaketime
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,6 +33,12 @@ programs:
 		echo "without tc, it cannot make them narrow or slow" >&2
 	@infra/need.sh libfaketime test -e /usr/lib/*/faketime/libfaketimeMT.so.1 || \
 		echo "without libfaketime, it cannot give servers another time" >&2
+
+# Half a minute, and half the time of each check after it.
+$(CLASSES): $(STAMP) | programs
+	@echo "preparing the classes of Spark"
+	@$(BIN)/python -m checkers.class_data
+	@touch $@
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml

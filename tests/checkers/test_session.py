@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
+from pyspark.sql import SparkSession
+
+from checkers.session import CLASSES
 
 ALONE = """
 import pathlib, sys, psutil
 from checkers.check import check
 print(check(pathlib.Path(sys.argv[1])).verdict.value)
 print([child.name() for child in psutil.Process().children(recursive=True)])
+"""
+
+WITHOUT = """
+import pathlib, sys
+import checkers.session
+checkers.session.CLASSES = pathlib.Path(sys.argv[1])
+with checkers.session.session(pathlib.Path(sys.argv[2])) as spark:
+    print(spark.range(10).count())
 """
 
 
@@ -41,3 +52,28 @@ def test_a_check_on_its_own_ends_its_jvm_and_leaves_nothing(tmp_path: Path) -> N
         "runs",
         "anomalies.parquet",
     }
+
+
+@pytest.mark.spark
+def test_sessions_share_their_classes(spark: SparkSession) -> None:
+    assert CLASSES.is_file(), "python -m checkers.class_data"
+    assert str(CLASSES) in Path(f"/proc/{_jvm(spark)}/maps").read_text()
+
+
+@pytest.mark.spark
+def test_a_session_goes_without_classes_that_are_of_no_use(tmp_path: Path) -> None:
+    classes = tmp_path / "classes.jsa"
+    classes.write_bytes(b"of another Java" * 1000)
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT, classes, tmp_path / "spark"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout.splitlines() == ["10"], ended.stderr
+    assert "archive" not in ended.stderr
+
+
+def _jvm(spark: SparkSession) -> int:
+    pid: int = spark.sparkContext._gateway.proc.pid
+    return pid
