@@ -43,9 +43,9 @@ $(CLASSES): $(STAMP) | programs
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
 
-# Tests wait more than they compute: three at a time, on two cores.
+# Tests wait more than they compute: four at a time, on two cores.
 test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 10
+	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 10
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks
 	$(BIN)/python -m simulation --seconds $(or $(SECONDS),60) --coordination $(or $(COORDINATION),any)

@@ -4,6 +4,8 @@ Exit status: 0 after a clean shutdown, 1 when the broker failed, 2 when it canno
 configuration.
 """
 
+from broker import quick_start  # isort: skip - before all else
+
 import asyncio
 import logging
 import signal
@@ -13,7 +15,6 @@ from pathlib import Path
 import click
 import uvloop
 
-import broker.no_hypothesis  # noqa: F401 - for what it does
 from broker.config import BrokerConfig, ConfigError, load
 from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.manager import LogDirectoryInUse
@@ -21,6 +22,7 @@ from broker.log.ownership import ForeignLogDirectory
 from broker.server.app import App
 from broker.server.zk_session import ZkError
 
+quick_start.done()
 logger = logging.getLogger("broker")
 
 FAILED = 1

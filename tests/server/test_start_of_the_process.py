@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
-    """Nor does it compute what would be left: see ``broker.no_hypothesis``."""
+    """Nor does it compute what would be left: see ``broker.quick_start``."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "broker", "--help"],
         cwd=tmp_path,
@@ -16,3 +16,11 @@ def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_garbage_is_collected_but_not_the_modules(tmp_path: Path) -> None:
+    seen = "import gc, broker.__main__; print(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+    done = subprocess.run(
+        [sys.executable, "-c", seen], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "True True\n", done.stderr
