@@ -62,7 +62,8 @@ class Sink:
         self._loop.call_soon_threadsafe(self._stop.set)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
+        # A client that ends with an answer of ours unread resets its connection.
+        with contextlib.closing(writer), contextlib.suppress(ConnectionResetError):
             while (payload := await read_frame(reader)) is not None:
                 writer.write(self._respond(payload))
 
