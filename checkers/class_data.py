@@ -34,6 +34,10 @@ _NOTHING = WorkItem(
     moments=[],
     moment_starts=[],
     moment_ends=[],
+    brokers=[],
+    copies=[],
+    uncompared=[],
+    agreement="promised",
 )
 
 

@@ -253,7 +253,8 @@ class MadeRun:
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
     early; ``crashed``: producers that closed nothing. ``bounds``: of the
     client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
-    rows on them; ``named``: what is swept of the cluster."""
+    rows on them; ``named``: what is swept of the cluster; ``replicas``: whether their logs are to
+    be collected."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -272,6 +273,7 @@ class MadeRun:
     bounds: tuple[int, int] = (0, 1_000_000)
     reads: bool = True
     closed: bool = True
+    replicas: bool = False
 
     @property
     def keys(self) -> list[tuple[str, int]]:
@@ -390,6 +392,7 @@ def _planned(number: int, run: MadeRun) -> PlannedRun:
         faults=tuple(_plan(run) if run.plan is None else run.plan),
         cluster=run.named,
         failovers=tuple(run.failovers),
+        replicas=run.replicas,
         writers=tuple(_writers(run)),
     )
 
