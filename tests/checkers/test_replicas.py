@@ -384,4 +384,3 @@ def test_zeros_at_the_end_of_a_log_are_no_message_of_format_v0(tmp_path: Path) -
     assert len(list(raw.batches(0, 10))) == 2
     (damage,) = raw.damage
     assert "no batch is 0 bytes long" in damage
-

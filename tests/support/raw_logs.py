@@ -42,6 +42,7 @@ class MadeBatch:
                 base_offset=self.base,
                 leader_epoch=self.epoch,
                 producer=(7, self.producer_epoch, self.base),
+                keyed=False,
             )
         )
         for position, bits in self.bent:
