@@ -15,6 +15,8 @@ from infra.interface import InfraError, Scarce
 
 _PERIOD_US = 100_000
 _ALL_US = -1
+_SWAP = 1 << 20
+"""More than the kernel charges at once, 64 pages."""
 
 
 class ContainerLimits:
@@ -63,7 +65,9 @@ class ContainerLimits:
         return int(client.info()["MemTotal"])
 
     def _give(self, size: int) -> None:
-        self._update(mem_limit=size, memswap_limit=size)
+        # Of memory and swap together a little more: in version 1 of control groups that limit is
+        # looked at first, and how often it is met nobody counts (seen with Linux 6.18).
+        self._update(mem_limit=size, memswap_limit=size + _SWAP)
 
     def _update(self, **settings: Any) -> None:
         try:
