@@ -6,7 +6,7 @@ what was recorded stays readable. A writer that was ended leaves ``.part-<n>.par
 place of a closed one: which files count is for ``history.reader`` to say. Times are nanoseconds
 of the Unix epoch, read from the clock of the machine that runs the harness.
 
-``sends`` and ``log`` files hold one partition of one topic each: its name is in theirs
+``sends``, ``log`` and ``polls`` files hold one partition of one topic each: its name is in theirs
 (``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``), so that a checker may
 reconcile partition by partition without a shuffle.
 """
@@ -222,6 +222,63 @@ topic had so many ``partitions``, of which that broker led ``moved``. ``led``: w
 metadata first named another leader; ``acked``: when a record was acknowledged that was sent right
 after the kill (acks=all). Null for what did not come in time."""
 
+POLLS = pa.schema(
+    [
+        pa.field("client", _dictionary(), nullable=False),
+        pa.field("topic", _dictionary(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("poll", pa.int64(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("cell", _dictionary()),
+        pa.field("producer", pa.int32()),
+        pa.field("sequence", pa.int64()),
+    ]
+)
+"""What consumers were shown while producers wrote: one row a record, in the order in which
+``client`` was shown them. ``poll``: which of the client's polls returned it, counted from 1 over
+all partitions, empty polls not counted. ``time``: when that poll returned. cell, producer and
+sequence are null where the payload is none of ours or was damaged."""
+
+ASSIGNMENTS = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("group", pa.string()),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("poll", pa.int64(), nullable=False),
+    ]
+)
+"""Which partitions consumers had, one row an event and partition: ``assigned``, ``revoked`` (with
+leave to commit), ``lost`` (without); one row without a partition for an event that is about none.
+``group`` is null for a tail reader, which assigns itself all partitions once. ``offset``: of an
+``assigned``, where the client begins to read, null where it does not know yet. ``poll``: the
+client's last poll that returned records before it, 0 for none."""
+
+COMMITS = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("commit", pa.int64(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("poll", pa.int64(), nullable=False),
+        pa.field("error", pa.string()),
+    ]
+)
+"""Offsets that the members of groups asked the coordinator to keep, one row an event and partition:
+``invoke``, then at most one of ``ok`` and ``info`` (an error does not tell that it was not kept).
+``commit`` counts the client's commits. ``fetched`` rows are no commits, but what the coordinator
+answered when the client asked what is committed (after an assignment). ``poll``: as in
+``assignments``. ``error``: Kafka's error name."""
+
 CLOSINGS = pa.schema(
     [
         pa.field("table", pa.string(), nullable=False),
@@ -247,8 +304,14 @@ TABLES: dict[str, pa.Schema] = {
     "clocks": CLOCKS,
     "zookeeper": ZOOKEEPER,
     "failovers": FAILOVERS,
+    "polls": POLLS,
+    "assignments": ASSIGNMENTS,
+    "commits": COMMITS,
     "closings": CLOSINGS,
 }
+
+CONSUMPTION = frozenset({"polls", "assignments", "commits"})
+"""Tables of what consumers were shown and committed: counted, and no verdict rests on them yet."""
 
 MEASURES = frozenset({"zookeeper", "failovers"})
 """Tables of what the cluster cost, not of what it kept: no verdict rests on them."""
