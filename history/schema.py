@@ -255,6 +255,8 @@ ASSIGNMENTS = pa.schema(
 )
 """Which partitions consumers had, one row an event and partition: ``assigned``, ``revoked`` (with
 leave to commit), ``lost`` (without); one row without a partition for an event that is about none.
+``out-of-range``: where the tail reader was to go on, the log has nothing any more, or something
+else than before; it goes on at ``offset``, its place or the end of the log that is nearest to it.
 ``group`` is null for a tail reader, which assigns itself all partitions once. ``offset``: of an
 ``assigned``, where the client begins to read, null where it does not know yet. ``poll``: the
 client's last poll that returned records before it, 0 for none."""
@@ -274,10 +276,12 @@ COMMITS = pa.schema(
     ]
 )
 """Offsets that the members of groups asked the coordinator to keep, one row an event and partition:
-``invoke``, then at most one of ``ok`` and ``info`` (an error does not tell that it was not kept).
-``commit`` counts the client's commits. ``fetched`` rows are no commits, but what the coordinator
-answered when the client asked what is committed (after an assignment). ``poll``: as in
-``assignments``. ``error``: Kafka's error name."""
+``invoke``, then at most one of ``ok``, ``fail`` (never sent, ``workloads.commit_outcomes``) and
+``info`` (an error does not tell that it was not kept). What the client library commits by itself
+(``enable.auto.commit``) has no ``invoke``. ``commit`` counts the client's commits from 1.
+``fetched`` rows are no commits, but what the coordinator answered when the client asked what is
+committed (after an assignment), -1 for nothing; ``commit`` is the client's last one then, 0 for
+none. ``poll``: as in ``assignments``. ``error``: Kafka's error name."""
 
 CLOSINGS = pa.schema(
     [

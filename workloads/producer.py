@@ -30,7 +30,7 @@ from workloads.payload import Encoder
 from workloads.process import ClientFailed, main, note_error
 from workloads.progress import Progress
 from workloads.recorder import SendRecorder
-from workloads.spec import Config, ProducerSpec, SpecificationError, load, writer_of
+from workloads.spec import Config, ProducerSpec, SpecificationError, load
 
 POLL_SECONDS_MIN = 0.002
 """Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""
@@ -140,7 +140,7 @@ def _client(properties: Config) -> Producer:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    history = PartitionedWriter(spec.history, "sends", writer_of(spec.cell, spec.producer))
+    history = PartitionedWriter(spec.history, "sends", spec.client)
     recorder = SendRecorder(spec, history, time.time_ns)
     progress = Progress(spec.progress)
 
