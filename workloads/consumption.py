@@ -89,7 +89,6 @@ class ConsumptionRecorder:
         self._counts["shown"] += len(records)
         poll = self._counts["polls"]
         for record in records:
-            identity: Row = decode(record.value) or (None, None, None)
             self._polls[record.partition].append(
                 (
                     self._client,
@@ -99,7 +98,7 @@ class ConsumptionRecorder:
                     now,
                     record.offset,
                     record.leader_epoch,
-                    *identity,
+                    *_identity(record),
                 )
             )
 
@@ -177,3 +176,7 @@ class ConsumptionRecorder:
                 error,
             )
         )
+
+
+def _identity(record: Record) -> Row:
+    return decode(record.value) or (None, None, None)

@@ -164,7 +164,7 @@ def _start(partition: int, fetched: Mapping[int, int | None]) -> int:
     """Where to begin. OFFSET_STORED has librdkafka ask the coordinator itself, OFFSET_INVALID is
     resolved by ``auto.offset.reset``."""
     offset = fetched.get(partition, OFFSET_STORED)
-    return OFFSET_INVALID if offset is None else offset
+    return int(OFFSET_INVALID if offset is None else offset)
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
