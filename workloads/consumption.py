@@ -98,7 +98,7 @@ class ConsumptionRecorder:
                     now,
                     record.offset,
                     record.leader_epoch,
-                    *_identity(record),
+                    *(decode(record.value) or (None, None, None)),
                 )
             )
 
@@ -152,11 +152,9 @@ class ConsumptionRecorder:
 
     def _event(self, event: str, offsets: Mapping[int, int | None]) -> None:
         now, poll = self._clock(), self._counts["polls"]
-        rows = [(self._topic, p, offset) for p, offset in sorted(offsets.items())]
-        for topic, partition, offset in rows or [(None, None, None)]:
-            self._assignments.append(
-                (now, self._client, self._group, event, topic, partition, offset, poll)
-            )
+        about: list[Row] = [(self._topic, p, offset) for p, offset in sorted(offsets.items())]
+        for one in about or [(None, None, None)]:
+            self._assignments.append((now, self._client, self._group, event, *one, poll))
 
     def _commit_row(
         self, now: int, number: int, kind: str, partition: int, offset: int, error: str | None
@@ -176,7 +174,3 @@ class ConsumptionRecorder:
                 error,
             )
         )
-
-
-def _identity(record: Record) -> Row:
-    return decode(record.value) or (None, None, None)

@@ -180,12 +180,12 @@ def test_a_tail_reader_is_shown_the_log_in_order_over_changes_of_leaders(
 
 
 def test_a_stop_reads_to_the_end(cluster: Cluster, clients: Clients) -> None:
-    producer = clients.producer(rate=5000)
-    wait_for(lambda: producer.figures()["acked"] > 10_000, producer)
+    producer = clients.producer(rate=2000)
+    wait_for(lambda: producer.figures()["acked"] > 2000, producer)
     stop(producer)
     consumers = (
         clients.reader(),
-        clients.member("alone", Delivery.AT_LEAST_ONCE, {"queued.min.messages": 10}),
+        clients.member("alone", Delivery.AT_LEAST_ONCE),
     )
     wait_for(lambda: all(c.figures()["assigned"] == PARTITIONS for c in consumers), *consumers)
     stop(*consumers)
@@ -214,7 +214,7 @@ def test_members_share_a_topic_and_commit(
         assert nothing_is_committed_before_it_is_shown(member)
         if delivery is Delivery.AT_MOST_ONCE:
             assert every_poll_is_committed_before_the_next(member)
-        assert events(member)[-1][0] == "revoked"
+        assert events(member)[-1][0] in ("revoked", "lost")
 
 
 def kinds(rows: list[dict]) -> tuple[str, ...]:
@@ -295,8 +295,12 @@ def test_a_killed_member_leaves_its_history_and_its_partitions(
     recorded = commits(killed)
     for partition, offsets in of_killed.items():
         # What was flushed is a second old at most: it may have committed more than it tells.
-        ends = [r[-1]["offset"] for (_, p), r in recorded.items() if p == partition and len(r) > 1]
-        assert starts[partition] >= max(ends)
+        ends = [
+            rows[-1]["offset"]
+            for (_, number), rows in recorded.items()
+            if number == partition and rows[-1]["type"] == "ok"
+        ]
+        assert starts[partition] >= max(ends, default=0)
         assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
     seen = shown(left.history)
     for partition, start in starts.items():
@@ -326,12 +330,14 @@ def test_a_static_member_that_is_back_in_time_changes_nothing_for_the_others(
     had = [row[1] for row in events(goes) if row[0] == "revoked"]
     given = [row for row in events(back) if row[0] == "assigned"]
     assert [row[1] for row in given] == had[-len(given) :]
+    assert not times(stays, "assigned", since=max(times(goes, "revoked")))
     ends = {p: r[-1]["offset"] for (_, p), r in commits(goes).items() if r[-1]["type"] == "ok"}
     assert {row[1]: row[2] for row in given} == {p: ends[p] for _, p, _ in given}
-    stayed = events(stays)
-    last = max(number for number, row in enumerate(stayed) if row[0] == "assigned")
-    assert [row[0] for row in stayed[last + 1 :]] == ["revoked"] * (len(stayed) - last - 1)
-    assert back.figures()["assigned"] == stays.figures()["assigned"] == 0
+
+
+def times(member, event: str, since: int = 0) -> list[int]:
+    rows = read(member.history, "assignments").to_pylist()
+    return [row["time"] for row in rows if row["event"] == event and row["time"] > since]
 
 
 def test_a_member_whose_place_is_taken_has_failed(clients: Clients) -> None:
@@ -360,13 +366,9 @@ def test_a_place_that_the_log_has_no_more_is_told(cluster: Cluster, clients: Cli
         *(("assigned", p, 0) for p in range(PARTITIONS)),
         ("out-of-range", 0, cut),
     ]
-    assert order(reader.history)[0][0] == cut
-    holds_what_was_acked_from(cluster, clients, reader)
-
-
-def holds_what_was_acked_from(cluster: Cluster, clients: Clients, reader) -> None:
-    ends = [watermarks(cluster, clients.topic, p) for p in range(PARTITIONS)]
-    assert order(reader.history) == {p: list(range(*bounds)) for p, bounds in enumerate(ends)}
+    bounds = [watermarks(cluster, clients.topic, p) for p in range(PARTITIONS)]
+    assert bounds[0][0] == cut
+    assert order(reader.history) == {p: list(range(*both)) for p, both in enumerate(bounds)}
 
 
 @pytest.mark.parametrize(
