@@ -146,6 +146,7 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
 
 def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
     cells = [planned.cell for planned in run.cells]
-    clients = WORKLOADS[campaign.workload.kind].writers(cells, CLIENT_NODE)
+    spec = campaign.workload
+    clients = WORKLOADS[spec.kind].writers(cells, spec.load, CLIENT_NODE)
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]

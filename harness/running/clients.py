@@ -3,14 +3,17 @@
 import contextlib
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, in_words
 from infra.interface import Command, InfraError, Node, Process, ProcessState
-from workloads.interface import Client
+from workloads.interface import Client, Role
+
+_READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
+"""The figure of its progress file by which a client is seen to have begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +41,32 @@ class ClientProcess:
 
 
 def start(client: Client, node: Node, progress: Path) -> ClientProcess:
-    """Start ``client`` on ``node``, with its specification in a file of the node's own."""
+    """Start ``client`` on ``node``, with its specification in a file of the node's own.
+    ``progress``: the directory of all progress files, as it is seen here."""
     specification = node.directory / f"{client.name}.json"
     node.write(specification, json.dumps(client.specification, indent=1).encode())
     command = Command(name=client.name, argv=_argv(client, node, specification))
-    return ClientProcess(client, node.start(command), progress)
+    return ClientProcess(client, node.start(command), progress / f"{client.name}.json")
+
+
+def of_role(role: Role, running: Iterable[ClientProcess]) -> list[ClientProcess]:
+    """Those of ``running`` with this role."""
+    return [one for one in running if one.client.role is role]
+
+
+def done(started: Iterable[ClientProcess]) -> tuple[int, int]:
+    """How many records were acknowledged to producers so far, and shown to consumers."""
+    counts = [one.counts() for one in started]
+    return sum(c.get("acked", 0) for c in counts), sum(c.get("shown", 0) for c in counts)
+
+
+def ready(running: ClientProcess) -> bool:
+    """Whether it has begun to do its work: see :class:`workloads.interface.Role`."""
+    return running.counts().get(_READY_BY[running.client.role], 0) > 0
 
 
 def ask_to_stop(running: ClientProcess) -> None:
-    """Ask it to stop sending, to wait for what is under way and to close its history."""
+    """Ask it to finish what is under way, to close its history and to end."""
     _signal(running, signal.SIGTERM)
 
 

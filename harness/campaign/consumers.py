@@ -1,0 +1,46 @@
+"""What the members of a cell's groups will be like: their properties, asked of the workload's
+room."""
+
+from confluent_kafka import Consumer, KafkaException
+
+from infra.wording import closest
+from workloads.configuration import CONSUMER_RESERVED, canonical
+
+OFTEN_SET = (
+    *("allow.auto.create.topics", "auto.commit.interval.ms", "check.crcs", "client.rack"),
+    *("connections.max.idle.ms", "coordinator.query.interval.ms", "fetch.error.backoff.ms"),
+    *("fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.queue.backoff.ms"),
+    *("fetch.wait.max.ms", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms"),
+    *("max.partition.fetch.bytes", "max.poll.interval.ms", "metadata.max.age.ms"),
+    *("partition.assignment.strategy", "queued.max.messages.kbytes", "queued.min.messages"),
+    *("receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+    *("retry.backoff.max.ms", "retry.backoff.ms", "security.protocol", "sasl.mechanism"),
+    *("sasl.password", "sasl.username", "session.timeout.ms"),
+    *("socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.timeout.ms"),
+    *("ssl.ca.location", "topic.metadata.refresh.interval.ms"),
+)
+"""Of librdkafka's properties those that a consumer is often told: librdkafka does not list its own.
+For suggestions alone."""
+
+
+def refused(name: str, value: str | float) -> str | None:
+    """Why no member may have this property, whatever else it has; None where it may."""
+    if canonical(name) in CONSUMER_RESERVED:
+        return f"may not be set: {CONSUMER_RESERVED[canonical(name)]}"
+    told = _told({name: value})
+    if told is not None and told.startswith("No such"):
+        close = closest(name, OFTEN_SET)
+        return f"{told}; did you mean {close}?" if close else told
+    return told
+
+
+def _told(properties: dict[str, str | float]) -> str | None:
+    """Make a consumer with these, connected to nowhere; librdkafka's reason if it will not."""
+    try:
+        consumer = Consumer({**properties, "group.id": "not-connected", "log_level": 0})
+    except KafkaException as refusal:
+        return str(refusal.args[0].str())
+    except (TypeError, ValueError) as refusal:
+        return str(refusal)
+    consumer.close()
+    return None
