@@ -1,10 +1,15 @@
 """What the members of a cell's groups will be like: their properties, asked of the workload's
 room."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from confluent_kafka import Consumer, KafkaException
 
 from infra.wording import closest
-from workloads.configuration import CONSUMER_RESERVED, canonical
+from workloads.configuration import CONSUMER_RESERVED, canonical, member_properties
+from workloads.interface import Group
+from workloads.spec import GroupMemberSpec, SpecificationError
 
 OFTEN_SET = (
     *("allow.auto.create.topics", "auto.commit.interval.ms", "check.crcs", "client.rack"),
@@ -22,24 +27,48 @@ OFTEN_SET = (
 """Of librdkafka's properties those that a consumer is often told: librdkafka does not list its own.
 For suggestions alone."""
 
+_TOGETHER = "Failed to create consumer: "
+"""So begins what is told of properties that do not go together, each of which may be right."""
+
 
 def refused(name: str, value: str | float) -> str | None:
     """Why no member may have this property, whatever else it has; None where it may."""
     if canonical(name) in CONSUMER_RESERVED:
         return f"may not be set: {CONSUMER_RESERVED[canonical(name)]}"
     told = _told({name: value})
-    if told is not None and told.startswith("No such"):
-        close = closest(name, OFTEN_SET)
-        return f"{told}; did you mean {close}?" if close else told
-    return told
+    if told is None or told.startswith(_TOGETHER):
+        return None
+    close = closest(name, OFTEN_SET) if told.startswith("No such") else None
+    return f"{told}; did you mean {close}?" if close else told
 
 
-def _told(properties: dict[str, str | float]) -> str | None:
+def try_out(group: Group) -> None:
+    """Make a member of the group, connected to nowhere. Raises workloads.spec.SpecificationError
+    with librdkafka's reason, or ours."""
+    specification = GroupMemberSpec(
+        client="member",
+        topic="topic",
+        partitions=1,
+        bootstrap_servers="not-connected:0",
+        consumer_config=dict(group.config),
+        history=Path(),
+        progress=Path(),
+        group=group.name,
+        delivery=group.delivery,
+        instance="member" if group.static else None,
+    )
+    properties = member_properties(specification)
+    del properties["bootstrap.servers"]
+    if (told := _told(properties)) is not None:
+        raise SpecificationError(told.removeprefix(_TOGETHER))
+
+
+def _told(properties: Mapping[str, str | int | float | bool]) -> str | None:
     """Make a consumer with these, connected to nowhere; librdkafka's reason if it will not."""
     try:
-        consumer = Consumer({**properties, "group.id": "not-connected", "log_level": 0})
+        consumer = Consumer({"group.id": "not-connected", **properties, "log_level": 0})
     except KafkaException as refusal:
-        return str(refusal.args[0].str())
+        return str(refusal.args[0].str()).strip()
     except (TypeError, ValueError) as refusal:
         return str(refusal)
     consumer.close()

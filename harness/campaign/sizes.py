@@ -17,6 +17,7 @@ from harness.campaign.workload import clients_of, times_read
 from infra.documents import Problem
 
 _HOUR_MS = 3_600_000
+_PROCESSES_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +153,13 @@ def _durations_ms(draft: Draft) -> Sequence[int]:
 
 _FIRST: Sequence[Total] = (
     Total(field="cells", what="cells of a cluster", of=_cells, asked=100, most=CELLS_MAX),
+    Total(
+        field="workload",
+        what="clients of a cell",
+        of=_clients,
+        asked=_PROCESSES_MAX,
+        most=_PROCESSES_MAX,
+    ),
     Total(field="runs", what="runs", of=_runs, asked=60, most=RUNS_MAX),
     Total(field="schedule.rounds", what="faults of a run", of=_faults, asked=500, most=FAULTS_MAX),
 )
@@ -187,7 +195,7 @@ _THEN: Sequence[Total] = (
         what="servers and clients of a run",
         of=_processes,
         asked=120,
-        most=300,
+        most=_PROCESSES_MAX,
         rather_at=lambda draft: "workload" if _clients(draft) > 1 else None,
     ),
 )

@@ -3,7 +3,7 @@
 A refusal names the file and, for every problem found, line, column, field and reason. First comes
 what is wrong with each thing by itself: types and keys (:mod:`harness.campaign.model`), names,
 properties, parameters, targets. Then what those that are right say about each other, and what
-librdkafka says of the producers' properties.
+librdkafka says of the clients' properties.
 """
 
 import re
@@ -19,6 +19,7 @@ from harness.campaign.cell_problems import cell_problems
 from harness.campaign.clusters import COMPARED
 from harness.campaign.draft import Draft, draft
 from harness.campaign.fault_problems import fault_problems, own_fault_problems
+from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
 from harness.campaign.schema import schema
@@ -113,6 +114,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
         if isinstance(name, str) and name not in known:
             yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
     yield from property_problems(content)
+    yield from own_group_problems(content)
     yield from own_fault_problems(content)
 
 
@@ -122,6 +124,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         return  # what is too large is not even listed
     yield from _contradictions(part)
     yield from cell_problems(part)
+    yield from group_problems(part)
     faults = list(fault_problems(part))
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.
