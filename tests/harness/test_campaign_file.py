@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign import producers
+from harness.campaign import consumers, producers
 from harness.campaign.fault_problems import lacking_capabilities
 from harness.campaign.model import Campaign
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
 from infra.interface import Capability
+from workloads.interface import Delivery
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -108,6 +109,26 @@ REFUSALS = [
         {"cluster.brokers": 99, "cells.acks": list("01"), "cells.partitions": [*range(1, 11)]},
         "cluster.brokers",
         "140 in all, above 120",
+    ),
+    ({"workload.producers": 20}, "workload", "124 in all, above 120; --yes if that is meant"),
+    ({"workload.readers": 10**9}, "workload", "clients of a cell: 1,000,000,001 in all, at most 3"),
+    (
+        {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": "x"}}]},
+        "workload.groups[0].consumer.session.timeout.ms",
+        "Invalid value",
+    ),
+    (
+        {"cells.producer": {"client.rack": ["x" * 120, "y"]}},
+        "cells",
+        "would have more than 255 characters: sweep less",
+    ),
+    (
+        {
+            "cells.producer": {"client.rack": ["x", "x-b"]},
+            "workload.groups": [{"name": "b-c", "members": 1}, {"name": "c", "members": 1}],
+        },
+        "workload.groups",
+        "clients would be called",
     ),
     (
         {"cluster.backend": "moon"},
@@ -404,6 +425,16 @@ def test_the_campaigns_that_ship_are_right(path: Path) -> None:
         {"faults": [], "expect": "inconclusive"},
         {"expect": [{"where": {"acks": -1, "min.insync.replicas": 2}, "verdict": "pass"}]},
         {"expect": [{"verdict": ["fail", "pass"]}]},
+        {"workload.groups": [{"name": "more-than-partitions", "members": 5}]},
+        {
+            "workload.groups": [
+                {
+                    "name": "together",
+                    "members": 1,
+                    "consumer": {"session.timeout.ms": 400_000, "max.poll.interval.ms": 500_000},
+                }
+            ]
+        },
     ],
 )
 def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
@@ -431,6 +462,21 @@ def test_a_list_of_verdicts_reads_back(campaign_file, tmp_path: Path) -> None:
     assert [one.value for one in load(file).expect[0].verdict] == ["fail", "pass"]
 
 
+def test_groups_read_back(campaign_file, tmp_path: Path) -> None:
+    group = {"name": "a", "members": 2, "delivery": "auto-commit", "consumer": {"check": 1}}
+    campaign = load(campaign_file({"workload.groups": [group], "workload.producers": 3}))
+    file = tmp_path / "resolved.yaml"
+    file.write_text(campaign.to_yaml())
+    assert load(file).workload == campaign.workload
+    (read,) = load(file).workload.load.groups
+    assert (read.delivery, read.config, read.static) == (Delivery.AUTO_COMMIT, {"check": 1}, False)
+
+
 @pytest.mark.parametrize("name", producers.OFTEN_SET)
 def test_what_is_suggested_of_producers_is_there(name: str) -> None:
     assert "No such" not in (producers.refused(name, "?") or "")
+
+
+@pytest.mark.parametrize("name", consumers.OFTEN_SET)
+def test_what_is_suggested_of_consumers_is_there(name: str) -> None:
+    assert "No such" not in (consumers.refused(name, "?") or "")

@@ -119,6 +119,17 @@ def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture
     assert "kill#1 injected" in lines[3]
 
 
+def test_what_consumers_were_shown_is_told_where_there_are_any(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress(Console(width=120), "quick") as display:
+        display.tick(HEARTBEAT_S, None, 100)
+        display.tick(2 * HEARTBEAT_S, None, 200, 1500)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("100 acked, 10/s")
+    assert second.endswith("200 acked, 10/s  |  1,500 shown to consumers")
+
+
 # --- nobody reads what is said (``ackproof ... | head``) ----------------------------------------
 
 QUICK = Path(__file__).parent.parent.parent / "campaigns/quick.yaml"
