@@ -11,6 +11,8 @@ from workloads.configuration import CONSUMER_RESERVED, canonical, member_propert
 from workloads.interface import Group
 from workloads.spec import GroupMemberSpec, SpecificationError
 
+Properties = Mapping[str, str | bool | int | float]
+
 OFTEN_SET = (
     *("allow.auto.create.topics", "auto.commit.interval.ms", "check.crcs", "client.rack"),
     *("connections.max.idle.ms", "coordinator.query.interval.ms", "fetch.error.backoff.ms"),
@@ -42,9 +44,11 @@ def refused(name: str, value: str | float) -> str | None:
     return f"{told}; did you mean {close}?" if close else told
 
 
-def try_out(group: Group) -> None:
-    """Make a member of the group, connected to nowhere. Raises workloads.spec.SpecificationError
-    with librdkafka's reason, or ours."""
+def properties(group: Group) -> Properties:
+    """librdkafka's properties of the group's members, defaults filled in.
+
+    Raises workloads.spec.SpecificationError for what a campaign may not set.
+    """
     specification = GroupMemberSpec(
         client="member",
         topic="topic",
@@ -57,16 +61,22 @@ def try_out(group: Group) -> None:
         delivery=group.delivery,
         instance="member" if group.static else None,
     )
-    properties = member_properties(specification)
-    del properties["bootstrap.servers"]
-    if (told := _told(properties)) is not None:
+    return member_properties(specification)
+
+
+def try_out(group: Group) -> None:
+    """Make a member of the group, connected to nowhere. Raises workloads.spec.SpecificationError
+    with librdkafka's reason, or ours."""
+    config = {**properties(group)}
+    del config["bootstrap.servers"]
+    if (told := _told(config)) is not None:
         raise SpecificationError(told.removeprefix(_TOGETHER))
 
 
-def _told(properties: Mapping[str, str | int | float | bool]) -> str | None:
+def _told(config: Properties) -> str | None:
     """Make a consumer with these, connected to nowhere; librdkafka's reason if it will not."""
     try:
-        consumer = Consumer({"group.id": "not-connected", **properties, "log_level": 0})
+        consumer = Consumer({"group.id": "not-connected", **config, "log_level": 0})
     except KafkaException as refusal:
         return str(refusal.args[0].str()).strip()
     except (TypeError, ValueError) as refusal:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from harness.campaign import failover, offsets_topic
+from harness.campaign import coordinators, failover
 from harness.campaign.cells import Sweep, expand
 from harness.campaign.draft import Draft
 from harness.campaign.ground import planned_members
@@ -72,7 +72,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
     """What is wrong between faults that are right by themselves, and the cluster and the cells."""
     cells = None if draft.cells is None else _by_topic(draft.cells)
     topics = None if cells is None else _partitions(cells)
-    offsets = offsets_topic.partitions(draft)
+    offsets = coordinators.partitions(draft)
     members = None if draft.cluster is None else planned_members(draft.cluster.smallest)
     found = [
         problem

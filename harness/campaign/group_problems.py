@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.backends import CLIENT_NODE
-from harness.campaign import consumers
+from harness.campaign import consumers, coordinators
 from harness.campaign.cells import expand
+from harness.campaign.clusters import ClusterSweep
 from harness.campaign.draft import Draft
 from harness.campaign.property_problems import mapping
 from harness.campaign.workload import WorkloadSpec
@@ -14,6 +15,7 @@ from history.manifest import PlannedWriter
 from history.names import Stem
 from infra.documents import Problem
 from workloads import WORKLOADS
+from workloads.interface import Group
 from workloads.spec import SpecificationError
 
 _FILE_NAME_MAX = 255
@@ -42,14 +44,25 @@ def group_problems(draft: Draft) -> Iterator[Problem]:
     if draft.workload is None:
         return
     for index, spec in enumerate(draft.workload.groups):
-        try:
-            consumers.try_out(spec.group)
-        except SpecificationError as refusal:
-            yield Problem(field=f"workload.groups[{index}].consumer", reason=str(refusal))
+        for reason in dict.fromkeys(_refusals(spec.group, draft.cluster)):
+            yield Problem(field=f"workload.groups[{index}].consumer", reason=reason)
     if draft.cells is not None:
         cells = expand(draft.cells)
         yield from _name_problems(draft.workload, cells)
         yield from _file_problems(draft.workload, cells)
+
+
+def _refusals(group: Group, cluster: ClusterSweep | None) -> Iterator[str]:
+    """Why librdkafka would make no member of ``group``, or a coordinator would take none."""
+    try:
+        consumers.try_out(group)
+    except SpecificationError as refusal:
+        yield str(refusal)
+        return
+    session_ms = int(consumers.properties(group)["session.timeout.ms"])
+    for point, _ in cluster.points() if cluster is not None else ():
+        if (reason := coordinators.session_refused(point, session_ms)) is not None:
+            yield reason
 
 
 def _property_problems(given: Mapping[str, object], where: str) -> Iterator[Problem]:

@@ -118,6 +118,11 @@ REFUSALS = [
         "Invalid value",
     ),
     (
+        {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": 500}}]},
+        "workload.groups[0].consumer",
+        "session.timeout.ms is 500, and brokers take 6000 to 1800000",
+    ),
+    (
         {"cells.producer": {"client.rack": ["x" * 120, "y"]}},
         "cells",
         "would have more than 255 characters: sweep less",
