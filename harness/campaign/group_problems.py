@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.backends import CLIENT_NODE
 from harness.campaign import consumers, coordinators
+from harness.campaign.cell_problems import NAME_MAX
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSweep
 from harness.campaign.draft import Draft
@@ -47,7 +48,9 @@ def group_problems(draft: Draft) -> Iterator[Problem]:
         for reason in dict.fromkeys(_refusals(spec.group, draft.cluster)):
             yield Problem(field=f"workload.groups[{index}].consumer", reason=reason)
     if draft.cells is not None:
-        cells = expand(draft.cells)
+        # Cells that share a topic, or whose topic's name is too long, are told as such.
+        topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
+        cells = list(topics.values())
         yield from _name_problems(draft.workload, cells)
         yield from _file_problems(draft.workload, cells)
 
