@@ -127,7 +127,7 @@ def test_a_group_that_is_full_has_idle_members_and_no_more(busy: Run, node: Clie
     ("silent", "told"),
     [
         ("producer-acks-all-minisr-1-1", "^nothing was acknowledged to producer-.*-1$"),
-        ("reader", "no partition was assigned to reader-"),
+        ("reader-", "no partition was assigned to reader-"),
     ],
 )
 def test_who_does_nothing_is_named(busy: Run, node: ClientNode, silent: str, told: str) -> None:
