@@ -70,8 +70,9 @@ def _refusals(group: Group, cluster: ClusterSweep | None) -> Iterator[str]:
 
 def _property_problems(given: Mapping[str, object], where: str) -> Iterator[Problem]:
     for name, value in given.items():
-        known = isinstance(value, str | int | float)
-        if known and (reason := consumers.refused(name, value)) is not None:
+        if not isinstance(value, str | int | float):
+            continue  # what can be no value is for the model to refuse
+        if (reason := consumers.refused(name, value)) is not None:
             yield Problem(field=f"{where}.{name}", reason=reason)
 
 
