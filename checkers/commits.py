@@ -1,7 +1,7 @@
 """What the members of one consumer group committed of one partition: plain counts, no verdict.
 
 - ``committed``: how many commits of the partition were answered without an error.
-- ``commit_errors``: how many were answered with one, or not at all as far as was waited (``info``).
+- ``commit_errors``: how many ended with one that does not tell whether they were kept (``info``).
 - ``gone_back``: how often a commit that was answered, or what the coordinator told as committed
   (``fetched``), was lower than a commit that had been answered before. Before: its answer came, by
   the members' clocks, before the later one was asked for; so commits that were under way at once
@@ -126,7 +126,8 @@ def _past_shown(member: Committed) -> int | None:
         return None
     invoked = [row for row in member.rows if row["type"] == "invoke"]
     judged = {row["commit"] for row in invoked}
-    told = all(row["commit"] in judged for row in member.rows if row["type"] in ("ok", "info"))
+    answered = (row["commit"] for row in member.rows if row["type"] in ("ok", "fail", "info"))
+    told = all(commit in judged for commit in answered)
     fetched = [row for row in member.rows if row["type"] == "fetched"]
     past = 0
     for row in invoked:
