@@ -252,8 +252,8 @@ class MadeRun:
     """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
-    early; ``crashed``: producers that closed nothing. ``consumers``: of the cells. ``bounds``: of the
-    client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
+    early; ``crashed``: producers that closed nothing; ``consumers``: of the cells. ``bounds``: of
+    the client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
     rows on them; ``named``: what is swept of the cluster."""
 
     partitions: Mapping[tuple[str, int], Made]
