@@ -168,16 +168,21 @@ def alienate(world: World, choose: Choose) -> Planted:
     return world, {(made.client, "foreign"): 1 for made in by}
 
 
-def _positions(world: World, choose: Choose, follow: int) -> tuple[MadeConsumer, int]:
+def _position(world: World, choose: Choose, follow: int) -> tuple[MadeConsumer, int]:
     """A consumer, and the position of a row of its that so many of the same poll follow."""
-    made = choose(list(world.consumers.values()))
-    rows = made.polls
-    found = [n for n in range(len(rows) - follow) if rows[n].poll == rows[n + follow].poll]
-    return made, choose(found)
+    found: tuple[MadeConsumer, int] = choose(
+        [
+            (made, at)
+            for made in world.consumers.values()
+            for at in range(len(made.polls) - follow)
+            if made.polls[at].poll == made.polls[at + follow].poll
+        ]
+    )
+    return found
 
 
 def show_again(world: World, choose: Choose) -> Planted:
-    made, at = _positions(world, choose, 0)
+    made, at = _position(world, choose, 0)
     rows = [*made.polls[: at + 1], made.polls[at], *made.polls[at + 1 :]]
     return world.but(made.but(polls=rows)), {
         (made.client, "shown"): 1,
@@ -187,13 +192,13 @@ def show_again(world: World, choose: Choose) -> Planted:
 
 def step_back(world: World, choose: Choose) -> Planted:
     """Two in the wrong order, and not the last of their poll: that is what is committed next."""
-    made, at = _positions(world, choose, 2)
+    made, at = _position(world, choose, 2)
     rows = [*made.polls[:at], made.polls[at + 1], made.polls[at], *made.polls[at + 2 :]]
     return world.but(made.but(polls=rows)), {(made.client, "back"): 1}
 
 
 def skip(world: World, choose: Choose) -> Planted:
-    made, at = _positions(world, choose, 1)
+    made, at = _position(world, choose, 1)
     gone = made.polls[at]
     others = sum(row.offset == gone.offset for row in made.polls) - 1
     expected = {(made.client, "shown"): -1, (made.client, "skipped"): 1}
@@ -217,40 +222,45 @@ def _highest(world: World) -> int:
     return max(offsets)
 
 
+def _who_had_it(world: World, choose: Choose) -> tuple[MadeConsumer, int, int]:
+    """A member that has had the partition, where it last began, and its last poll."""
+    by: MadeConsumer = choose([made for made in world.members if made.assigned])
+    began = by.assigned[-1]
+    assert began.offset is not None
+    return by, began.offset, max((row.poll for row in by.polls), default=0)
+
+
 def commit_back(world: World, choose: Choose) -> Planted:
-    by = choose([made for made in world.members if made.polls])
-    lower = choose(range(_highest(world)))
-    # Not beyond what this one was shown last, which may be less than the other has committed.
-    assume(lower <= by.polls[-1].offset + 1)
-    further = committed_ok(99, LATE, lower, by.polls[-1].poll)
-    return _committing(world, *further, by=by), {
+    by, began, poll = _who_had_it(world, choose)
+    lower = choose(range(min(_highest(world), began + 1)))
+    return _committing(world, *committed_ok(99, LATE, lower, poll), by=by), {
         (GROUP, "committed"): 1,
         (GROUP, "gone_back"): 1,
     }
 
 
 def fetch_back(world: World, choose: Choose) -> Planted:
-    by = choose(list(world.members))
+    by, _, poll = _who_had_it(world, choose)
     told = choose(range(-1, _highest(world)))
-    return _committing(world, commit("fetched", 0, LATE, told, 0), by=by), {(GROUP, "gone_back"): 1}
+    return _committing(world, commit("fetched", 0, LATE, told, poll), by=by), {
+        (GROUP, "gone_back"): 1
+    }
 
 
 def commit_unshown(world: World, choose: Choose) -> Planted:
-    by = choose([made for made in world.members if made.polls])
-    beyond = max(world.log.end, _highest(world)) + choose(range(1, 9))
-    further = committed_ok(99, LATE, beyond, by.polls[-1].poll)
-    return _committing(world, *further, by=by), {
+    by, _, poll = _who_had_it(world, choose)
+    beyond = world.log.end + choose(range(1, 9))
+    return _committing(world, *committed_ok(99, LATE, beyond, poll), by=by), {
         (GROUP, "committed"): 1,
         (GROUP, "past_shown"): 1,
     }
 
 
 def fail_to_commit(world: World, choose: Choose) -> Planted:
-    by = choose([made for made in world.members if made.polls])
-    last = by.polls[-1]
+    by, began, poll = _who_had_it(world, choose)
     further = [
-        commit("invoke", 99, LATE, last.offset, last.poll),
-        commit("info", 99, LATE + 1, last.offset, last.poll, "REQUEST_TIMED_OUT"),
+        commit("invoke", 99, LATE, began, poll),
+        commit("info", 99, LATE + 1, began, poll, "REQUEST_TIMED_OUT"),
     ]
     return _committing(world, *further, by=by), {(GROUP, "commit_errors"): 1}
 

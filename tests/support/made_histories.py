@@ -253,8 +253,8 @@ class MadeRun:
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
     early; ``crashed``: producers that closed nothing; ``consumers``: of the cells. ``bounds``: of
-    the client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
-    rows on them; ``named``: what is swept of the cluster."""
+    the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
+    ``failed_over``: rows on them; ``named``: what is swept of the cluster."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
