@@ -47,7 +47,7 @@ def page_of(checked: CampaignResult) -> str:
 def printed(checked: CampaignResult) -> str:
     console = Console(width=220, file=io.StringIO())
     print_result(console, checked, rows(checked), [])
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
 def lines_of(html: str) -> list[list[str]]:
