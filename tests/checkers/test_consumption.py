@@ -38,10 +38,8 @@ MEMBER = MadeConsumer(
     ],
 )
 
-CLEAN = {
-    **{"shown": 3, "distinct": 3, "again": 0, "again_later": 0, "back": 0, "skipped": 0},
-    **{"foreign": 0, "differs": 0, "vanished": 0},
-}
+NONE_OF = ("again", "again_later", "back", "skipped", "foreign", "differs", "vanished")
+CLEAN = dict.fromkeys(NONE_OF, 0) | {"shown": 3, "distinct": 3}
 READ = ClientCounts(
     run=1, cell="c", client="reader-0", member=False, group=None, **CLEAN, unseen=0, unread=0
 )
@@ -168,15 +166,18 @@ def test_files_that_nobody_planned_are_findings(tmp_path: Path) -> None:
 
 
 CRASH = fault_rows(
-    *(("inject", 41, None), ("injected", 41, None), ("verified", 41, True)),
-    *(("heal", 41, None), ("healed", 42, True)),
-    **{"fault_id": 2, "fault": "crash-client", "target": "clients"},
-    **{"servers": ("client-1",), "partitions": ()},
+    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
+    *(("heal", 30, None), ("healed", 31, True)),
+    fault_id=2,
+    fault="crash-client",
+    target="clients",
+    servers=("client-1",),
+    partitions=(),
 )
 
 
 def killed(*names: str) -> list[dict[str, Any]]:
-    return [{"time": at(41), "client": name, "exit_code": -9, "fault_id": 2} for name in names]
+    return [{"time": at(30), "client": name, "exit_code": -9, "fault_id": 2} for name in names]
 
 
 def test_a_consumer_that_was_crashed_counts_as_far_as_it_recorded(tmp_path: Path) -> None:
