@@ -34,6 +34,7 @@ _NOTHING = WorkItem(
     moments=[],
     moment_starts=[],
     moment_ends=[],
+    consumers=[],
 )
 
 

@@ -15,7 +15,7 @@ from checkers import gaps, measures, steps
 from checkers.clocks import Clocks
 from checkers.crashes import crashes_of
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
-from checkers.gaps import Gap
+from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
 from checkers.observed import Observation
 from checkers.writers import Writers
@@ -154,8 +154,7 @@ def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
             tables[name] = reader.read(history, name).to_pylist()
         except (DamagedFiles, ValueError, pa.ArrowException) as error:
             tables[name] = []
-            # What was measured concerns no cell: no verdict rests on it.
-            concerned: frozenset[str] | None = frozenset() if name in MEASURES else None
+            concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
             damaged.append(Gap(words=f"table {name}: {error}", cells=concerned))
     return tables, tuple(damaged)
 

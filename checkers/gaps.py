@@ -3,6 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from history.schema import CONSUMPTION, MEASURES
+
+UNJUDGED = CONSUMPTION | MEASURES
+"""Tables on which no verdict rests: what is missing of them is told, and concerns no cell."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:

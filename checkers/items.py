@@ -1,5 +1,6 @@
 """Listing the work: one item for each partition that the manifest plans."""
 
+from checkers.consumers import consumers_of
 from checkers.coverage import moments
 from checkers.evidence import RunEvidence
 from checkers.faults import FOREVER, Partition
@@ -58,6 +59,7 @@ def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
         moments=[moment.name for moment in counted],
         moment_starts=[_within_int64(moment.span.start) for moment in counted],
         moment_ends=[_within_int64(moment.span.end) for moment in counted],
+        consumers=consumers_of(run, partition),
     )
 
 

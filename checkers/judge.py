@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from checkers import coverage, gaps, liveness, measures
 from checkers.catalogue import CHECKERS
+from checkers.consumers import consumption
 from checkers.evidence import RunEvidence
 from checkers.guarantees import Facts, campaign_verdict, judged, verdict
 from checkers.items import terms_of
-from checkers.reconcile import HISTORY
+from checkers.reconcile import CONSUMPTION, HISTORY
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
@@ -46,6 +47,7 @@ def campaign_result(
         findings=gaps + findings + tuple(_findings(runs, totals)),
         baseline=bool(runs) and all(run.baseline for run in runs),
         runs=tuple(_run(run) for run in runs),
+        consumption=consumption(runs, totals),
     )
 
 
@@ -154,7 +156,9 @@ def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
 
 def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
-        yield from (d.checker for d in (totals.doubts if totals else ()) if d.checker != HISTORY)
+        # No verdict rests on what consumers recorded.
+        doubts = totals.doubts if totals else ()
+        yield from (d.checker for d in doubts if d.checker not in (HISTORY, CONSUMPTION))
 
 
 def _cell_gaps(

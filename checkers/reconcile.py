@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from checkers import outages, standing
 from checkers.catalogue import CHECKERS
+from checkers.consumption import CONSUMERS, COUNTED, Consumer, Counted, counted
 from checkers.indexes import (
     LOG_COLUMNS,
     SEND_COLUMNS,
@@ -36,6 +37,9 @@ from history.errors import DamagedFiles
 
 HISTORY = "history"
 """Stands for the checker where what went wrong is the history itself."""
+
+CONSUMPTION = "consumption"
+"""Stands for it where that is what consumers recorded, on which no verdict rests."""
 
 ITEMS = pa.schema(
     [
@@ -59,6 +63,7 @@ ITEMS = pa.schema(
         pa.field("moments", pa.list_(pa.string())),
         pa.field("moment_starts", pa.list_(pa.int64())),
         pa.field("moment_ends", pa.list_(pa.int64())),
+        pa.field("consumers", CONSUMERS),
     ]
 )
 
@@ -70,13 +75,14 @@ RESULTS = pa.schema(
         *(field.with_nullable(True) for field in ANOMALIES),
         pa.field("counts", COUNTS),
         pa.field("doubts", DOUBTS),
+        pa.field("consumption", COUNTED),
     ]
 )
 """Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
 may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
-(``checkers.outages``). ``doubts``: which checker could not
-tell what, and why."""
+(``checkers.outages``). ``doubts``: which checker could not tell what, and why.
+``consumption``: :class:`checkers.consumption.Counted`."""
 
 BY_TIME = ("lost", "offset-mismatch")
 """Offences of acked records: promised or not by when each was acked."""
@@ -91,7 +97,7 @@ class WorkItem:
     written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
     none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
     ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
-    (:class:`checkers.coverage.Moment`)."""
+    (:class:`checkers.coverage.Moment`); ``consumers``: who was to read it."""
 
     run: int
     cell: str
@@ -113,6 +119,7 @@ class WorkItem:
     moments: list[str]
     moment_starts: list[int]
     moment_ends: list[int]
+    consumers: list[Consumer]
 
     @property
     def terms(self) -> Terms:
@@ -122,7 +129,7 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A checker (or HISTORY) that could not tell, and why."""
+    """A checker (or HISTORY, or CONSUMPTION) that could not tell, and why."""
 
     checker: str
     message: str
@@ -132,7 +139,8 @@ def reconcile_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """What ``mapInArrow`` runs: rows of ITEMS in, rows of RESULTS out."""
     for batch in batches:
         for row in batch.to_pylist():
-            for table in reconcile(WorkItem(**row)):
+            consumers = [Consumer(**one) for one in row.pop("consumers")]
+            for table in reconcile(WorkItem(**row, consumers=consumers)):
                 yield from table.to_batches()
 
 
@@ -153,7 +161,7 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         counts = _counts(item, history)
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        yield _metrics(item, Counter(), doubts)
+        yield _metrics(item, Counter(), doubts, [])
         return
     for name, checker in CHECKERS.items():
         try:
@@ -162,7 +170,16 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
             yield _padded(item, found)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
-    yield _metrics(item, counts, doubts)
+    yield _metrics(item, counts, doubts, _consumption(item, history, doubts))
+
+
+def _consumption(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> list[Counted]:
+    try:
+        found, problems = counted(item.consumers, history)
+    except Exception as error:  # noqa: BLE001 - no verdict rests on it
+        found, problems = [], [f"what consumers were shown cannot be counted: {error!r}"]
+    doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in problems)
+    return found
 
 
 def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
@@ -223,7 +240,12 @@ def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     return pa.table([given[field.name] for field in RESULTS], schema=RESULTS)
 
 
-def _metrics(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> pa.Table:
+def _metrics(
+    item: WorkItem,
+    counts: Counter[str],
+    doubts: list[Doubt],
+    consumption: list[Counted],
+) -> pa.Table:
     where = f"{item.topic}-{item.partition}"
     told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
     row = {
@@ -233,6 +255,7 @@ def _metrics(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> pa.Ta
         "partition": item.partition,
         "counts": [{"name": name, "count": count} for name, count in counts.items()],
         "doubts": [asdict(doubt) for doubt in told],
+        "consumption": [one.row() for one in consumption],
     }
     return pa.Table.from_pylist([row], schema=RESULTS)
 

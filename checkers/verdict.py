@@ -199,6 +199,57 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCounts:
+    """What a consumer of a cell was shown, over all its partitions: each count as
+    :mod:`checkers.shown` has it.
+
+    Attributes:
+        member: Whether it is of a group; else it is a tail reader.
+        group: Kafka's ``group.id``; None for a tail reader, and where nothing tells it.
+    """
+
+    run: int
+    cell: str
+    client: str
+    member: bool
+    group: str | None
+    shown: int | None
+    distinct: int | None
+    again: int | None
+    again_later: int | None
+    back: int | None
+    skipped: int | None
+    foreign: int | None
+    differs: int | None
+    vanished: int | None
+    unseen: int | None
+    unread: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCounts:
+    """What the members of a group of a cell committed, over all its partitions: each count as
+    :mod:`checkers.commits` has it."""
+
+    run: int
+    cell: str
+    group: str
+    committed: int | None
+    commit_errors: int | None
+    gone_back: int | None
+    past_shown: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumption:
+    """Plain counts of what consumers were shown and committed: no verdict rests on them. A count is
+    what was found; None where that is nothing and not everything could be looked at."""
+
+    clients: tuple[ClientCounts, ...] = ()
+    groups: tuple[GroupCounts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignResult:
     """A checked campaign.
 
@@ -211,6 +262,7 @@ class CampaignResult:
         baseline: Whether the campaign says that it breaks nothing, and did not: it shows nothing
             about faults.
         runs: Those of the manifest, in its order.
+        consumption: Of the consumers, where there are any.
     """
 
     verdict: Verdict
@@ -219,6 +271,7 @@ class CampaignResult:
     findings: tuple[str, ...]
     baseline: bool = False
     runs: tuple[RunResult, ...] = ()
+    consumption: Consumption = Consumption()
 
     @property
     def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:

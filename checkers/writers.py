@@ -6,19 +6,30 @@ Only the plan knows that there were two.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers import crashes
 from checkers.faults import FaultFacts, Partition
-from checkers.gaps import Gap
+from checkers.gaps import UNJUDGED, Gap
 from history import reader
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
-from history.schema import MEASURES, TABLES
+from history.schema import CONSUMPTION, TABLES
 
 File = tuple[str, str, Partition | None]
 """Table, writer and, of a partitioned table, topic and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a writer left: its files, whether they are all that was planned (but for the last
+    moments of who was crashed), and whether it was crashed before it closed them."""
+
+    files: Sequence[Path]
+    whole: bool
+    cut: bool
 
 
 class Writers:
@@ -62,7 +73,8 @@ class Writers:
 
     def gaps(self) -> Iterator[Gap]:
         """What of the plan is not there, as it was when its writer closed."""
-        yield from (Gap(words=words) for words in self._misnamed)
+        for words, table in self._misnamed.items():
+            yield Gap(words=words, cells=frozenset() if table in UNJUDGED else None)
         cells: dict[str, list[frozenset[str] | None]] = {}
         for file, words in self._lacking.items():
             cells.setdefault(words, []).append(self._cells(file))
@@ -102,6 +114,15 @@ class Writers:
         mine = self._planned_of.get((table, partition), ())
         return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
 
+    def left(self, writer: PlannedWriter, partition: Partition | None) -> Left:
+        """What one of those who are planned left, of a partitioned table of one partition."""
+        file = (writer.table, writer.writer, partition)
+        return Left(
+            files=tuple(self._files.get(file, ())),
+            whole=file in self._planned and file not in self._lacking,
+            cut=file in self._cut,
+        )
+
     def nodes(self, partition: Partition) -> set[str]:
         """Whose clock the sends to a partition carry."""
         mine = self._planned_of.get(("sends", partition), ())
@@ -111,7 +132,9 @@ class Writers:
         """At most one sentence: what is wrong with a planned file first of all."""
         rows, paths = self._rows.get(file), self._files.get(file, ())
         if file in self._cut:
-            if (lack := crashes.lack(paths)) is not None:
+            # A consumer may have had nothing of a partition, or committed nothing yet.
+            silent = file[0] in CONSUMPTION and not paths
+            if not silent and (lack := crashes.lack(paths)) is not None:
                 yield f"{_words(file)}: {lack} by {self._cut[file].label}"
         elif rows is None:
             closed = self._closed & {file[:2]}
@@ -124,7 +147,7 @@ class Writers:
 
     def _cells(self, file: File) -> frozenset[str] | None:
         writer, (_, _, partition) = self._planned[file], file
-        if file[0] in MEASURES:
+        if file[0] in UNJUDGED:
             return frozenset()
         if partition in self._owner:
             return frozenset({self._owner[partition]})
@@ -145,14 +168,14 @@ class Writers:
             yield Gap(words=words, cells=frozenset({cell}))
 
 
-def _files(history: Path) -> tuple[dict[File, Sequence[Path]], list[str]]:
-    """What is there; and what of it has a name that tells nobody whose it is."""
+def _files(history: Path) -> tuple[dict[File, Sequence[Path]], dict[str, str]]:
+    """What is there; and what of it has a name that tells nobody whose it is, by table."""
     found: dict[File, Sequence[Path]] = {}
-    misnamed = []
+    misnamed: dict[str, str] = {}
     for table in TABLES:
         stems, wrong = reader.listed(history, table)
         found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
-        misnamed += [f"{path}: {why}" for path, why in wrong.items()]
+        misnamed |= {f"{path}: {why}": table for path, why in wrong.items()}
     return found, misnamed
 
 

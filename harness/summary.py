@@ -4,11 +4,12 @@ side where it has several, why each verdict."""
 from collections.abc import Iterator, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from checkers.verdict import CampaignResult, Verdict
+from harness.report import consumption
 from harness.report.comparison import Comparison, compare
 from harness.report.losses import LossWindow, name_of, of_failed
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
@@ -37,6 +38,8 @@ def print_result(
     comparison = compare(result, cells)
     if comparison is not None and len(comparison.clusters) > 1:
         console.print(comparison_table(comparison))
+    if (counted := consumption.in_short(result)) is not None:
+        console.print(consumption_table(counted))
     for cell, names, reason in why(cells):
         _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
     for line in _losses(of_failed(windows, cells)):
@@ -79,6 +82,17 @@ def comparison_table(comparison: Comparison) -> Table:
                 for one in line.entries
             )
             table.add_row(_plain(f"  {line.name}"), *entries)
+    return table
+
+
+def consumption_table(counted: consumption.Table) -> Table:
+    """The counts of consumers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, heading in enumerate(counted.headings):
+        justify: JustifyMethod = "left" if position < counted.names else "right"
+        table.add_column(Text(heading), justify=justify)
+    for line in counted.lines:
+        table.add_row(*map(_plain, line))
     return table
 
 

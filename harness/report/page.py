@@ -12,10 +12,11 @@ from markupsafe import Markup
 
 from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
-from harness.report import figures, losses
+from harness.report import consumption, figures, losses
 from harness.report.comparison import compare, label, seconds
 from harness.report.rows import (
     COUNTS,
+    UNKNOWN,
     CellRow,
     columns,
     number,
@@ -108,6 +109,9 @@ def render(
         setting=setting,
         matrices=_matrices(result, cells),
         comparison=compare(result, cells),
+        consumption=consumption.tables(result),
+        meanings=consumption.MEANINGS,
+        unknown=UNKNOWN,
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
             _run(number, line, cells, bounds.get(number))

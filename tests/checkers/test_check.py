@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from checked_in_process import checked
+from made_consumers import MadeConsumer, given, seen
 from made_histories import (
     ACKS_1,
     AFTER,
@@ -66,7 +67,12 @@ def anomalies(directory: Path) -> list[dict[str, Any]]:
 
 def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     told: list[str] = []
-    result = check(write_campaign(tmp_path, run()), spark=spark, progress=told.append)
+    reader = MadeConsumer(
+        polls=[seen(1, e.offset, e.producer, e.sequence) for e in WELL.log],
+        assigned=[given(0, at(0), 0)],
+    )
+    made = run(consumers=[reader])
+    result = check(write_campaign(tmp_path, made), spark=spark, progress=told.append)
     assert result.verdict is Verdict.PASS
     assert result.findings == ()
     assert result.anomalies == dict.fromkeys(CHECKERS, 0)
@@ -74,6 +80,9 @@ def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     assert (found.sent, found.acked, found.failed, found.indeterminate) == (3, 3, 0, 0)
     assert (found.lost, found.duplicated, found.reordered) == (0, 0, 0)
     assert anomalies(tmp_path) == []
+    assert [(one.shown, one.unseen, one.unread) for one in result.consumption.clients] == [
+        (3, 0, 0)
+    ]
     assert told == ["checking 1 partitions of 1 runs", "judging"]
     assert result == checked(tmp_path)
 

@@ -312,11 +312,16 @@ def test_partitions_put_the_tables_side_by_side(tmp_path: Path) -> None:
     log = TableWriter(tmp_path, "log", "final-read", partition=("a.b", 1))
     log.append(("a.b", 1, 0, None, 5, None, None, None))
     log.flush()
+    polls = PartitionedWriter(tmp_path, "polls", "reader-0", [("a.b", 1)])
+    polls.partition("a.b", 1).append(("reader-0", "a.b", 1, 1, 5, 0, None, "c", 0, 0))
+    polls.close()
     found = partitions(tmp_path)
     assert list(found) == [("a-b", 10), ("a.b", 1)]
-    assert found["a-b", 10]["log"] == ()
+    assert found["a-b", 10]["log"] == found["a-b", 10]["polls"] == ()
     assert read_files("sends", found["a.b", 1]["sends"]).column("sequence").to_pylist() == [0]
     assert read_files("log", found["a.b", 1]["log"]).num_rows == 1
+    shown = read_files("polls", found["a.b", 1]["polls"]).to_pylist()
+    assert [(row["client"], row["offset"], row["cell"]) for row in shown] == [("reader-0", 0, "c")]
 
 
 def test_partitions_are_of_partitioned_tables(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from made_consumers import MadeConsumer, write_consumer, writers_of
 
 from checkers.indexes import FinalRead, PartitionHistory, index
 from checkers.reach import NO_FAULTS, FaultWindows
@@ -251,9 +252,9 @@ class MadeRun:
     """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
-    early; ``crashed``: producers that closed nothing. ``bounds``: of the
-    client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
-    rows on them; ``named``: what is swept of the cluster."""
+    early; ``crashed``: producers that closed nothing; ``consumers``: of the cells. ``bounds``: of
+    the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
+    ``failed_over``: rows on them; ``named``: what is swept of the cluster."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -264,6 +265,7 @@ class MadeRun:
     servers: Sequence[Mapping[str, Any]] | None = None
     clients: Sequence[Mapping[str, Any]] = ()
     crashed: Collection[int] = ()
+    consumers: Sequence[MadeConsumer] = ()
     recovery: Sequence[Mapping[str, Any]] | None = None
     failovers: Sequence[PlannedFailover] = ()
     zookeeper: Sequence[Mapping[str, Any]] | None = None
@@ -415,6 +417,8 @@ def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
                 client=f"producer-{producer}",
                 partitions=planned.cell.topic_partitions,
             )
+    for consumer in run.consumers:
+        yield from writers_of(consumer, CLIENT)
     yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
     yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
     tables = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
@@ -444,6 +448,8 @@ def _write_run(history: Path, run: MadeRun) -> None:
                 name = planned.cell.name if row.producer is not None else None
                 log.partition(*key).append(_row("log", key, {**vars(row), "cell": name}))
     _end(log, run.closed)
+    for consumer in run.consumers:
+        write_consumer(history, consumer, run.closed)
     _small_tables(history, run)
 
 

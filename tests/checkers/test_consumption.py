@@ -1,0 +1,244 @@
+"""What consumers left on disk: counted per client and group over all partitions, told where it
+lacks something, and never a reason for a verdict."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import INCONCLUSIVE, PASS, WELL, run, told
+from checked_in_process import checked
+from made_consumers import (
+    Commit,
+    MadeConsumer,
+    commit,
+    committed_by,
+    committed_ok,
+    given,
+    seen,
+)
+from made_histories import KILL, MadeRun, a_fault, at, cell, fault_rows, history_of, write_campaign
+
+from checkers import commits
+from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
+from history.schema import CONSUMPTION
+from history.writer import TableWriter
+
+ALL_OF_IT = tuple(seen(1 + e.offset // 2, e.offset, e.producer, e.sequence) for e in WELL.log)
+READER = MadeConsumer(polls=ALL_OF_IT, assigned=[given(0, at(0), 0)])
+MEMBER = MadeConsumer(
+    client="member-0",
+    group="t-g",
+    polls=ALL_OF_IT,
+    assigned=[given(0, at(0), 0)],
+    commits=[
+        commit("fetched", 0, at(0), -1, 0),
+        *committed_ok(1, at(7), 2, 1),
+        *committed_ok(2, at(50), 3, 2),
+    ],
+)
+
+NONE_OF = ("again", "again_later", "back", "skipped", "foreign", "differs", "vanished")
+CLEAN = dict.fromkeys(NONE_OF, 0) | {"shown": 3, "distinct": 3}
+READ = ClientCounts(
+    run=1, cell="c", client="reader-0", member=False, group=None, **CLEAN, unseen=0, unread=0
+)
+TAKEN = ClientCounts(
+    run=1, cell="c", client="member-0", member=True, group="t-g", **CLEAN, unseen=None, unread=None
+)
+KEPT = GroupCounts(
+    run=1, cell="c", group="t-g", committed=2, commit_errors=0, gone_back=0, past_shown=0
+)
+
+
+def consumed(*consumers: MadeConsumer, **changes: Any) -> MadeRun:
+    return run(consumers=consumers or (READER, MEMBER), **changes)
+
+
+def clients(result: CampaignResult) -> dict[str, ClientCounts]:
+    return {one.client: one for one in result.consumption.clients}
+
+
+def unknown(counts: ClientCounts | GroupCounts) -> set[str]:
+    names = set(counts.__dataclass_fields__) - {"group"}
+    return {name for name in names if getattr(counts, name) is None}
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, consumed()))
+    assert result.verdict is PASS, told(result)
+    assert result.findings == ()
+    assert result.consumption.clients == (TAKEN, READ)
+    assert result.consumption.groups == (KEPT,)
+
+
+def test_partitions_are_added_up(tmp_path: Path) -> None:
+    keys = (("t", 0), ("t", 1))
+    made = consumed(
+        READER.but(of=keys),
+        MEMBER.but(of=keys),
+        MEMBER.but(client="member-1", of=keys, partition=("t", 1)),
+        cells=(cell(partitions=2),),
+        partitions=dict.fromkeys(keys, WELL),
+        faults=a_fault(partitions=("t-0", "t-1")),
+    )
+    result = checked(write_campaign(tmp_path, made))
+    assert result.findings == ()
+    assert {name: one.shown for name, one in clients(result).items()} == {
+        "member-0": 3,
+        "member-1": 3,
+        "reader-0": 3,
+    }
+    # Of the other partition the reader was shown nothing.
+    assert clients(result)["reader-0"].unread == 3
+    (group,) = result.consumption.groups
+    assert group.committed == 4
+
+
+def test_without_consumers_there_is_nothing(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, run()))
+    assert result.consumption.clients == result.consumption.groups == ()
+
+
+def test_a_final_read_that_broke_off_leaves_unknown_what_rests_on_it(tmp_path: Path) -> None:
+    made = consumed(partitions={("t", 0): WELL.but(complete=False, log=WELL.log[:2])})
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is INCONCLUSIVE
+    assert unknown(clients(result)["reader-0"]) == {
+        *("skipped", "differs", "vanished", "unseen", "unread")
+    }
+    assert result.consumption.groups == (KEPT,)
+
+
+RESTS_ON = {
+    "polls": {"shown", "skipped"},
+    "assignments": {"again", "again_later", "back", "skipped"},
+    "commits": set(),
+}
+"""What is not known without a table, of a member."""
+
+
+def halved(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize("table", sorted(CONSUMPTION))
+@pytest.mark.parametrize("spoil", [Path.unlink, halved, lambda path: path.write_bytes(b"")])
+def test_what_is_missing_or_damaged_is_told_and_costs_no_cell_its_verdict(
+    tmp_path: Path, table: str, spoil: Callable[[Path], object]
+) -> None:
+    directory = write_campaign(tmp_path, consumed())
+    (path,) = history_of(directory).glob(f"{table}.*member-0.parquet")
+    spoil(path)
+    result = checked(directory)
+    assert result.verdict is PASS, told(result)
+    findings = "\n".join(result.findings)
+    assert f"{table} " in findings or path.name in findings
+    assert RESTS_ON[table] <= unknown(clients(result)["member-0"])
+    assert "past_shown" in unknown(result.consumption.groups[0])
+    assert clients(result)["reader-0"] == READ
+
+
+def test_a_closing_that_is_missing_is_told(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, consumed())
+    (path,) = history_of(directory).glob("closings.polls-reader-0*")
+    path.unlink()
+    result = checked(directory)
+    assert result.verdict is PASS, told(result)
+    assert result.findings == ("run 1: polls by reader-0: not closed by its writer",)
+    # Three were shown, at the least.
+    assert clients(result)["reader-0"].shown == 3
+    assert unknown(clients(result)["reader-0"]) >= {"vanished", "skipped", "unseen", "unread"}
+
+
+def test_files_that_nobody_planned_are_findings(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, consumed())
+    history = history_of(directory)
+    stray = TableWriter(history, "polls", "stranger", partition=("t", 0))
+    stray.append(("stranger", "t", 0, 1, at(1), 0, None, None, None, None))
+    stray.close()
+    (history / "commits.a.b.parquet").write_bytes(b"")
+    result = checked(directory)
+    assert result.verdict is PASS, told(result)
+    assert "run 1: polls of t-0 by stranger: the manifest plans no such writer" in result.findings
+    assert any("commits.a.b.parquet" in finding for finding in result.findings)
+    assert set(clients(result)) == {"member-0", "reader-0"}
+
+
+CRASH = fault_rows(
+    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
+    *(("heal", 30, None), ("healed", 31, True)),
+    fault_id=2,
+    fault="crash-client",
+    target="clients",
+    servers=("client-1",),
+    partitions=(),
+)
+
+
+def killed(*names: str) -> list[dict[str, Any]]:
+    return [{"time": at(30), "client": name, "exit_code": -9, "fault_id": 2} for name in names]
+
+
+def test_a_consumer_that_was_crashed_counts_as_far_as_it_recorded(tmp_path: Path) -> None:
+    """It committed what it was shown in a poll that it could not record."""
+    unrecorded = committed_ok(3, at(60), 9, 7)
+    made = consumed(
+        READER.but(polls=ALL_OF_IT[:2], crashed=True),
+        MEMBER.but(crashed=True, commits=[*MEMBER.commits, *unrecorded]),
+        faults=[*KILL, *CRASH],
+        clients=killed("reader-0", "member-0"),
+    )
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is PASS, told(result)
+    assert "run 1: polls by reader-0: recorded until crash-client#2 crashed its client" in (
+        result.findings
+    )
+    assert not any("not closed" in finding for finding in result.findings)
+    reader = clients(result)["reader-0"]
+    assert (reader.shown, reader.skipped, reader.unseen, reader.unread) == (2, 0, 0, None)
+    (group,) = result.consumption.groups
+    assert (group.committed, group.gone_back, group.past_shown) == (3, 0, 0)
+
+
+def test_a_member_that_was_crashed_before_it_had_anything_lacks_nothing(tmp_path: Path) -> None:
+    idle = MadeConsumer(client="member-1", group="t-g", crashed=True)
+    made = consumed(MEMBER, idle, faults=[*KILL, *CRASH], clients=killed("member-1"))
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is PASS, told(result)
+    assert not any("recorded nothing" in finding for finding in result.findings)
+    assert result.consumption.groups == (KEPT,)
+
+
+def counts_of(*rows: Commit, **changes: Any) -> dict[str, int | None]:
+    made = MEMBER.but(commits=rows, **changes)
+    return dict(commits.counts([committed_by(made)], whole=True))
+
+
+def test_of_the_librarys_own_commits_nobody_knows_what_they_may_cover() -> None:
+    ok = [commit("ok", 1, 10, 2, 1), commit("ok", 2, 20, 9, 1)]
+    found = counts_of(*ok)
+    assert (found["committed"], found["gone_back"], found["past_shown"]) == (2, 0, None)
+    assert counts_of(*ok, commit("ok", 3, 30, 1, 2))["gone_back"] == 1
+
+
+def test_commits_that_were_under_way_at_once_are_in_no_order() -> None:
+    """Another's answer came after this one was asked for."""
+    mine = MEMBER.but(commits=[commit("invoke", 1, 10, 1, 1), commit("ok", 1, 30, 1, 1)])
+    others = {n: MEMBER.but(client="x", commits=committed_ok(1, n, 3, 2)) for n in (5, 15)}
+    gone_back = {
+        n: commits.counts([committed_by(mine), committed_by(other)], whole=True)["gone_back"]
+        for n, other in others.items()
+    }
+    assert gone_back == {5: 1, 15: 0}
+
+
+@pytest.mark.parametrize(
+    ("offset", "past"), [(2, 0), (3, 1)], ids=["where it began", "beyond where it began"]
+)
+def test_what_a_member_was_shown_before_it_lost_the_partition_is_another_matter(
+    offset: int, past: int
+) -> None:
+    again: Sequence[Any] = [given(0, 0, 0), given(2, 100, 2)]
+    found = counts_of(*committed_ok(1, 110, offset, 2), assigned=again)
+    assert found["past_shown"] == past
