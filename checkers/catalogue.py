@@ -41,5 +41,11 @@ CHECKERS: Mapping[str, Checker] = {
     ),
 }
 
-CATALOGUE: Mapping[str, str] = {name: checker.summary for name, checker in CHECKERS.items()}
+DIVERGENT = "divergent-replicas"
+"""The checker of replicas' raw logs, which is no rule: its input is not the history."""
+
+CATALOGUE: Mapping[str, str] = {
+    **{name: checker.summary for name, checker in CHECKERS.items()},
+    DIVERGENT: "replicas in sync whose raw logs are not the same, up to the end of the final read",
+}
 """Name to summary."""

@@ -35,6 +35,10 @@ _NOTHING = WorkItem(
     moment_starts=[],
     moment_ends=[],
     consumers=[],
+    brokers=[],
+    copies=[],
+    uncompared=[],
+    agreement="promised",
 )
 
 

@@ -17,7 +17,7 @@ from checkers.crashes import crashes_of
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
-from checkers.observed import Observation
+from checkers.observed import Observation, Span
 from checkers.writers import Writers
 from history import reader
 from history.cell import Cell
@@ -52,6 +52,7 @@ class RunEvidence:
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
         recovery, servers, zookeeper, failovers: Rows of these tables.
+        collected: When the brokers' logs were copied; None where that did not end well.
         flushed: Whether the clients are known to have closed their histories.
         infrastructure_failed: See :func:`checkers.steps.infrastructure_failed`.
         gaps: What the evidence lacks, and of which cells.
@@ -70,6 +71,7 @@ class RunEvidence:
     servers: Sequence[Row]
     zookeeper: Sequence[Row]
     failovers: Sequence[Row]
+    collected: Span | None
     flushed: bool
     infrastructure_failed: bool
     gaps: tuple[Gap, ...]
@@ -79,6 +81,11 @@ class RunEvidence:
     def number(self) -> int:
         """The run's number."""
         return self.planned.number
+
+    @property
+    def replicas(self) -> Path:
+        """Directory of the brokers' logs; see :func:`replicas_of`."""
+        return replicas_of(self.history)
 
     def clock_bound_ns(self, partition: Partition) -> int | None:
         """Of those who send to a partition; None where that is not known."""
@@ -125,6 +132,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         *_ends_that_differ(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
+        *_uncollected(planned, history, tables),
     )
     return RunEvidence(
         planned=planned,
@@ -139,6 +147,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         servers=tables["servers"],
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
+        collected=steps.span(tables["phases"], "collect"),
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
         gaps=found,
@@ -163,6 +172,21 @@ def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Ite
     """Of a manifest that plans these tables: one from before there were any measured nothing."""
     if {writer.table for writer in planned.writers} >= MEASURES:
         yield from measures.findings(planned, tables["failovers"], tables["zookeeper"])
+
+
+def _uncollected(
+    planned: PlannedRun, history: Path, tables: Mapping[str, Sequence[Row]]
+) -> Iterator[str]:
+    """Of a manifest that plans it: one from former days says nothing of it."""
+    if planned.replicas and steps.span(tables["phases"], "collect") is None:
+        yield "replicas not compared: the step collect did not end well"
+    elif planned.replicas and not replicas_of(history).is_dir():
+        yield "replicas not compared: their logs were not collected"
+
+
+def replicas_of(history: Path) -> Path:
+    """Where a run's brokers' logs are, beside its tables; they need not be there."""
+    return history.parent / "replicas"
 
 
 def _reads(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:

@@ -12,8 +12,9 @@ pass; and a loss of which nobody knows whether it was promised is neither.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from checkers.catalogue import DIVERGENT
 from checkers.liveness import Living
-from checkers.standing import REORDERED_ACKED, Standing, name
+from checkers.standing import COMPARED, REORDERED_ACKED, REPLICAS, Standing, name
 from checkers.verdict import Guarantee, Verdict
 from history.cell import Cell
 
@@ -25,6 +26,7 @@ class Facts:
     Attributes:
         counts: The sums of its partitions, as in ``checkers.reconcile.RESULTS``.
         why: Why acks in it are not promised to be kept, or perhaps not; a sentence each.
+        apart: Why replicas of it are not promised to agree, or perhaps not; a sentence each.
         crashed: Checkers that threw while they looked at this cell.
         gaps: What the evidence lacks, one sentence each.
         recovers, stays_up: What became of the liveness guarantees.
@@ -34,6 +36,7 @@ class Facts:
     cell: Cell
     counts: Mapping[str, int]
     why: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
     crashed: frozenset[str] = frozenset()
     gaps: tuple[str, ...] = ()
     recovers: Living = field(default_factory=Living)
@@ -48,7 +51,9 @@ class Facts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finding:
     """What became of a promise: how often it was broken where it was promised, how often where
-    nobody knows, and how often at all; whether all of the cell was promised, and why (not)."""
+    nobody knows, and how often at all; whether all of the cell was promised, and why (not).
+    ``untold``: what is missing to conclude; ``looked``: whether nothing is missing to say that it
+    held."""
 
     broken: int
     doubtful: int = 0
@@ -56,6 +61,7 @@ class _Finding:
     promised: bool
     why: str
     untold: tuple[str, ...] = ()
+    looked: bool = True
     what: str
 
 
@@ -146,6 +152,21 @@ def _always(checker: str) -> Callable[[Facts], _Finding]:
     return judge
 
 
+def _agreeing(facts: Facts) -> _Finding:
+    """Of replicas. Where not all could be compared it is unknown whether they agree, which is told,
+    and costs the cell no verdict: what was kept is seen by the final read alone."""
+    why = "promised by every configuration"
+    return _Finding(
+        broken=facts.count(DIVERGENT, Standing.PROMISED),
+        doubtful=facts.count(DIVERGENT, Standing.UNKNOWN),
+        seen=facts.count(DIVERGENT),
+        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
+        why="; ".join(facts.apart) or why,
+        looked=facts.count(COMPARED) == facts.cell.partitions,
+        what=DIVERGENT,
+    )
+
+
 def _living(of: Callable[[Facts], Living]) -> Callable[[Facts], _Finding]:
     def judge(facts: Facts) -> _Finding:
         living = of(facts)
@@ -202,6 +223,12 @@ _PROMISES = (
         name="no-offset-gap",
         words="The log has a record at every offset from its start to its end.",
         judge=_always("offset-gap"),
+    ),
+    _Promise(
+        name="replicas-agree",
+        words="Replicas in the ISR hold the same log up to the end of the final read, while no "
+        "data is taken from or changed on a disk and only members of the ISR are elected.",
+        judge=_agreeing,
     ),
     _Promise(
         name="recovers",
@@ -299,7 +326,7 @@ def _held(found: _Finding, facts: Facts) -> bool | None:
         return None
     if found.seen:
         return False
-    if facts.gaps or found.untold or found.what in facts.crashed:
+    if facts.gaps or found.untold or not found.looked or found.what in facts.crashed:
         return None
     return True
 

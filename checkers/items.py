@@ -6,6 +6,8 @@ from checkers.evidence import RunEvidence
 from checkers.faults import FOREVER, Partition
 from checkers.reach import settle_ns, windows
 from checkers.reconcile import WorkItem
+from checkers.replicas.agreement import Agreement, agreement
+from checkers.replicas.collected import copies
 from checkers.terms import Surroundings, Terms, terms
 from history.cell import Cell
 
@@ -22,13 +24,21 @@ def work_items(run: RunEvidence) -> list[WorkItem]:
 
 def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
     """From when on a partition's acked records are promised to be kept."""
-    around = Surroundings(
+    return terms(cell, partition, _around(run, partition))
+
+
+def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:
+    """Whether a partition's replicas are promised to hold the same log."""
+    return agreement(cell, partition, _around(run, partition))
+
+
+def _around(run: RunEvidence, partition: Partition) -> Surroundings:
+    return Surroundings(
         observed=run.observation.of(partition),
         faults=run.faults,
         settle_ns=settle_ns(run.planned),
         clock_bound_ns=run.clock_bound_ns(partition),
     )
-    return terms(cell, partition, around)
 
 
 def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
@@ -38,6 +48,7 @@ def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
     reached = windows([f for f in run.faults if f.touches(partition)], run.planned, bound)
     counted = list(moments(run.faults, bound))
     promise = terms_of(run, cell, partition)
+    compared = copies(run, cell, partition)
     return WorkItem(
         run=run.number,
         cell=cell.name,
@@ -60,6 +71,10 @@ def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
         moment_starts=[_within_int64(moment.span.start) for moment in counted],
         moment_ends=[_within_int64(moment.span.end) for moment in counted],
         consumers=consumers_of(run, partition),
+        brokers=list(compared.brokers),
+        copies=list(map(str, compared.directories)),
+        uncompared=list(compared.untold),
+        agreement=agreement_of(run, cell, partition).standing,
     )
 
 

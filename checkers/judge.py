@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from checkers import coverage, gaps, liveness, measures
-from checkers.catalogue import CHECKERS
+from checkers.catalogue import CATALOGUE
 from checkers.consumers import consumption
 from checkers.evidence import RunEvidence
 from checkers.guarantees import Facts, campaign_verdict, judged, verdict
-from checkers.items import terms_of
-from checkers.reconcile import CONSUMPTION, HISTORY
+from checkers.items import agreement_of, terms_of
+from checkers.reconcile import CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
@@ -43,7 +43,7 @@ def campaign_result(
     return CampaignResult(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=cells,
-        anomalies={name: counted[name] for name in CHECKERS},
+        anomalies={name: counted[name] for name in CATALOGUE},
         findings=gaps + findings + tuple(_findings(runs, totals)),
         baseline=bool(runs) and all(run.baseline for run in runs),
         runs=tuple(_run(run) for run in runs),
@@ -81,6 +81,7 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         cell=cell,
         counts=counts,
         why=tuple(_why(run, cell, totals)),
+        apart=tuple(_apart(run, cell)),
         crashed=frozenset(_crashed(found)),
         gaps=tuple(dict.fromkeys(_cell_gaps(run, planned, found, counts))),
         recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
@@ -154,11 +155,19 @@ def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
                 yield f"{partition[0]}-{partition[1]}: {why}"
 
 
+def _apart(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    """Why replicas of a cell need not agree, or perhaps not."""
+    for partition in cell.topic_partitions:
+        for why in agreement_of(run, cell, partition).why:
+            yield f"{partition[0]}-{partition[1]}: {why}"
+
+
 def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
-        # No verdict rests on what consumers recorded.
+        # No verdict rests on what consumers recorded; what of replicas was not compared is told.
         doubts = totals.doubts if totals else ()
-        yield from (d.checker for d in doubts if d.checker not in (HISTORY, CONSUMPTION))
+        told = (HISTORY, CONSUMPTION, REPLICAS)
+        yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
 
 
 def _cell_gaps(

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers import outages, standing
-from checkers.catalogue import CHECKERS
+from checkers.catalogue import CHECKERS, DIVERGENT
 from checkers.consumption import CONSUMERS, COUNTED, Consumer, Counted, counted
 from checkers.indexes import (
     LOG_COLUMNS,
@@ -29,6 +29,8 @@ from checkers.indexes import (
     index,
 )
 from checkers.reach import FaultWindows
+from checkers.replicas.divergence import Divergence
+from checkers.replicas.segments import OtherFormat
 from checkers.rules.order import out_of_order
 from checkers.terms import Terms
 from checkers.verdict import ANOMALIES
@@ -40,6 +42,9 @@ HISTORY = "history"
 
 CONSUMPTION = "consumption"
 """Stands for it where that is what consumers recorded, on which no verdict rests."""
+REPLICAS = "replicas"
+"""Stands for the checker where copies of replicas could not be compared: that is told, and leaves
+open whether they agree; no other promise rests on it."""
 
 ITEMS = pa.schema(
     [
@@ -64,6 +69,10 @@ ITEMS = pa.schema(
         pa.field("moment_starts", pa.list_(pa.int64())),
         pa.field("moment_ends", pa.list_(pa.int64())),
         pa.field("consumers", CONSUMERS),
+        pa.field("brokers", pa.list_(pa.int32())),
+        pa.field("copies", pa.list_(pa.string())),
+        pa.field("uncompared", pa.list_(pa.string())),
+        pa.field("agreement", pa.string()),
     ]
 )
 
@@ -97,7 +106,9 @@ class WorkItem:
     written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
     none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
     ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
-    (:class:`checkers.coverage.Moment`); ``consumers``: who was to read it."""
+    (:class:`checkers.coverage.Moment`); ``consumers``: who was to read it; ``brokers`` to
+    ``uncompared``: :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the
+    promise that replicas agree."""
 
     run: int
     cell: str
@@ -120,6 +131,10 @@ class WorkItem:
     moment_starts: list[int]
     moment_ends: list[int]
     consumers: list[Consumer]
+    brokers: list[int]
+    copies: list[str]
+    uncompared: list[str]
+    agreement: str
 
     @property
     def terms(self) -> Terms:
@@ -170,6 +185,7 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
             yield _padded(item, found)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
+    yield from _divergent(item, counts, doubts)
     yield _metrics(item, counts, doubts, _consumption(item, history, doubts))
 
 
@@ -180,6 +196,34 @@ def _consumption(item: WorkItem, history: PartitionHistory, doubts: list[Doubt])
         found, problems = [], [f"what consumers were shown cannot be counted: {error!r}"]
     doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in problems)
     return found
+
+
+def _divergent(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:
+    """The rows of the checker divergent-replicas; what it finds and lacks goes into ``counts`` and
+    ``doubts``."""
+    promised = standing.Standing(item.agreement)
+    counts[standing.name(standing.REPLICAS, promised)] += 1
+    copies = Divergence(
+        cell=item.cell,
+        topic=item.topic,
+        partition=item.partition,
+        brokers=item.brokers,
+        directories=list(map(Path, item.copies)),
+        end=item.end or 0,
+        untold=list(item.uncompared),
+    )
+    try:
+        for found in copies.rows():
+            counts[DIVERGENT] += len(found)
+            counts[standing.name(DIVERGENT, promised)] += len(found)
+            yield _padded(item, found)
+    except (OtherFormat, OSError) as error:
+        copies.untold.append(f"replicas not compared: {error}")
+    except Exception as error:  # noqa: BLE001 - one checker never takes down another
+        message = f"the checker {DIVERGENT} failed: {error!r}"
+        doubts.append(Doubt(checker=DIVERGENT, message=message))
+    counts[standing.COMPARED] += int(bool(item.brokers) and not copies.untold)
+    doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
 
 
 def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:

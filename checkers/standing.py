@@ -9,6 +9,13 @@ from checkers.terms import Terms
 REORDERED_ACKED = "reordered acked"
 """What the acked ones of the reordered records are counted as."""
 
+REPLICAS = "replicas"
+"""What a partition is counted as by whether its replicas are promised to agree."""
+
+COMPARED = "replicas compared"
+"""What a partition is counted as of which all replicas were compared, from where they start to the
+end of the final read."""
+
 
 class Standing(StrEnum):
     """Of an acked record, or of a partition."""

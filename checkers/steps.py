@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.observed import Span
+
 Row = Mapping[str, Any]
 
 
@@ -63,6 +65,15 @@ def infrastructure_failed(rows: Sequence[Row]) -> bool:
     return any(row["event"] == "failed" and _meaning(row).ours for row in rows) or not all(
         step in ended(rows) for step, meaning in STEPS.items() if meaning.last
     )
+
+
+def span(rows: Sequence[Row], step: str) -> Span | None:
+    """From when to when a step was on; None where it did not end well."""
+    mine = [row for row in rows if row["phase"] == step]
+    times = {row["event"]: row["time"] for row in mine}
+    if times.keys() != {"start", "end"}:
+        return None
+    return Span(times["start"], times["end"])
 
 
 def ended(rows: Sequence[Row]) -> set[str]:

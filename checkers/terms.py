@@ -95,9 +95,9 @@ def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[
         yield from _silent_damage(around, faults)
         if cell.unclean_leader_election:
             yield from _unseen(around.observed)
-            yield from _unclean_elections(around, faults, Span(0, FOREVER))
+            yield from unclean_elections(around, faults, Span(0, FOREVER))
         else:
-            yield from _ordered_elections(around, faults)
+            yield from ordered_elections(around, faults)
         yield from _survivors(around, taking)
 
 
@@ -145,7 +145,7 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
         yield Limit(before=_widened(struck.end, around), certain=certain, why=why)
 
 
-def _ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+def ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
     """Where unclean.leader.election.enable is off, an administrator who orders an unclean election
     has chosen the loss. One that came before the order, or long after it, is the brokers' own."""
     for fault in faults:
@@ -156,10 +156,10 @@ def _ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> It
         if around.observed.blind(ordered):
             why = f"nobody watched who led it when {fault.label} let anybody lead"
             yield Limit(before=_settled(end, around, faults), certain=False, why=why)
-        yield from _unclean_elections(around, faults, ordered)
+        yield from unclean_elections(around, faults, ordered)
 
 
-def _unclean_elections(
+def unclean_elections(
     around: Surroundings, faults: Iterable[FaultFacts], within: Span
 ) -> Iterator[Limit]:
     for before, after in around.observed.changes():

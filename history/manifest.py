@@ -115,6 +115,7 @@ class PlannedRun(_Planned):
         replica_lag_ms: ``replica.lag.time.max.ms`` in force.
         recovery_ms: Within this time after the last fault is healed, every partition is to be led
             and its ISR full.
+        replicas: Whether every broker's logs are to be collected, into ``runs/<number>/replicas``.
     """
 
     number: int
@@ -126,6 +127,7 @@ class PlannedRun(_Planned):
     cells: tuple[PlannedCell, ...]
     faults: tuple[PlannedFault, ...]
     failovers: tuple[PlannedFailover, ...] = ()
+    replicas: bool = False
     writers: tuple[PlannedWriter, ...]
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from history.payload import decode
 from history.schema import SendType
 from history.writer import PartitionedWriter, Row, TableWriter
-from workloads.payload import decode
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"

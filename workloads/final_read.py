@@ -16,10 +16,10 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from history.payload import decode
 from history.writer import PartitionedWriter, TableWriter
 from workloads.bounds import Bounds
 from workloads.partition_read import PartitionRead
-from workloads.payload import decode
 from workloads.process import main, note_error
 from workloads.progress import Progress
 from workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from history.payload import Encoder
 from history.writer import PartitionedWriter
 from workloads.configuration import producer_properties
 from workloads.outcomes import of_refusal, of_report
 from workloads.pacer import Pacer
-from workloads.payload import Encoder
 from workloads.process import ClientFailed, main, note_error
 from workloads.progress import Progress
 from workloads.recorder import SendRecorder

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaException, Producer
 
 from history.cell import Cell
+from history.payload import bytes_min
 from infra.wording import closest
 from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
-from workloads.payload import bytes_min
 from workloads.spec import ProducerSpec, SpecificationError
 
 Properties = Mapping[str, str | bool | int | float]

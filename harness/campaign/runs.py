@@ -127,6 +127,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         cells=tuple(run.cells),
         faults=tuple(_fault(fault) for fault in run.faults),
         failovers=tuple(run.failovers),
+        replicas=True,
         writers=tuple(_writers(campaign, run)),
     )
 

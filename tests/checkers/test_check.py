@@ -36,7 +36,7 @@ from made_histories import (
 from pyspark.sql import SparkSession
 from reference_checker import findings
 
-from checkers.catalogue import CHECKERS
+from checkers.catalogue import CATALOGUE
 from checkers.check import check, evidence
 from checkers.items import work_items
 from checkers.reconcile import items_table, reconcile_batches
@@ -75,7 +75,7 @@ def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     result = check(write_campaign(tmp_path, made), spark=spark, progress=told.append)
     assert result.verdict is Verdict.PASS
     assert result.findings == ()
-    assert result.anomalies == dict.fromkeys(CHECKERS, 0)
+    assert result.anomalies == dict.fromkeys(CATALOGUE, 0)
     found = only_cell(result)
     assert (found.sent, found.acked, found.failed, found.indeterminate) == (3, 3, 0, 0)
     assert (found.lost, found.duplicated, found.reordered) == (0, 0, 0)
@@ -296,7 +296,7 @@ def test_spark_agrees_with_the_plain_implementation(
     assert len(rows) == len(expected) > 100
     assert rows == sorted(rows, key=lambda row: row[:3])
     counted = Counter(row[3] for row in rows)
-    assert result.anomalies == {name: counted[name] for name in CHECKERS}
+    assert result.anomalies == {name: counted[name] for name in CATALOGUE}
     for found in result.cells:
         mine = Counter(row[3] for row in rows if row[:2] == (found.run, found.settings.topic))
         assert found.lost in (mine["lost"], None if not mine["lost"] else -1)

@@ -27,17 +27,19 @@ def encoded(
     leader_epoch: int = -1,
     attributes: int = 0,
     producer: tuple[int, int, int] = (-1, -1, -1),
+    keyed: bool = True,
 ) -> bytes:
     """One uncompressed batch. Timestamps in ms (multiples of 125, which floats hold exactly).
 
     ``producer``: its id, its epoch, and the sequence number of the first record.
+    ``keyed``: every second record has its place in the batch as its key.
     """
     records = tuple(
         Record(
             attributes=i8(0),
             timestamp=at(timestamps[number] if timestamps else NOW_MS),
             offset=i64(base_offset + number),
-            key=b"k%d" % number if number % 2 else None,
+            key=b"k%d" % number if keyed and number % 2 else None,
             value=value,
             headers=(),
         )

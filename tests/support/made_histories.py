@@ -254,7 +254,8 @@ class MadeRun:
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
     early; ``crashed``: producers that closed nothing; ``consumers``: of the cells. ``bounds``: of
     the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
-    ``failed_over``: rows on them; ``named``: what is swept of the cluster."""
+    ``failed_over``: rows on them; ``named``: what is swept of the cluster; ``replicas``: whether
+    their logs are to be collected."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -274,6 +275,7 @@ class MadeRun:
     bounds: tuple[int, int] = (0, 1_000_000)
     reads: bool = True
     closed: bool = True
+    replicas: bool = False
 
     @property
     def keys(self) -> list[tuple[str, int]]:
@@ -392,6 +394,7 @@ def _planned(number: int, run: MadeRun) -> PlannedRun:
         faults=tuple(_plan(run) if run.plan is None else run.plan),
         cluster=run.named,
         failovers=tuple(run.failovers),
+        replicas=run.replicas,
         writers=tuple(_writers(run)),
     )
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from patience import PATIENCE_S
 
+from history.payload import Identity
 from history.reader import files, read
 from infra.waiting import wait_until
-from workloads.payload import Identity
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, Producer
 from mock_cluster import MockCluster
 from patience import PATIENCE_S
 
+from history.payload import Encoder
 from history.reader import read
 from infra.waiting import wait_until
-from workloads.payload import Encoder
 
 pytestmark = pytest.mark.integration
 

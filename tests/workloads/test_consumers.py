@@ -12,10 +12,10 @@ from kafka_clients import create_topic, watermarks
 from kafka_cluster import PATIENT, Cluster, running_cluster
 from patience import PATIENCE_S
 
+from history.payload import Identity
 from history.reader import read
 from infra.waiting import wait_until
 from workloads.interface import Delivery
-from workloads.payload import Identity
 
 pytestmark = pytest.mark.integration
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from history.errors import HistoryError
+from history.payload import Encoder
 from history.reader import partitions, read, read_files
 from history.schema import SendType
 from workloads.consumption import ConsumptionRecorder, ConsumptionTables, Record
 from workloads.interface import Delivery
-from workloads.payload import Encoder
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 VALUE = Encoder("c", 4, 100).encode(7)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.payload import Encoder, Identity, bytes_min, decode
+from history.payload import Encoder, Identity, bytes_min, decode
 
 CELLS = st.text(min_size=1, max_size=30)
 SEQUENCES = st.integers(0, 2**63 - 1)

@@ -1,0 +1,87 @@
+"""Which copies of a partition's log can be compared, and up to where.
+
+All that was committed is the same in the logs of all of the ISR. So what is compared is
+
+- the logs of those who were in the ISR as long as logs were being copied, under one leader in one
+  leader epoch. Who was out of it (down, cut off, catching up) may hold anything.
+- up to the end of the final read: a consumer is given nothing that is not committed, and what was
+  committed then every member of the ISR had then, and whoever entered it later. What stands behind
+  that may be under way, and may differ. The high watermarks in ``replication-offset-checkpoint``
+  are up to five seconds old, lower, and say no more.
+- from the later of the two log starts on.
+
+So what is found below the end is no race of the copying: nothing there is written any more. What
+cannot be seen: copies that are all wrong in the same way, and those of brokers out of the ISR.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkers.evidence import RunEvidence
+from checkers.faults import FOREVER, Partition
+from checkers.observed import OBSERVATION_LAG_NS, Span
+from history.cell import Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """The collected logs of a partition that can be compared.
+
+    Attributes:
+        brokers: Their ids, the leader's first.
+        directories: Where the log of each is.
+        untold: Why others cannot be, a sentence each.
+    """
+
+    brokers: tuple[int, ...] = ()
+    directories: tuple[Path, ...] = ()
+    untold: tuple[str, ...] = ()
+
+
+def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
+    """Those of one partition; none, and nothing told of it, where the run as a whole has none."""
+    if run.collected is None or not run.replicas.is_dir():
+        return Copies()
+    read = run.reads.get(partition)
+    if read is None or read.read.end is None:
+        return Copies(untold=("replicas not compared: no final read tells what was committed",))
+    observed = run.observation.of(partition)
+    # A change that took place while logs were copied may be in the table a moment later.
+    lagging = min(run.collected.end + OBSERVATION_LAG_NS, FOREVER)
+    states = observed.during(Span(run.collected.start, lagging))
+    if observed.blind(run.collected):
+        why = "nobody watched who was in the ISR while logs were collected"
+        return Copies(untold=(f"replicas not compared: {why}",))
+    if len({(state.leader, state.leader_epoch) for state in states}) > 1:
+        return Copies(untold=("replicas not compared: an election while logs were collected",))
+    members = set.intersection(*(set(state.isr) for state in states))
+    (leader,) = {state.leader for state in states}
+    found = {broker: _logs(run.replicas, broker, partition) for broker in members}
+    whole = [broker for broker in sorted(found) if len(found[broker]) == 1]
+    whole.sort(key=lambda broker: broker != leader)
+    return Copies(
+        brokers=tuple(whole),
+        directories=tuple(found[broker][0] for broker in whole),
+        untold=tuple(_untold(cell, found)),
+    )
+
+
+def _logs(replicas: Path, broker: int, partition: Partition) -> list[Path]:
+    """The directories of a partition below those of a broker: of its log directory, or of several,
+    each of which has a number."""
+    topic, number = partition
+    top = replicas / f"broker-{broker}"
+    name = f"{topic}-{number}"
+    candidates = [top / name, *sorted(top.glob(f"[0-9]*/{name}"))]
+    return [path for path in candidates if path.is_dir()]
+
+
+def _untold(cell: Cell, found: Mapping[int, list[Path]]) -> Iterator[str]:
+    for broker, logs in sorted(found.items()):
+        if len(logs) != 1:
+            why = "was collected from several log directories" if logs else "was not collected"
+            yield f"the log of broker-{broker} not compared: it {why}"
+    if len(found) < cell.replication_factor:
+        isr = ", ".join(f"broker-{broker}" for broker in sorted(found)) or "nobody"
+        yield f"replicas not compared: while logs were collected only {isr} was in the ISR"

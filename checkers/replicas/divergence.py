@@ -1,0 +1,107 @@
+"""The checker divergent-replicas: rows of anomalies from the copies of one partition."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.catalogue import DIVERGENT
+from checkers.replicas.comparison import Difference, Kind, differences
+from checkers.replicas.segments import RawLog
+from checkers.rules.rows import ROWS
+
+_ROWS_AT_ONCE = 1_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Divergence:
+    """The copies of one partition, each compared with the first.
+
+    Attributes:
+        brokers: Whose the copies are, the leader first where its is among them.
+        directories: Where each is.
+        end: Up to where (exclusive) they are to be the same.
+        untold: What of them could not be compared, a sentence each; grows with :meth:`rows`.
+    """
+
+    cell: str
+    topic: str
+    partition: int
+    brokers: Sequence[int]
+    directories: Sequence[Path]
+    end: int
+    untold: list[str] = field(default_factory=list)
+
+    def rows(self) -> Iterator[pa.Table]:
+        """Tables of :data:`checkers.rules.rows.ROWS`, a row for each range of offsets at which a
+        copy differs from the first.
+
+        Raises:
+            OtherFormat: A log is not of message format v2.
+            OSError: A file cannot be read.
+        """
+        some: list[dict[str, Any]] = []
+        for row in self._rows():
+            some.append(row)
+            if len(some) == _ROWS_AT_ONCE:
+                yield pa.Table.from_pylist(some, schema=ROWS)
+                some = []
+        yield pa.Table.from_pylist(some, schema=ROWS)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        logs = list(zip(self.brokers, self.directories, strict=True))
+        for broker, directory in logs[1:]:
+            first, one = logs[0][0], RawLog(logs[0][1])
+            other = RawLog(directory)
+            start = self._start({first: one.start, broker: other.start})
+            for difference in differences(one, other, start, self.end):
+                yield self._row(difference, f"broker-{first}", f"broker-{broker}")
+            told = {f"broker-{first}": one.damage, f"broker-{broker}": other.damage}
+            self.untold += [f"the log of {who} {what}" for who in told for what in told[who]]
+
+    def _start(self, starts: Mapping[int, int | None]) -> int:
+        """Where both logs have begun; that one of them begins later is told, for what it lacks may
+        have been deleted as it should, or not."""
+        known = [start for start in starts.values() if start is not None]
+        if len(known) < len(starts):
+            self.untold.append(f"replicas not compared: {_starts(starts)}")
+            return self.end
+        if len(set(known)) > 1:
+            words = f"replicas not compared below offset {max(known)}: {_starts(starts)}"
+            self.untold.append(words)
+        return max(known)
+
+    def _row(self, difference: Difference, one: str, other: str) -> dict[str, Any]:
+        whose = difference.identity
+        return {
+            "cell": self.cell,
+            "anomaly": DIVERGENT,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": difference.first,
+            "producer": None if whose is None else whose.producer,
+            "sequence": None if whose is None else whose.sequence,
+            "detail": _detail(difference, one, other),
+        }
+
+
+def _starts(starts: Mapping[int, int | None]) -> str:
+    return ", ".join(
+        f"the log of broker-{broker} has no segment"
+        if start is None
+        else f"the log of broker-{broker} starts at {start}"
+        for broker, start in starts.items()
+    )
+
+
+def _detail(difference: Difference, one: str, other: str) -> str:
+    first, last = difference.first, difference.last
+    where = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    if difference.kind is Kind.DIFFERS:
+        holds = f"{one} holds {difference.one}, {other} {difference.other}"
+        return f"differs: {one} and {other} at {where}; at {first} {holds}"
+    if difference.one is None:
+        return f"lacks: {one} has no {where}; at {first} {other} holds {difference.other}"
+    return f"lacks: {other} has no {where}; at {first} {one} holds {difference.one}"

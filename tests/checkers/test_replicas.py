@@ -1,0 +1,386 @@
+"""What becomes of replicas that do not agree: found, laid to where it belongs, and judged; and what
+cannot be compared is told, and is neither a failure nor agreement."""
+
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from batches import with_payload
+from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told
+from checked_in_process import checked
+from made_histories import (
+    ALL,
+    FINISHED,
+    KILL,
+    UNCLEAN,
+    MadeRun,
+    a_fault,
+    at,
+    cell,
+    connection,
+    fault_rows,
+    state,
+    write_campaign,
+)
+from pyspark.sql import SparkSession
+from raw_logs import MadeBatch, batches, write_log, write_replicas
+
+from checkers.check import check
+from checkers.replicas.comparison import differences
+from checkers.replicas.records import Content, contents
+from checkers.replicas.segments import RawLog
+from checkers.verdict import CampaignResult, Guarantee
+
+LOG = batches(2, 1)
+"""Of the three records of the made run."""
+SPLIT = [LOG[0].but(epoch=1), LOG[1]]
+WHEN_COLLECTED = 70
+
+
+def collected(**changes: Any) -> MadeRun:
+    """A run whose replicas' logs were collected from 70 to 80 seconds."""
+    spans = {("collect", "start"): WHEN_COLLECTED, ("collect", "end"): WHEN_COLLECTED + 10}
+    phases = [{**row, "time": at(spans.get((row["phase"], row["event"]), 0))} for row in FINISHED]
+    return run(**{"replicas": True, "phases": phases, **changes})
+
+
+def replicas_of(directory: Path) -> Path:
+    return directory / "runs" / "1" / "replicas"
+
+
+def made(tmp_path: Path, *logs: Sequence[MadeBatch], **changes: Any) -> Path:
+    directory = write_campaign(tmp_path / "results", collected(**changes))
+    write_replicas(replicas_of(directory), *logs)
+    return directory
+
+
+def agreement(result: CampaignResult) -> Guarantee:
+    (found,) = result.cells
+    return next(one for one in found.guarantees if one.name == "replicas-agree")
+
+
+def test_replicas_that_agree_pass(tmp_path: Path) -> None:
+    result = checked(made(tmp_path, LOG, LOG, LOG))
+    assert result.verdict is PASS
+    assert (agreement(result).promised, agreement(result).held) == (True, True)
+    assert result.findings == ()
+
+
+def test_replicas_that_do_not_agree_fail_and_say_where(tmp_path: Path, spark: SparkSession) -> None:
+    directory = made(tmp_path, LOG, LOG[:1], SPLIT)
+    result = check(directory, spark=spark)
+    assert result == checked(directory)
+    assert result.verdict is FAIL
+    assert result.anomalies["divergent-replicas"] == 2
+    assert "replicas-agree: promised by every configuration: 2 divergent-replicas" in told(result)
+    lacks, differs = pq.read_table(directory / "anomalies.parquet").to_pylist()
+    assert (lacks["offset"], lacks["producer"], lacks["sequence"]) == (2, 1, 2)
+    assert lacks["detail"].startswith(
+        "lacks: broker-2 has no offset 2; at 2 broker-1 holds cell c producer 1 sequence 2 "
+        "(leader epoch 0, CRC 0x"
+    )
+    assert (differs["offset"], differs["producer"], differs["sequence"]) == (0, 1, 0)
+    assert differs["detail"].startswith(
+        "differs: broker-1 and broker-3 at offsets 0 to 1; at 0 broker-1 holds cell c producer 1 "
+        "sequence 0 (leader epoch 0, CRC 0x"
+    )
+    assert "broker-3 cell c producer 1 sequence 0 (leader epoch 1, CRC 0x" in differs["detail"]
+
+
+def damaging(destroys: str, **changes: Any) -> dict[str, Any]:
+    return {"faults": [*KILL, *a_fault(fault_id=2, destroys=destroys, **changes)]}
+
+
+CHANGED = (state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2,)), state(25, 2, 1, (1, 2, 3)))
+OUTSIDE = (state(-5, 1, 0, (1, 2)), state(12, 3, 1, (3,)), state(25, 3, 1, (1, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"cluster": CHANGED},
+        {"cluster": OUTSIDE},
+        {"cells": [cell({**ALL, "acks": "0", "enable.idempotence": False})]},
+        {"cells": [cell(UNCLEAN)]},
+        damaging("unsynced", partitions=("u-0",)),
+        damaging("unsynced") | {"cells": [cell({**ALL, "topic.flush.messages": 1})]},
+        damaging("unclean") | {"cluster": CHANGED},
+    ],
+    ids=[
+        *("quiet", "clean election", "forbidden election", "acks=0", "unclean not used"),
+        *("elsewhere", "all synced", "ordered, not used"),
+    ],
+)
+def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -> None:
+    result = checked(made(tmp_path, LOG, LOG, SPLIT, **changes))
+    assert result.verdict is FAIL
+    assert agreement(result).broken == result.anomalies["divergent-replicas"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (damaging("unsynced"), "t-0: kill#2 took or changed what replicas had"),
+        (damaging("all"), "t-0: kill#2 took or changed what replicas had"),
+        (damaging("bits", servers=("broker-3",)), "t-0: kill#2 took or changed"),
+        (
+            {"cells": [cell(UNCLEAN)], "cluster": OUTSIDE},
+            "t-0: 3 was elected outside the ISR [1, 2] in epoch 1",
+        ),
+        (damaging("unclean") | {"cluster": OUTSIDE}, "t-0: 3 was elected outside the ISR"),
+    ],
+    ids=["unsynced data", "a disk", "bits", "unclean election", "ordered election"],
+)
+def test_a_difference_that_is_excused_is_told_and_fails_nothing(
+    tmp_path: Path, changes: Any, why: str
+) -> None:
+    result = checked(made(tmp_path, LOG, LOG, SPLIT, **changes))
+    assert result.anomalies["divergent-replicas"] > 0
+    found = agreement(result)
+    assert (found.promised, found.held, found.broken) == (False, False, 0)
+    assert found.reason.startswith(why)
+    assert result.verdict is not FAIL
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {
+            "faults": [
+                *KILL,
+                *fault_rows(("inject", 10, None), fault_id=2, destroys="all"),
+            ]
+        },
+        {"cells": [cell(UNCLEAN)], "cluster": (state(-5, 1, 4, (1, 2, 3)),)},
+    ],
+    ids=["damage not proven", "elections unseen"],
+)
+def test_where_nobody_knows_what_happened_nothing_is_concluded(
+    tmp_path: Path, changes: Any
+) -> None:
+    result = checked(made(tmp_path, LOG, LOG, SPLIT, **changes))
+    assert result.verdict is INCONCLUSIVE
+    assert agreement(result).held is None
+    assert "1 divergent-replicas, and nobody knows whether that was promised" in told(result)
+
+
+def test_behind_the_end_of_the_final_read_replicas_may_differ(tmp_path: Path) -> None:
+    under_way = [*LOG, MadeBatch(3, 4, 9)]
+    result = checked(made(tmp_path, under_way, LOG, [*LOG, MadeBatch(3, 1, 8)]))
+    assert agreement(result).held is True
+    assert result.findings == ()
+
+
+def without(tmp_path: Path, broker: int) -> Path:
+    directory = made(tmp_path, LOG, LOG, LOG)
+    (replicas_of(directory) / f"broker-{broker}").rename(tmp_path / "elsewhere")
+    return directory
+
+
+def twice(tmp_path: Path) -> Path:
+    directory = made(tmp_path, LOG, LOG, LOG)
+    write_log(replicas_of(directory) / "broker-2" / "1" / "t-0", LOG)
+    return directory
+
+
+def not_collected(tmp_path: Path) -> Path:
+    return write_campaign(tmp_path / "results", collected())
+
+
+def collecting_failed(tmp_path: Path) -> Path:
+    failed = {"phase": "collect", "event": "failed", "time": at(75), "detail": "gone"}
+    return made(tmp_path, LOG, LOG[:1], LOG, phases=[*collected().phases, failed])
+
+
+def starting_later(tmp_path: Path) -> Path:
+    directory = made(tmp_path, LOG, LOG, LOG)
+    log = replicas_of(directory) / "broker-2" / "t-0"
+    (log / f"{0:020}.log").write_bytes(LOG[1].data)
+    (log / f"{0:020}.log").rename(log / f"{2:020}.log")
+    return directory
+
+
+def of_old(tmp_path: Path) -> Path:
+    """Message format v1: an offset, a size, a CRC, then the magic byte."""
+    directory = made(tmp_path, LOG, LOG, LOG)
+    path = replicas_of(directory) / "broker-2" / "t-0" / f"{0:020}.log"
+    path.write_bytes(struct.pack(">qiIb", 0, 60, 0, 1) + bytes(60))
+    return directory
+
+
+def seen(*rows: Any) -> Callable[[Path], Path]:
+    """The third replica differs, for reasons that the observer could see, or not."""
+    return lambda tmp_path: made(
+        tmp_path, LOG, LOG, SPLIT, cluster=[state(-5, 1, 0, (1, 2, 3)), *rows]
+    )
+
+
+def unread(tmp_path: Path) -> Path:
+    return made(tmp_path, LOG, LOG, SPLIT, reads=False)
+
+
+@pytest.mark.parametrize(
+    ("results", "finding"),
+    [
+        (not_collected, "replicas not compared: their logs were not collected"),
+        (collecting_failed, "replicas not compared: the step collect did not end well"),
+        (lambda tmp_path: without(tmp_path, 1), "the log of broker-1 not compared: it was not"),
+        (lambda tmp_path: without(tmp_path, 3), "the log of broker-3 not compared: it was not"),
+        (twice, "the log of broker-2 not compared: it was collected from several"),
+        (starting_later, "below offset 2: the log of broker-1 starts at 0, the log of broker-2"),
+        (of_old, "replicas not compared: message format v1"),
+        (seen(state(40, 1, 0, (1, 2))), "only broker-1, broker-2 was in the ISR"),
+        (seen(state(75, 1, 0, (1, 2))), "only broker-1, broker-2 was in the ISR"),
+        (seen(state(75, 1, 0, (1, 2)), state(76, 1, 0, (1, 2, 3))), "only broker-1, broker-2"),
+        (seen(state(75, 2, 1, (1, 2, 3))), "an election while logs were collected"),
+        (seen(connection(60, "zookeeper-lost")), "nobody watched who was in the ISR"),
+        (unread, "no final read tells what was committed"),
+    ],
+    ids=[
+        *("nothing collected", "not all collected", "no leader's", "no follower's", "two copies"),
+        *("starts later", "format v1", "out of the ISR", "leaves the ISR", "comes and goes"),
+        *("an election", "unobserved", "no final read"),
+    ],
+)
+def test_what_cannot_be_compared_is_unknown_and_told(
+    tmp_path: Path, results: Callable[[Path], Path], finding: str
+) -> None:
+    result = checked(results(tmp_path))
+    assert any(finding in each for each in result.findings)
+    assert agreement(result).held is None
+    assert agreement(result).broken == 0
+    assert result.anomalies["divergent-replicas"] == 0
+    assert result.verdict is not FAIL
+
+
+def test_a_run_from_former_days_is_asked_for_nothing_and_compared_if_it_can_be(
+    tmp_path: Path,
+) -> None:
+    bare = write_campaign(tmp_path / "bare", run())
+    assert checked(bare).findings == ()
+    assert checked(made(tmp_path, LOG, LOG, SPLIT, replicas=False)).verdict is FAIL
+
+
+def test_what_is_out_of_the_isr_differs_and_the_others_are_compared(tmp_path: Path) -> None:
+    shrunk = [state(-5, 1, 0, (1, 2, 3)), state(40, 1, 0, (1, 2))]
+    result = checked(made(tmp_path, LOG, SPLIT, SPLIT, cluster=shrunk))
+    assert agreement(result).broken == 1
+
+
+def test_a_log_that_cannot_be_read_lacks_the_rest_and_is_told(tmp_path: Path) -> None:
+    directory = made(tmp_path, LOG, LOG, LOG)
+    path = replicas_of(directory) / "broker-2" / "t-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    result = checked(directory)
+    assert result.verdict is FAIL
+    place = f"from byte {len(LOG[0].data)} of {path.name} on: the file ends within a batch"
+    assert f"run 1: t-0: the log of broker-2 cannot be read {place}" in result.findings
+
+
+def gzip(payload: bytes) -> bytes:
+    return streamed(payload, "gzip")
+
+
+def streamed(payload: bytes, codec: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, codec) as stream:
+        stream.write(payload)
+    return bytes(sink.getvalue())
+
+
+def snappy(payload: bytes) -> bytes:
+    return bytes(pa.compress(payload, codec="snappy", asbytes=True))
+
+
+def framed(payload: bytes) -> bytes:
+    """As snappy-java frames it: here in two blocks."""
+    half = len(payload) // 2
+    blocks = [snappy(payload[:half]), snappy(payload[half:])]
+    header = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    return header + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("codec", "compress"),
+    [
+        (1, gzip),
+        (2, snappy),
+        (2, framed),
+        (3, lambda payload: streamed(payload, "lz4")),
+        (4, lambda payload: streamed(payload, "zstd")),
+    ],
+    ids=["gzip", "snappy", "snappy of Java", "lz4", "zstd"],
+)
+def test_within_a_compressed_batch_the_record_is_named(
+    tmp_path: Path, codec: int, compress: Callable[[bytes], bytes]
+) -> None:
+    (plain,) = batches(5)
+    other = plain.but(strange=((3, b"another's"),))
+    logs = []
+    for name, batch in (("one", plain), ("other", other)):
+        log = write_log(tmp_path / name, [])
+        packed = with_payload(batch.data, compress(batch.data[61:]), codec)
+        (log / f"{0:020}.log").write_bytes(packed)
+        logs.append(RawLog(log))
+    (found,) = differences(*logs, 0, 5)
+    assert (found.first, found.last) == (3, 3)
+    assert found.one is not None
+    assert found.one.startswith("cell c producer 1 sequence 3 ")
+    assert found.other is not None
+    assert found.other.startswith("a record of no client ")
+
+
+def test_batches_of_another_implementation_are_read_as_it_wrote_them(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", [])
+    with (log / f"{0:020}.log").open("wb") as file:
+        for base in (0, 3):
+            builder = DefaultRecordBatchBuilder(
+                magic=2,
+                compression_type=1,
+                is_transactional=0,
+                producer_id=-1,
+                producer_epoch=-1,
+                base_sequence=-1,
+                batch_size=100_000,
+            )
+            builder.set_producer_state(5, 1, 0)
+            for number in range(3):
+                written = builder.append(number, 1_000, b"k", b"v%d" % number, [("h", b"x")])
+                assert written
+            data = builder.build()
+            struct.pack_into(">q", data, 0, base)
+            file.write(data)
+    first, second = RawLog(log).batches(0, 6)
+    assert (first.base_offset, first.last_offset, first.count) == (0, 2, 3)
+    assert (second.base_offset, second.last_offset) == (3, 5)
+    assert first.intact
+    assert second.intact
+    assert contents(second)[4] == Content(
+        key=b"k", value=b"v1", headers=((b"h", b"x"),), timestamp=1
+    )
+
+
+def test_batches_that_are_cut_differently_are_compared_by_their_records(tmp_path: Path) -> None:
+    one = write_log(tmp_path / "one", batches(4, 2))
+    other = write_log(tmp_path / "other", batches(3, 3))
+    assert list(differences(RawLog(one), RawLog(other), 0, 6)) == []
+    strange = [*batches(3), MadeBatch(3, 3, strange=((4, b"another's"),))]
+    other = write_log(tmp_path / "strange", strange)
+    (found,) = differences(RawLog(one), RawLog(other), 0, 6)
+    assert (found.first, found.last) == (4, 4)
+
+
+def test_zeros_at_the_end_of_a_log_are_no_message_of_format_v0(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", LOG)
+    with (log / f"{0:020}.log").open("ab") as file:
+        file.write(bytes(4096))
+    raw = RawLog(log)
+    assert len(list(raw.batches(0, 10))) == 2
+    (damage,) = raw.damage
+    assert "no batch is 0 bytes long" in damage
