@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
-from kio.records.readers import read_record
-from kio.serial.errors import SerialError
-from kio.static.primitive import i64
 
+from checkers.replicas.kio_records import SerialError, i64, read_record
 from checkers.replicas.segments import Batch
 from history.payload import Identity, decode
 
