@@ -34,7 +34,7 @@ programs:
 	@infra/need.sh libfaketime test -e /usr/lib/*/faketime/libfaketimeMT.so.1 || \
 		echo "without libfaketime, it cannot give servers another time" >&2
 
-# Half a minute, and half the time of each check after it.
+# Most of a minute, and half the time of each check after it.
 $(CLASSES): $(STAMP) | programs
 	@echo "preparing the classes of Spark"
 	@$(BIN)/python -m checkers.class_data

@@ -43,7 +43,7 @@ _NOTHING = WorkItem(
 
 
 def main() -> None:
-    """Takes half a minute. Raises what PySpark raises without Java, and OSError."""
+    """Takes most of a minute. Raises what PySpark raises without Java, and OSError."""
     CLASSES.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(CLASSES) as aside:
         _reconcile([f"-XX:ArchiveClassesAtExit={aside}"])

@@ -110,6 +110,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     tables, damaged = _tables(history)
     faults = faults_of(tables["faults"], planned.faults)
     clocks = Clocks(tables["clocks"])
+    collected = steps.span(tables["phases"], "collect")
     crashes = crashes_of(tables["clients"], faults)
     writers = Writers(planned, history, tables["closings"], crashes)
     reads = _reads(tables["reads"])
@@ -132,7 +133,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         *_ends_that_differ(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
-        *_uncollected(planned, history, tables),
+        *_uncollected(planned, history, collected),
     )
     return RunEvidence(
         planned=planned,
@@ -147,7 +148,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         servers=tables["servers"],
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
-        collected=steps.span(tables["phases"], "collect"),
+        collected=collected,
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
         gaps=found,
@@ -174,11 +175,9 @@ def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Ite
         yield from measures.findings(planned, tables["failovers"], tables["zookeeper"])
 
 
-def _uncollected(
-    planned: PlannedRun, history: Path, tables: Mapping[str, Sequence[Row]]
-) -> Iterator[str]:
+def _uncollected(planned: PlannedRun, history: Path, collected: Span | None) -> Iterator[str]:
     """Of a manifest that plans it: one from former days says nothing of it."""
-    if planned.replicas and steps.span(tables["phases"], "collect") is None:
+    if planned.replicas and collected is None:
         yield "replicas not compared: the step collect did not end well"
     elif planned.replicas and not replicas_of(history).is_dir():
         yield "replicas not compared: their logs were not collected"

@@ -70,6 +70,11 @@ class Observed:
         return span.start < first or any(hole.meets(span) for hole in self.holes)
 
     @property
+    def forsaken(self) -> bool:
+        """Whether the observer was lost and did not come back."""
+        return any(hole.end == FOREVER for hole in self.holes)
+
+    @property
     def brokers(self) -> frozenset[int]:
         """All that were ever seen to lead it or to be in its ISR: they have replicas of it."""
         members = {broker for state in self.states for broker in (state.leader, *state.isr)}

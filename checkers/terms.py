@@ -104,7 +104,7 @@ def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[
 def _unseen(observed: Observed) -> Iterator[Limit]:
     """A promise that ends with an election is unknown where elections could not be seen: before
     the first state, and for ever once the observer did not come back."""
-    if not observed.states or any(hole.end == FOREVER for hole in observed.holes):
+    if not observed.states or observed.forsaken:
         why = "nobody watched who led it until the end"
         yield Limit(before=FOREVER, certain=False, why=why)
     else:

@@ -4,7 +4,6 @@ Exits with 0 when it works, else with 1 and why not on standard error. On nodes 
 asked."""
 
 import sys
-import threading
 from collections.abc import Mapping
 
 from infra.agent import children
@@ -34,8 +33,7 @@ def main(capability: str) -> str | None:
         finally:
             children.stop()
 
-    threading.Thread(target=look).start()
-    children.run()
+    children.run(look)
     return found[0]
 
 

@@ -71,4 +71,4 @@ def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator
 def _unseen(observed: Observed) -> bool:
     """Whether elections may have gone unseen, before the first state or after the last."""
     led_before = not observed.states or observed.states[0].leader_epoch > 0
-    return led_before or any(hole.end == FOREVER for hole in observed.holes)
+    return led_before or observed.forsaken

@@ -112,7 +112,7 @@ def _compared(one: Batch, other: Batch, first: int, last: int) -> Iterator[Diffe
 
 def _unlike(one: Batch, other: Batch, first: int, last: int) -> Iterator[tuple[int, int]]:
     """The offsets, from one to another, at which the records of two batches are not alike."""
-    if one.leader_epoch != other.leader_epoch or not (one.intact and other.intact):
+    if one.leader_epoch != other.leader_epoch:
         yield first, last
         return
     try:

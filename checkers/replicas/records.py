@@ -26,7 +26,8 @@ _LENGTH = struct.Struct(">i")
 
 
 class Undecodable(Exception):
-    """A payload that is none, or of an unknown codec."""
+    """A batch whose CRC does not fit, or whose payload is none, or of an unknown codec; in words,
+    what it is."""
 
 
 _UNDECODABLE = (SerialError, ValueError, IndexError, OverflowError, OSError, struct.error)
@@ -48,24 +49,25 @@ class Content:
         return decode(self.value)
 
 
-@lru_cache(maxsize=2)  # a batch of each log, asked again for each of its records that differ
+# A batch of each log is asked again for each of its records that differ: its CRC is made once, too.
+@lru_cache(maxsize=2)
 def contents(batch: Batch) -> Mapping[int, Content]:
     """The records of a batch, by offset. Raises Undecodable."""
+    if not batch.intact:
+        raise Undecodable("a batch that its CRC does not fit")
     try:
         return dict(_contents(batch))
     except _UNDECODABLE as error:
-        raise Undecodable(str(error)) from error
+        raise Undecodable("a batch that cannot be decoded") from error
 
 
 def holds(batch: Batch, offset: int) -> tuple[str, Identity | None]:
     """What a replica holds at an offset of this batch, in words; and whose that is."""
     where = f"(leader epoch {batch.leader_epoch}, CRC {batch.crc:#010x})"
-    if not batch.intact:
-        return f"a batch that its CRC does not fit {where}", None
     try:
         content = contents(batch).get(offset)
-    except Undecodable:
-        return f"a batch that cannot be decoded {where}", None
+    except Undecodable as error:
+        return f"{error} {where}", None
     if content is None:
         return f"no record in a batch around it {where}", None
     if batch.attributes & _CONTROL:
@@ -103,7 +105,7 @@ def _decompressed(batch: Batch) -> bytes:
     if codec == _SNAPPY:
         return b"".join(map(_unsnapped, _snappy_blocks(payload)))
     if codec not in _STREAMS:
-        raise Undecodable(f"codec {codec}")
+        raise ValueError(f"codec {codec}")
     with pa.CompressedInputStream(pa.BufferReader(payload), _STREAMS[codec]) as stream:
         return bytes(stream.read())
 
@@ -117,7 +119,7 @@ def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
         (size,) = _LENGTH.unpack_from(payload, position)
         position += _LENGTH.size
         if size <= 0:
-            raise Undecodable(f"a block of {size} bytes")
+            raise ValueError(f"a block of {size} bytes")
         yield payload[position : position + size]
         position += size
 
@@ -129,4 +131,4 @@ def _unsnapped(block: bytes) -> bytes:
         length |= (byte & 0x7F) << (7 * number)
         if not byte & 0x80:
             return bytes(pa.decompress(block, length, codec="snappy", asbytes=True))
-    raise Undecodable("a block of no length")
+    raise ValueError("a block of no length")

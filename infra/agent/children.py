@@ -51,9 +51,14 @@ class Child:
         self.ended = threading.Event()
 
 
-def run() -> None:
-    """The main thread's loop, until :func:`stop` or SIGTERM."""
+def run(serve: Callable[[], None]) -> None:
+    """The main thread's loop, until :func:`stop` or SIGTERM; ``serve`` runs in a thread beside it.
+
+    It is started here, after signals are heard: whoever had an answer to its first request could
+    send SIGTERM else before there is a handler. We would end at once, and all below us would live.
+    """
     _hear_signals()
+    threading.Thread(target=serve, daemon=True).start()
     _calls.put(reap)  # what has ended before we heard
     while (call := _calls.get()) is not None:
         call()

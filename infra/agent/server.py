@@ -23,8 +23,7 @@ class Server:
     def listen(self, listener: socket.socket) -> None:
         """Serve whoever connects, until SIGTERM; nothing of ours lives afterwards."""
         children.adopt_orphans()
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        children.run()
+        children.run(lambda: self._accept(listener))
         children.end_all()
 
     def serve_one(self, stream: Stream) -> None:
@@ -37,8 +36,7 @@ class Server:
             finally:
                 children.stop()
 
-        threading.Thread(target=serve, daemon=True).start()
-        children.run()
+        children.run(serve)
 
     def _accept(self, listener: socket.socket) -> None:
         while True:

@@ -102,6 +102,13 @@ def compared(one: Path, other: Path, end: int) -> list[Difference]:
     return list(differences(RawLog(one), RawLog(other), 0, end))
 
 
+def with_a_copy(top: Path, log: Sequence[MadeBatch]) -> tuple[Path, Path, Path]:
+    """A log, another copy of it, and the only segment of that one."""
+    sound, copy = (write_log(top / name, log) for name in ("sound", "copy"))
+    (segment,) = copy.glob("*.log")
+    return sound, copy, segment
+
+
 def placed(found: Sequence[Difference]) -> list[Planted]:
     return [(difference.kind, difference.first, difference.last) for difference in found]
 
@@ -167,10 +174,7 @@ def test_nothing_is_found_from_the_bound_on(
 def test_a_torn_log_lacks_the_rest_and_says_where(
     fresh: Callable[[], Path], made: Replicas, data: st.DataObject
 ) -> None:
-    top = fresh()
-    sound = write_log(top / "sound", made.common)
-    torn = write_log(top / "torn", made.common)
-    (path,) = torn.glob("*.log")
+    sound, torn, path = with_a_copy(fresh(), made.common)
     content = path.read_bytes()
     ends = [sum(len(b.data) for b in made.common[:n]) for n in range(len(made.common) + 1)]
     size = data.draw(st.integers(0, len(content) - 1).filter(lambda size: size not in ends))
@@ -189,10 +193,7 @@ def test_whatever_bytes_are_there_nothing_raises(
     fresh: Callable[[], Path], made: Replicas, noise: bytes, data: st.DataObject
 ) -> None:
     """But for what may be another message format."""
-    top = fresh()
-    sound = write_log(top / "sound", made.common)
-    noisy = write_log(top / "noisy", made.common)
-    (path,) = noisy.glob("*.log")
+    sound, noisy, path = with_a_copy(fresh(), made.common)
     content = path.read_bytes()
     at = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:at] + noise + content[at + len(noise) :])

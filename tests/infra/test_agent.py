@@ -33,6 +33,14 @@ from infra.agent import main
 from infra.agent.verbs import VERBS
 main.take_on("listen", sys.argv[1:], {{**VERBS, "time_ns": lambda: time.time_ns() + {FAST_NS}}})
 """
+SLOW_TO_HEAR = f"""
+import sys, time
+sys.path.insert(0, {str(PROJECT)!r})
+from infra.agent import children, main
+hear = children._hear_signals
+children._hear_signals = lambda: (time.sleep(0.5), hear())
+main.main()
+"""
 LISTEN = command_line(sys.executable, str(PROJECT), "listen")
 
 
@@ -167,6 +175,14 @@ def test_sigterm_ends_everything_below(agent) -> None:
     there.process.terminate()
     assert there.process.wait(PATIENCE_S) == 0
     assert psutil.wait_procs(below, 5)[1] == []
+
+
+def test_who_has_an_answer_may_ask_it_to_end(agent) -> None:
+    """It hears signals before it serves anybody, however long that takes it."""
+    there = agent(sys.executable, "-c", SLOW_TO_HEAR, "listen")
+    there.client.clock()  # for which the main thread has nothing to do
+    there.process.terminate()
+    assert there.process.wait(PATIENCE_S) == 0
 
 
 def test_what_it_cannot_do_is_told(agent) -> None:

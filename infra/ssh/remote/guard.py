@@ -8,11 +8,10 @@ to harness and network. Not handled: a logind that kills what a user leaves behi
 """
 
 import os
-import threading
 import time
 
 from infra.agent import children
-from infra.agent.children import Child, in_main_thread
+from infra.agent.children import in_main_thread
 from infra.ssh.remote import tenancy
 from infra.ssh.remote.main import again
 
@@ -23,14 +22,14 @@ def guard(base: str) -> None:
     """Start the agent of the run that has this host, and see to its end."""
     children.adopt_orphans()
     os.chdir(tenancy.place(base))
-    log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    agent = children.spawn(again("listen", tenancy.SOCKET), os.environ, [log])
-    threading.Thread(target=_watch, args=(base, agent), daemon=True).start()
-    children.run()
+    children.run(lambda: _watch(base))
     children.end_all()
 
 
-def _watch(base: str, agent: Child) -> None:
+def _watch(base: str) -> None:
+    log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    command = again("listen", tenancy.SOCKET)
+    agent = in_main_thread(lambda: children.spawn(command, os.environ, [log]))
     while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
         pass
     tenancy.lift(base)
