@@ -23,17 +23,13 @@ class Bounds:
 
     def __init__(self, consumer: Consumer, partitions: Sequence[Partition]) -> None:
         self._consumer = consumer
-        self._pool = ThreadPoolExecutor(THREADS_MAX)
+        self._pool = ThreadPoolExecutor(min(THREADS_MAX, max(1, len(partitions))))
         self._asked: dict[Future[tuple[int, int]], Partition] = {}
         self._retry: list[tuple[float, Partition]] = []
         self.refusals: dict[Partition, str] = {}
         """The last error of each partition that has not answered yet."""
         for partition in partitions:
-            self.ask(partition)
-
-    def ask(self, partition: Partition) -> None:
-        """Ask for one more, or once more."""
-        self._asked[self._pool.submit(self._question, partition)] = partition
+            self._ask(partition)
 
     def answers(self, now: float) -> Iterator[tuple[Partition, int, int]]:
         """What was answered since the last call: partition, log start, high watermark. ``now``: a
@@ -61,11 +57,14 @@ class Bounds:
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
 
+    def _ask(self, partition: Partition) -> None:
+        self._asked[self._pool.submit(self._question, partition)] = partition
+
     def _ask_again(self, now: float) -> None:
         due = [partition for when, partition in self._retry if when <= now]
         self._retry = [(when, partition) for when, partition in self._retry if when > now]
         for partition in due:
-            self.ask(partition)
+            self._ask(partition)
 
     def _question(self, partition: Partition) -> tuple[int, int]:
         answer: tuple[int, int] = self._consumer.get_watermark_offsets(

@@ -1,14 +1,15 @@
-"""The commits of a group's member: one at a time, asked for in a thread of its own.
+"""The commits of a group's member: one at a time, and what became of each.
 
-confluent-kafka's synchronous commit returns what became of each offset, and returns late: while
-nobody coordinates the group it waits for up to ``session.timeout.ms``. The client's loop must not,
-since it flushes the history. An asynchronous one is answered in a callback, and callbacks come with
-the records of the next poll, which a member that commits before it processes may not ask for yet.
+All in the thread that polls. confluent-kafka (2.16) lets one thread at a time into a consumer, and
+one that is in a callback is in it: a commit that another thread asks for waits until the poll is
+over, and one that a callback waits for waits for ever.
+
+One at a time: of two under way either may be stored last, since librdkafka asks again where nobody
+answered the first, and what is committed would go back.
 """
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -16,75 +17,66 @@ from workloads.commit_outcomes import of_commit
 from workloads.consumption import ConsumptionRecorder
 from workloads.positions import Positions
 
-KEEP_EVERY_S = 0.1
 
-Answers = Mapping[int, KafkaError | None]
-"""What became of each partition's offset; None: it is committed."""
+class _Commit(NamedTuple):
+    number: int
+    offsets: Sequence[TopicPartition]
 
 
 class Committer:
-    """Commits and records it. A context manager; to be left before the consumer is closed, whose
-    handle a commit under way would go on using. All is called in one thread."""
+    """Commits and records it. To be closed behind the consumer, which answers until then."""
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        topic: str,
-        recorder: ConsumptionRecorder,
-        positions: Positions,
-    ) -> None:
-        self._consumer = consumer
+    def __init__(self, topic: str, recorder: ConsumptionRecorder, positions: Positions) -> None:
         self._topic = topic
         self._recorder = recorder
         self._positions = positions
-        self._pool = ThreadPoolExecutor(1)
-        self._under_way: tuple[int, Mapping[int, int], Future[Answers]] | None = None
+        self._under_way: _Commit | None = None
 
-    def ask(self) -> None:
-        """Ask for a commit of what is not committed, unless one is under way; returns at once."""
-        self.settle()
-        offsets = self._positions.uncommitted()
-        if self._under_way is not None or not offsets:
-            return
-        number = self._recorder.commit(offsets)
-        self._under_way = (number, offsets, self._pool.submit(self._commit, offsets))
+    @property
+    def is_behind(self) -> bool:
+        """Whether something that was shown is not known to be committed."""
+        return bool(self._positions.uncommitted())
 
-    def settle(self) -> None:
-        """Record what became of the commit under way, if it is known."""
-        if self._under_way is None or not self._under_way[2].done():
+    def ask(self, consumer: Consumer) -> None:
+        """Ask for a commit of what is not committed, unless one is under way. The answer comes with
+        a later poll (:meth:`answered`)."""
+        self._begin(consumer, asynchronous=True)
+
+    def commit(self, consumer: Consumer) -> None:
+        """The same, and wait for the answer. While nobody coordinates the group librdkafka gives up
+        after about ``session.timeout.ms`` and six times ``socket.timeout.ms``."""
+        self._begin(consumer, asynchronous=False)
+
+    def answered(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
+        """For ``on_commit``: what became of the commit under way; of one that the client library
+        made by itself, where none is. Partitions without an offset were no part of that."""
+        made = [one for one in offsets if one.offset >= 0]
+        if not made:
             return
-        number, offsets, answer = self._under_way
+        number = self._recorder.commit({}) if self._under_way is None else self._under_way.number
         self._under_way = None
-        for partition, error in answer.result().items():
-            offset = offsets[partition]
-            name = None if error is None else error.name()
-            self._recorder.answered(number, of_commit(error), partition, offset, name)
-            if error is None:
-                self._positions.committed(partition, offset)
+        for one in made:
+            failed = one.error or error
+            name = None if failed is None else failed.name()
+            self._recorder.answered(number, of_commit(failed), one.partition, one.offset, name)
+            if failed is None:
+                self._positions.committed(one.partition, one.offset)
 
-    def wait(self, keep: Callable[[], None]) -> None:
-        """Wait until none is under way. ``keep`` is called several times a second."""
-        while self._under_way is not None:
-            wait([self._under_way[2]], KEEP_EVERY_S)
-            self.settle()
-            keep()
+    def close(self) -> None:
+        """The consumer is closed: a commit that is not answered never will be."""
+        if self._under_way is not None:
+            self.answered(KafkaError(KafkaError._DESTROY), self._under_way.offsets)
 
-    def __enter__(self) -> "Committer":
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        self._pool.shutdown()
-        self.settle()
-
-    def _commit(self, offsets: Mapping[int, int]) -> Answers:
-        asked = [TopicPartition(self._topic, *one) for one in sorted(offsets.items())]
+    def _begin(self, consumer: Consumer, *, asynchronous: bool) -> None:
+        due = self._positions.uncommitted()
+        if self._under_way is not None or not due:
+            return
+        offsets = [TopicPartition(self._topic, *one) for one in sorted(due.items())]
+        self._under_way = _Commit(self._recorder.commit(due), offsets)
         try:
-            answered = self._consumer.commit(offsets=asked, asynchronous=False)
+            answers = consumer.commit(offsets=offsets, asynchronous=asynchronous)
         except KafkaException as refusal:
-            return dict.fromkeys(offsets, refusal.args[0])
-        return {one.partition: one.error for one in answered}
+            self.answered(refusal.args[0], offsets)
+        else:
+            if not asynchronous:
+                self.answered(None, answers)

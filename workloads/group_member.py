@@ -3,8 +3,8 @@
 What a poll returned is recorded as shown, which is all the processing there is. Committed is the
 next offset of each partition:
 
-- ``at-least-once``: after the poll is recorded, while the next one goes on, and once more before
-  partitions are given up.
+- ``at-least-once``: after the poll is recorded, while the next ones go on, and once more before
+  partitions are given up. With what is shown while a commit is under way it waits for the answer.
 - ``at-most-once``: after each poll, and there is no next one before the answer. Records count as
   processed from the commit on that is ``ok`` and names an offset behind them: with one whose
   outcome nobody knows they are not, and it is asked for again together with what comes next.
@@ -22,19 +22,17 @@ the group; static members do not leave (KIP-345), and their partitions wait for 
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from confluent_kafka import (
     OFFSET_INVALID,
     OFFSET_STORED,
     Consumer,
-    KafkaError,
     KafkaException,
     TopicPartition,
 )
 
-from workloads.commit_outcomes import of_commit
 from workloads.committing import Committer
 from workloads.configuration import is_cooperative, member_properties
 from workloads.consumption import ConsumptionRecorder
@@ -56,17 +54,15 @@ class GroupMember:
 
     def __init__(self, spec: GroupMemberSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
         properties = member_properties(spec)
-        automatic = spec.delivery is Delivery.AUTO_COMMIT
-        callbacks = {"on_commit": self._committed_by_itself} if automatic else {}
         self._spec = spec
         self._recorder = recorder
         self._keep = keep
         self._cooperative = is_cooperative(properties)
         self._settled = False
         self._positions = Positions()
-        self._consumer = consumer_of(properties, callbacks)
+        self._committer = Committer(spec.topic, recorder, self._positions)
+        self._consumer = consumer_of(properties, {"on_commit": self._committer.answered})
         self._poller = Poller(self._consumer, recorder, self._positions)
-        self._committer = Committer(self._consumer, spec.topic, recorder, self._positions)
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Read until ``stopping``, then to the end, and leave. Raises ClientFailed after a fatal
@@ -77,24 +73,23 @@ class GroupMember:
             on_revoke=self._revoked,
             on_lost=self._lost,
         )
-        with self._committer:
-            try:
-                while not stopping():
-                    self._turn()
-                with CatchUp(self._consumer, self._spec, self._positions) as catch_up:
-                    while not catch_up.done(self._settled):
-                        self._turn()
-            finally:
-                self._committer.wait(self._keep)
-                self._consumer.close()
+        with closing(self._committer), closing(self._consumer):
+            while not stopping():
+                self._turn()
+            catch_up = CatchUp(self._consumer, self._spec, self._positions)
+            while not catch_up.done(self._settled and not self._owes_a_commit()):
+                self._turn()
 
     def _turn(self) -> None:
         self._poller.poll()
-        if self._spec.delivery is not Delivery.AUTO_COMMIT:
-            self._committer.ask()
-        if self._spec.delivery is Delivery.AT_MOST_ONCE:
-            self._committer.wait(self._keep)
+        if self._spec.delivery is Delivery.AT_LEAST_ONCE:
+            self._committer.ask(self._consumer)
+        elif self._spec.delivery is Delivery.AT_MOST_ONCE:
+            self._committer.commit(self._consumer)
         self._keep()
+
+    def _owes_a_commit(self) -> bool:
+        return self._committer.is_behind and self._spec.delivery is not Delivery.AUTO_COMMIT
 
     def _assigned(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
         """With the eager protocol ``given`` is all that it has, with the cooperative one what is
@@ -112,12 +107,10 @@ class GroupMember:
         else:
             consumer.assign(with_offsets)
 
-    def _revoked(self, _consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         """The client library takes them away when this returns."""
-        self._committer.wait(self._keep)
         if self._spec.delivery is Delivery.AT_LEAST_ONCE:
-            self._committer.ask()
-            self._committer.wait(self._keep)
+            self._committer.commit(consumer)
         self._take_away(taken, self._recorder.revoked)
 
     def _lost(self, _consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
@@ -143,21 +136,6 @@ class GroupMember:
             self._keep()
             time.sleep(ASK_AGAIN_S)
         return {}
-
-    def _committed_by_itself(
-        self, error: KafkaError | None, offsets: Sequence[TopicPartition]
-    ) -> None:
-        """librdkafka has committed, or tried to; partitions without an offset were no part of
-        it."""
-        made = [one for one in offsets if one.offset >= 0]
-        if not made:
-            return
-        number = self._recorder.commit({})
-        for one in made:
-            failed = one.error or error
-            name = None if failed is None else failed.name()
-            outcome = of_commit(failed)
-            self._recorder.answered(number, outcome, one.partition, one.offset, name)
 
 
 def _start(partition: int, fetched: Mapping[int, int | None]) -> int:

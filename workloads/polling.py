@@ -3,11 +3,9 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from workloads.bounds import Bounds
 from workloads.consumption import ConsumptionRecorder, ConsumptionTables, Record
 from workloads.interface import CATCH_UP_S
 from workloads.positions import Positions
@@ -18,6 +16,8 @@ from workloads.spec import Config, ConsumerSpec, SpecificationError
 BATCH = 500
 WAIT_SECONDS = 0.1
 """A poll returns when it has so many, or has waited so long."""
+ASK_S = 1.0
+"""For one question; the next poll waits for the answer."""
 
 Keep = Callable[[], None]
 
@@ -54,7 +54,7 @@ class Poller:
                 out_of_range.append(message.partition())
             else:
                 note_error(error)
-                fatal = error if error.fatal() else fatal
+                fatal = error if _is_fatal(error) else fatal
         if fatal is not None:
             raise ClientFailed(f"the consumer failed for good: {fatal.str()}")
         return out_of_range
@@ -65,45 +65,48 @@ class Poller:
             messages: Sequence[Message] = self._consumer.consume(BATCH, WAIT_SECONDS)
         except KafkaException as refusal:
             error = refusal.args[0]
-            if error.fatal():
+            if _is_fatal(error):
                 raise ClientFailed(f"the consumer failed for good: {error.str()}") from None
             note_error(error)
             return ()
         return messages
 
 
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:
+    """Log start and high watermark; None where nobody tells within :data:`ASK_S`. For the thread
+    that polls (see :mod:`workloads.committing`)."""
+    try:
+        told: tuple[int, int] | None = consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=ASK_S, cached=False
+        )
+    except KafkaException as refusal:
+        note_error(refusal.args[0])
+        return None
+    return told
+
+
 class CatchUp:
     """Whether a consumer that was asked to stop has read to the end of what it has: to the high
-    watermarks asked for at that moment, or for :data:`CATCH_UP_S`. A context manager, as
-    :class:`workloads.bounds.Bounds`.
+    watermarks, asked for once from that moment on, or for :data:`CATCH_UP_S`.
 
     It ends nothing by itself: what a member of a group has may change while it catches up.
     """
 
     def __init__(self, consumer: Consumer, spec: ConsumerSpec, positions: Positions) -> None:
-        partitions = [(spec.topic, number) for number in range(spec.partitions)]
-        self._bounds = Bounds(consumer, partitions)
+        self._consumer = consumer
+        self._topic = spec.topic
         self._positions = positions
         self._deadline = time.monotonic() + CATCH_UP_S
         self._ends: dict[int, int] = {}
 
     def done(self, settled: bool = True) -> bool:
-        """``settled``: whether it is known what the consumer has."""
-        now = time.monotonic()
-        for (_, partition), _, high in self._bounds.answers(now):
-            self._ends[partition] = high
-        return now >= self._deadline or (settled and self._positions.have_reached(self._ends))
-
-    def __enter__(self) -> "CatchUp":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._bounds.__exit__(kind, error, traceback)
+        """``settled``: whether it is known what the consumer has, and nothing else left to do."""
+        for partition in self._positions.partitions - self._ends.keys():
+            told = watermarks(self._consumer, self._topic, partition)
+            if told is not None:
+                self._ends[partition] = told[1]
+        is_late = time.monotonic() >= self._deadline
+        return is_late or (settled and self._positions.have_reached(self._ends))
 
 
 @contextmanager
@@ -133,6 +136,11 @@ def consumer_of(properties: Config, callbacks: Mapping[str, Callable[..., None]]
         return Consumer({**properties, **callbacks, "error_cb": note_error})
     except KafkaException as error:
         raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    """As a message a fatal error is _FATAL, which does not call itself fatal."""
+    return error.fatal() or error.code() == KafkaError._FATAL
 
 
 def _record(message: Message) -> Record:

@@ -14,6 +14,11 @@ class Positions:
         self._committed: dict[int, int] = {}
         self._has: set[int] = set()
 
+    @property
+    def partitions(self) -> frozenset[int]:
+        """Those that the consumer has."""
+        return frozenset(self._has)
+
     def begin(self, partition: int, offset: int | None) -> None:
         """A partition is read from here on; None: nobody knows where."""
         self.forget([partition])

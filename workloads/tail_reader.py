@@ -12,16 +12,14 @@ Stopped by SIGTERM: it reads to the high watermarks of that moment, then ends.
 """
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
 
-from workloads.bounds import Bounds
 from workloads.configuration import reader_properties
 from workloads.consumption import ConsumptionRecorder
-from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording
+from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording, watermarks
 from workloads.positions import Positions
 from workloads.process import main
 from workloads.spec import ConsumerSpec, load
@@ -36,6 +34,7 @@ class TailReader:
         self._recorder = recorder
         self._keep = keep
         self._positions = Positions()
+        self._astray: set[int] = set()
         self._consumer = consumer_of(reader_properties(spec), {})
         self._poller = Poller(self._consumer, recorder, self._positions)
 
@@ -46,26 +45,30 @@ class TailReader:
             self._go_on(partition, offset)
         self._recorder.assigned(starts)
         try:
-            with Bounds(self._consumer, ()) as bounds:
-                while not stopping():
-                    self._turn(bounds)
-                with CatchUp(self._consumer, self._spec, self._positions) as catch_up:
-                    while not catch_up.done():
-                        self._turn(bounds)
+            while not stopping():
+                self._turn()
+            catch_up = CatchUp(self._consumer, self._spec, self._positions)
+            while not catch_up.done():
+                self._turn()
         finally:
             self._consumer.close()
 
-    def _turn(self, bounds: Bounds) -> None:
-        for partition in self._poller.poll():
-            bounds.ask((self._spec.topic, partition))
-        for (_, partition), low, high in bounds.answers(time.monotonic()):
-            due = self._positions.reached(partition) or 0
-            nearest = min(max(due, low), high)
-            self._recorder.out_of_range(partition, nearest)
-            # librdkafka does not seek in what it no longer fetches.
-            self._consumer.incremental_unassign([TopicPartition(self._spec.topic, partition)])
-            self._go_on(partition, nearest)
+    def _turn(self) -> None:
+        self._astray.update(self._poller.poll())
+        for partition in sorted(self._astray):
+            bounds = watermarks(self._consumer, self._spec.topic, partition)
+            if bounds is not None:
+                self._astray.remove(partition)
+                self._resume(partition, *bounds)
         self._keep()
+
+    def _resume(self, partition: int, low: int, high: int) -> None:
+        due = self._positions.reached(partition) or 0
+        nearest = min(max(due, low), high)
+        self._recorder.out_of_range(partition, nearest)
+        # librdkafka does not seek in what it no longer fetches.
+        self._consumer.incremental_unassign([TopicPartition(self._spec.topic, partition)])
+        self._go_on(partition, nearest)
 
     def _go_on(self, partition: int, offset: int) -> None:
         self._positions.begin(partition, offset)
