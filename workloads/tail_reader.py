@@ -13,6 +13,7 @@ Stopped by SIGTERM: it reads to the high watermarks of that moment, then ends.
 
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
@@ -44,14 +45,12 @@ class TailReader:
         for partition, offset in starts.items():
             self._go_on(partition, offset)
         self._recorder.assigned(starts)
-        try:
+        with closing(self._consumer):
             while not stopping():
                 self._turn()
             catch_up = CatchUp(self._consumer, self._spec, self._positions)
             while not catch_up.done():
                 self._turn()
-        finally:
-            self._consumer.close()
 
     def _turn(self) -> None:
         self._astray.update(self._poller.poll())
