@@ -28,8 +28,9 @@ class Crashed(Parameters):
 class ClientCrash:
     """kill -9 of clients of the workload. What producers had under way may be in the log or not,
     and the last second of what any client did is in nobody's history: their own cells are without
-    evidence of it from then on, and nobody else's. They do not come back, so that there is nothing
-    to heal; the others of a consumer's group have its partitions when its session has ended."""
+    evidence of it from then on, and nobody else's; of what a consumer did no cell needs any. They
+    do not come back, so that there is nothing to heal; the others of a consumer's group have its
+    partitions when its session has ended."""
 
     name: ClassVar[str] = "crash-client"
     summary: ClassVar[str] = "kill -9 clients of the workload, which do not come back"

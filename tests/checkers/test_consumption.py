@@ -17,7 +17,17 @@ from made_consumers import (
     given,
     seen,
 )
-from made_histories import KILL, MadeRun, a_fault, at, cell, fault_rows, history_of, write_campaign
+from made_histories import (
+    AFTER,
+    KILL,
+    MadeRun,
+    a_fault,
+    at,
+    cell,
+    fault_rows,
+    history_of,
+    write_campaign,
+)
 
 from checkers import commits
 from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
@@ -165,15 +175,19 @@ def test_files_that_nobody_planned_are_findings(tmp_path: Path) -> None:
     assert set(clients(result)) == {"member-0", "reader-0"}
 
 
-CRASH = fault_rows(
-    *(("inject", 30, None), ("injected", 30, None), ("verified", 30, True)),
-    *(("heal", 30, None), ("healed", 31, True)),
-    fault_id=2,
-    fault="crash-client",
-    target="clients",
-    servers=("client-1",),
-    partitions=(),
-)
+def crash(since: float = 30) -> list[dict[str, Any]]:
+    return fault_rows(
+        *(("inject", since, None), ("injected", since, None), ("verified", since, True)),
+        *(("heal", since, None), ("healed", since + 1, True)),
+        fault_id=2,
+        fault="crash-client",
+        target="clients",
+        servers=("client-1",),
+        partitions=(),
+    )
+
+
+CRASH = crash()
 
 
 def killed(*names: str) -> list[dict[str, Any]]:
@@ -208,6 +222,43 @@ def test_a_member_that_was_crashed_before_it_had_anything_lacks_nothing(tmp_path
     assert result.verdict is PASS, told(result)
     assert not any("recorded nothing" in finding for finding in result.findings)
     assert result.consumption.groups == (KEPT,)
+
+
+LATE = AFTER + 10
+"""Nothing is sent any more."""
+
+
+def test_a_consumer_that_was_crashed_after_the_last_ack_costs_no_verdict(tmp_path: Path) -> None:
+    gone = READER.but(crashed=True)
+    faults = [*KILL, *crash(LATE)]
+    result = checked(
+        write_campaign(tmp_path / "a", consumed(gone, faults=faults, clients=killed("reader-0")))
+    )
+    assert result.verdict is PASS, told(result)
+
+    # Whom it crashed is not told: it may have been the only one who sent.
+    result = checked(write_campaign(tmp_path / "b", consumed(READER, faults=faults)))
+    assert result.verdict is INCONCLUSIVE
+    assert "no ack after crash-client#2" in told(result)
+
+
+def test_a_consumer_that_was_crashed_is_no_fault_that_a_cell_has_lived_through(
+    tmp_path: Path,
+) -> None:
+    gone = READER.but(crashed=True)
+    result = checked(
+        write_campaign(tmp_path, consumed(gone, faults=CRASH, clients=killed("reader-0")))
+    )
+    assert result.verdict is INCONCLUSIVE
+    assert "no fault that is proven touched a partition of this cell" in told(result)
+
+
+def test_a_crash_of_producers_and_consumers_is_asked_for_acks(tmp_path: Path) -> None:
+    gone = READER.but(crashed=True)
+    named = killed("reader-0", "producer-1")
+    made = consumed(gone, faults=[*KILL, *crash(LATE)], clients=named)
+    result = checked(write_campaign(tmp_path, made))
+    assert "no ack after crash-client#2" in told(result)
 
 
 def counts_of(*rows: Commit, **changes: Any) -> dict[str, int | None]:
