@@ -102,11 +102,15 @@ class CatchUp:
     def done(self, settled: bool = True) -> bool:
         """``settled``: whether it is known what the consumer has, and nothing else left to do."""
         for partition in self._positions.partitions - self._ends.keys():
+            if self._is_late():
+                break
             told = watermarks(self._consumer, self._topic, partition)
             if told is not None:
                 self._ends[partition] = told[1]
-        is_late = time.monotonic() >= self._deadline
-        return is_late or (settled and self._positions.have_reached(self._ends))
+        return self._is_late() or (settled and self._positions.have_reached(self._ends))
+
+    def _is_late(self) -> bool:
+        return time.monotonic() >= self._deadline
 
 
 @contextmanager
