@@ -144,7 +144,7 @@ def consumer_of(properties: Config, callbacks: Mapping[str, Callable[..., None]]
 
 def _is_fatal(error: KafkaError) -> bool:
     """As a message a fatal error is _FATAL, which does not call itself fatal."""
-    return error.fatal() or error.code() == KafkaError._FATAL
+    return bool(error.fatal() or error.code() == KafkaError._FATAL)
 
 
 def _record(message: Message) -> Record:
