@@ -34,11 +34,11 @@ from infra.agent.verbs import VERBS
 main.take_on("listen", sys.argv[1:], {{**VERBS, "time_ns": lambda: time.time_ns() + {FAST_NS}}})
 """
 SLOW_TO_HEAR = f"""
-import sys, time
+import sys, threading
 sys.path.insert(0, {str(PROJECT)!r})
 from infra.agent import children, main
 hear = children._hear_signals
-children._hear_signals = lambda: (time.sleep(0.5), hear())
+children._hear_signals = lambda: (threading.Event().wait(0.5), hear())
 main.main()
 """
 LISTEN = command_line(sys.executable, str(PROJECT), "listen")
