@@ -60,9 +60,9 @@ CONSUMPTION: Mapping[str, str] = {
     SKIPPED: "in the final log, and passed over by a consumer as it went on reading",
     NONMONOTONIC: "shown to a consumer at or below the offset it was shown just before",
     UNSEEN: "acked and in the final log, never shown to a tail reader that read past it",
-    COMMIT_LOST: "an offset committed for a group, of which a member later read back nothing",
-    COMMIT_REGRESSED: "an offset committed for a group, before which a member later read back "
-    "an older one",
+    COMMIT_LOST: "an offset was committed for a group, and later a member read back nothing",
+    COMMIT_REGRESSED: "an offset was committed for a group, and later a member read back an older "
+    "one",
     SKIPPED_BY_COMMIT: "in the final log, and committed past by an at-least-once group none of "
     "whose members was shown it",
 }
