@@ -6,6 +6,7 @@ from dataclasses import replace
 from checkers.consumption import Group
 from checkers.evidence import RunEvidence
 from checkers.faults import FOREVER, Partition
+from checkers.observed import Span
 from checkers.reach import settle_ns, windows
 from checkers.replicas.agreement import Agreement, agreement
 from checkers.terms import Surroundings, Terms, shown_terms, stale_spans, terms
@@ -52,8 +53,9 @@ def group_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Gro
         for fault in run.faults
         if fault.touches(partition) or (kept_in is not None and fault.touches(kept_in))
     ]
-    around = None if kept_in is None else _around_group(run, kept_in, partition)
-    stale = [] if around is None else list(stale_spans(around, concerned))
+    stale: list[Span] = []
+    if kept_in is not None:
+        stale += stale_spans(kept_in, _around_group(run, kept_in, partition))
     reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0)
     return Group(
         name=group.name,

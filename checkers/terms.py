@@ -122,9 +122,10 @@ def _unseen(observed: Observed) -> Iterator[Limit]:
         yield Limit(before=observed.states[0].time, certain=False, why=why)
 
 
-def stale_spans(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Span]:
+def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
     """When a leader that was deposed may have gone on telling what it knew, as if nothing had been
     written since: from each change of leader until it had settled."""
+    faults = [fault for fault in around.faults if fault.touches(partition)]
     for before, after in around.observed.changes():
         if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
             start = max(before.time, after.time - OBSERVATION_LAG_NS)
