@@ -6,6 +6,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from checkers.indexes import PartitionHistory
+from checkers.reads.anomalies import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+)
 from checkers.rules.content import failed_but_present, offset_gap, phantom
 from checkers.rules.loss import lost, offset_mismatch
 from checkers.rules.order import duplicated, reordered
@@ -44,8 +54,24 @@ CHECKERS: Mapping[str, Checker] = {
 DIVERGENT = "divergent-replicas"
 """The checker of replicas' raw logs, which is no rule: its input is not the history."""
 
+CONSUMPTION: Mapping[str, str] = {
+    VANISHED: "shown to a consumer, and the final log has no record at that offset",
+    INCONSISTENT: "an offset that two reads, or a read and an ack, say holds different records",
+    SKIPPED: "in the final log, and passed over by a consumer as it went on reading",
+    NONMONOTONIC: "shown to a consumer at or below the offset it was shown just before",
+    UNSEEN: "acked and in the final log, never shown to a tail reader that read past it",
+    COMMIT_LOST: "an offset was committed for a group, and later a member read back nothing",
+    COMMIT_REGRESSED: "an offset was committed for a group, and later a member read back an older "
+    "one",
+    SKIPPED_BY_COMMIT: "in the final log, and committed past by an at-least-once group none of "
+    "whose members was shown it",
+}
+"""The checkers of what consumers were shown and committed, which look at one consumer, or group,
+after the other."""
+
 CATALOGUE: Mapping[str, str] = {
     **{name: checker.summary for name, checker in CHECKERS.items()},
+    **CONSUMPTION,
     DIVERGENT: "replicas in sync whose raw logs are not the same, up to the end of the final read",
 }
 """Name to summary."""

@@ -87,9 +87,11 @@ class RunEvidence:
         """Directory of the brokers' logs; see :func:`replicas_of`."""
         return replicas_of(self.history)
 
-    def clock_bound_ns(self, partition: Partition) -> int | None:
-        """Of those who send to a partition; None where that is not known."""
-        return self.clocks.bound(self.writers.nodes(partition))
+    def clock_bound_ns(self, partition: Partition, *tables: str) -> int | None:
+        """Of those who send to a partition, or write these tables of it; None where that is not
+        known."""
+        nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
+        return self.clocks.bound(set().union(*nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

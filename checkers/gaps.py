@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from history.schema import CONSUMPTION, MEASURES
 
 UNJUDGED = CONSUMPTION | MEASURES
-"""Tables on which no verdict rests: what is missing of them is told, and concerns no cell."""
+"""Tables whose evidence no cell lacks: what is missing of them is told. What consumers recorded may
+fail a cell all the same; where it is missing, what was promised to them is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

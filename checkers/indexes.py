@@ -72,6 +72,8 @@ class PartitionHistory:
         log_offset: The final log, in offset order.
         log_record: Record number at each of these, NONE where the payload is none of ours.
         first: By record number: position in the log arrays of its first copy, or NONE.
+        seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
+            none was, NONE where nobody knows; None where nobody looked.
     """
 
     cell: str
@@ -95,6 +97,7 @@ class PartitionHistory:
     log_offset: Array
     log_record: Array
     first: Array
+    seen: Array | None = None
 
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""
@@ -109,6 +112,14 @@ class PartitionHistory:
             return "no record"
         record = self.log_record[position]
         return "a payload of no client" if record == NONE else self.name(record)
+
+    def stands_where_acked(self) -> Array:
+        """By record number: whether a copy stands at the offset of the record's ack."""
+        found = np.zeros(len(self.fate), dtype=bool)
+        ours = self.log_record != NONE
+        records = self.log_record[ours]
+        found[records[self.log_offset[ours] == self.acked_offset[records]]] = True
+        return found
 
     def first_offset(self, records: Array) -> Array:
         """Offset of the first copy of records that stand in the log."""
@@ -138,14 +149,14 @@ def index(
     cell_names: dict[str, int] = {}
     cells = np.concatenate([_codes(table["cell"], cell_names) for table in (sends, named)])
     producers, sequences = (
-        np.concatenate([_numbers(table[column]) for table in (sends, named)])
+        np.concatenate([numbers_of(table[column]) for table in (sends, named)])
         for column in ("producer", "sequence")
     )
-    numbers, count = _record_numbers(cells, producers, sequences)
+    numbers, count = record_numbers(cells, producers, sequences)
     sent, logged = numbers[: len(sends)], numbers[len(sends) :]
     log_record = np.full(len(log), NONE, dtype=np.int64)
     log_record[ours] = logged
-    offsets, log_record = _without_repeats(_numbers(log["offset"]), log_record)
+    offsets, log_record = _without_repeats(numbers_of(log["offset"]), log_record)
     representative = _first_position(numbers, count)
     cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
     untold = np.zeros(count, dtype=bool)
@@ -170,7 +181,7 @@ def index(
     )
 
 
-def _record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, int]:
+def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, int]:
     """A dense number for each distinct (cell, producer, sequence); and how many there are.
 
     Two numbers below 2**31 fit one int64: exact whatever the values are, and nothing is sorted.
@@ -195,10 +206,10 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     fate[sent[of_type[SendType.FAIL]]] = Fate.FAILED
     fate[sent[acks]] = Fate.ACKED
     acked_offset = np.full(count, NONE, dtype=np.int64)
-    acked_offset[sent[acks]] = _numbers(sends["offset"])[acks]
+    acked_offset[sent[acks]] = numbers_of(sends["offset"])[acks]
     invoked = of_type[SendType.INVOKE]
     time = np.full(count, NONE, dtype=np.int64)
-    times = _numbers(sends["time"])
+    times = numbers_of(sends["time"])
     asked, answered = time.copy(), time.copy()
     for rows in (~invoked, invoked, acks):
         time[sent[rows]] = times[rows]
@@ -227,7 +238,7 @@ def _first_position(numbers: Array, count: int) -> Array:
 
 
 def _in_offset_order(log: pa.Table) -> pa.Table:
-    offsets = _numbers(log["offset"])
+    offsets = numbers_of(log["offset"])
     if np.all(offsets[1:] >= offsets[:-1]):
         return log
     return log.take(pa.array(np.argsort(offsets, kind="stable")))
@@ -250,7 +261,7 @@ def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     return np.concatenate(codes)
 
 
-def _numbers(column: pa.ChunkedArray) -> Array:
+def numbers_of(column: pa.ChunkedArray) -> Array:
     """int64, NONE for null."""
     numbers: Array = pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy()
     return numbers

@@ -92,6 +92,10 @@ class Observation:
             if row["kind"] == "partition":
                 self._states.setdefault((row["topic"], row["partition"]), []).append(_state(row))
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic were seen."""
+        return sum(name == topic for name, _ in self._states)
+
     def of(self, partition: Partition) -> Observed:
         """What was seen of a partition."""
         return Observed(states=tuple(self._states.get(partition, ())), holes=self._holes)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from checkers import outages, standing
 from checkers.catalogue import CHECKERS, DIVERGENT
-from checkers.consumption import CONSUMERS, COUNTED, Consumer, Counted, counted
+from checkers.consumption import CONSUMERS, COUNTED, GROUPS, Consumer, Counted, Group
 from checkers.indexes import (
     LOG_COLUMNS,
     SEND_COLUMNS,
@@ -29,6 +29,8 @@ from checkers.indexes import (
     index,
 )
 from checkers.reach import FaultWindows
+from checkers.reads.anomalies import Promises
+from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.rules.order import out_of_order
@@ -41,7 +43,8 @@ HISTORY = "history"
 """Stands for the checker where what went wrong is the history itself."""
 
 CONSUMPTION = "consumption"
-"""Stands for it where that is what consumers recorded, on which no verdict rests."""
+"""Stands for it where that is what consumers recorded: that is told, and leaves open what was
+promised to them; no other promise rests on it."""
 REPLICAS = "replicas"
 """Stands for the checker where copies of replicas could not be compared: that is told, and leaves
 open whether they agree; no other promise rests on it."""
@@ -68,7 +71,11 @@ ITEMS = pa.schema(
         pa.field("moments", pa.list_(pa.string())),
         pa.field("moment_starts", pa.list_(pa.int64())),
         pa.field("moment_ends", pa.list_(pa.int64())),
+        pa.field("shown_unpromised_before", pa.int64()),
+        pa.field("shown_unknown_before", pa.int64()),
+        pa.field("compacted", pa.bool_()),
         pa.field("consumers", CONSUMERS),
+        pa.field("groups", GROUPS),
         pa.field("brokers", pa.list_(pa.int32())),
         pa.field("copies", pa.list_(pa.string())),
         pa.field("uncompared", pa.list_(pa.string())),
@@ -106,9 +113,11 @@ class WorkItem:
     written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
     none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
     ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
-    (:class:`checkers.coverage.Moment`); ``consumers``: who was to read it; ``brokers`` to
-    ``uncompared``: :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the
-    promise that replicas agree."""
+    (:class:`checkers.coverage.Moment`); ``shown_unpromised_before``, ``shown_unknown_before``: the
+    terms of what consumers were shown; ``compacted``: whether its log is; ``consumers``: who was to
+    read it; ``groups``: what is promised to them; ``brokers`` to ``uncompared``:
+    :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the promise that
+    replicas agree."""
 
     run: int
     cell: str
@@ -130,7 +139,11 @@ class WorkItem:
     moments: list[str]
     moment_starts: list[int]
     moment_ends: list[int]
+    shown_unpromised_before: int
+    shown_unknown_before: int
+    compacted: bool
     consumers: list[Consumer]
+    groups: list[Group]
     brokers: list[int]
     copies: list[str]
     uncompared: list[str]
@@ -140,6 +153,19 @@ class WorkItem:
     def terms(self) -> Terms:
         """What is promised of it."""
         return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)
+
+    @property
+    def promises(self) -> Promises:
+        """What is promised of it, and to those who read it."""
+        return Promises(
+            acked=self.terms,
+            shown=Terms(
+                unpromised_before=self.shown_unpromised_before,
+                unknown_before=self.shown_unknown_before,
+            ),
+            groups={group.name: group.coordinated for group in self.groups},
+            compacted=self.compacted,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +181,8 @@ def reconcile_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for batch in batches:
         for row in batch.to_pylist():
             consumers = [Consumer(**one) for one in row.pop("consumers")]
-            for table in reconcile(WorkItem(**row, consumers=consumers)):
+            groups = [Group(**one) for one in row.pop("groups")]
+            for table in reconcile(WorkItem(**row, consumers=consumers, groups=groups)):
                 yield from table.to_batches()
 
 
@@ -178,6 +205,10 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
         yield _metrics(item, Counter(), doubts, [])
         return
+    looked = _consumed(item, history, counts, doubts)
+    if looked is not None:
+        history = replace(history, seen=looked.seen)
+        yield from (_padded(item, found.rows) for found in looked.found)
     for name, checker in CHECKERS.items():
         try:
             found = checker.rule(history)
@@ -186,16 +217,27 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
     yield from _divergent(item, counts, doubts)
-    yield _metrics(item, counts, doubts, _consumption(item, history, doubts))
+    yield _metrics(item, counts, doubts, looked.counted if looked else [])
 
 
-def _consumption(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> list[Counted]:
+def _consumed(
+    item: WorkItem, history: PartitionHistory, counts: Counter[str], doubts: list[Doubt]
+) -> Consumed | None:
+    """What came of looking at the consumers; what was found and what could not be read goes into
+    ``counts`` and ``doubts``. None where they could not be looked at."""
+    counts.update(item.promises.counts(history))
     try:
-        found, problems = counted(item.consumers, history)
-    except Exception as error:  # noqa: BLE001 - no verdict rests on it
-        found, problems = [], [f"what consumers were shown cannot be counted: {error!r}"]
-    doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in problems)
-    return found
+        looked = consumed(item.consumers, history, item.promises)
+    except Exception as error:  # noqa: BLE001 - one checker never takes down another
+        message = f"what consumers were shown cannot be looked at: {error!r}"
+        doubts.append(Doubt(checker=CONSUMPTION, message=message))
+        return None
+    for found in looked.found:
+        counts[found.anomaly] += len(found.rows)
+        counts.update(found.standing)
+    counts.update(standing.looked(name) for name in looked.looked)
+    doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in looked.problems)
+    return looked
 
 
 def _divergent(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:

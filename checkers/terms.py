@@ -12,7 +12,7 @@ observation's lag, that of an election by the time until a deposed leader has he
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
 from checkers.observed import OBSERVATION_LAG_NS, Observed, Span, State
@@ -42,6 +42,9 @@ class Terms:
     unpromised_before: int = 0
     unknown_before: int = 0
     why: tuple[str, ...] = ()
+
+
+ALL_PROMISED = Terms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,13 @@ def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
     )
 
 
+def shown_terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
+    """Likewise of what consumers were shown: whatever acks ask for, that is what is below the high
+    watermark, and so what every member of the ISR had. ``around``: with the clocks of those who
+    were shown it."""
+    return terms(replace(cell, settings={**cell.settings, "acks": "all"}), partition, around)
+
+
 def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[Limit]:
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
     # What takes the unsynced takes nothing where everything is synced before it is acknowledged.
@@ -110,6 +120,19 @@ def _unseen(observed: Observed) -> Iterator[Limit]:
     else:
         why = "nobody watched who led it in the beginning"
         yield Limit(before=observed.states[0].time, certain=False, why=why)
+
+
+def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
+    """When a leader that was deposed may have gone on telling what it knew, as if nothing had been
+    written since: from each change of leader until it had settled."""
+    faults = [fault for fault in around.faults if fault.touches(partition)]
+    for before, after in around.observed.changes():
+        if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
+            start = max(before.time, after.time - OBSERVATION_LAG_NS)
+            if around.observed.blind(Span(before.time, after.time)):
+                start = before.time
+            start = max(start - (around.clock_bound_ns or 0), 0)
+            yield Span(start, _settled(after.time, around, faults))
 
 
 def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:

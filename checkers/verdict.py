@@ -35,11 +35,14 @@ ANOMALIES = pa.schema(
         pa.field("time", pa.int64()),
         pa.field("fault", pa.string()),
         pa.field("detail", pa.string()),
+        pa.field("seen", pa.bool_()),
     ]
 )
 """One row an anomaly. ``time``: of the ack where there was one, else of the invoke, nanoseconds
-of the Unix epoch. ``fault``: the faults within whose reach that is (``kill#1``, comma-separated;
-see ``checkers.reach``), or null: no fault was on."""
+of the Unix epoch; of what consumers were shown, or read back, when that was. ``fault``: the faults
+within whose reach that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault
+was on. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody knows,
+and of other anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,11 +219,10 @@ class ClientCounts:
     shown: int | None
     distinct: int | None
     again: int | None
-    again_later: int | None
-    back: int | None
+    nonmonotonic: int | None
     skipped: int | None
     foreign: int | None
-    differs: int | None
+    inconsistent: int | None
     vanished: int | None
     unseen: int | None
     unread: int | None
@@ -236,14 +238,15 @@ class GroupCounts:
     group: str
     committed: int | None
     commit_errors: int | None
-    gone_back: int | None
-    past_shown: int | None
+    commits_lost: int | None
+    commits_regressed: int | None
+    skipped_by_commit: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumption:
-    """Plain counts of what consumers were shown and committed: no verdict rests on them. A count is
-    what was found; None where that is nothing and not everything could be looked at."""
+    """Counts of what consumers were shown and committed, client by client and group by group. A
+    count is what was found; None where that is nothing and not everything could be looked at."""
 
     clients: tuple[ClientCounts, ...] = ()
     groups: tuple[GroupCounts, ...] = ()

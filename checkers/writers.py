@@ -123,9 +123,9 @@ class Writers:
             cut=file in self._cut,
         )
 
-    def nodes(self, partition: Partition) -> set[str]:
-        """Whose clock the sends to a partition carry."""
-        mine = self._planned_of.get(("sends", partition), ())
+    def nodes(self, partition: Partition, table: str = "sends") -> set[str]:
+        """Whose clock the rows of a partition's table carry."""
+        mine = self._planned_of.get((table, partition), ())
         return {self._planned[file].node for file in mine}
 
     def _lacks(self, file: File) -> Iterator[str]:

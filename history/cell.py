@@ -185,6 +185,11 @@ class Cell:
         return as_text(self.settings.get("topic.flush.messages", "")) == "1"
 
     @property
+    def compacts(self) -> bool:
+        """Whether its log is compacted (``cleanup.policy``): records may go that were there."""
+        return "compact" in as_text(self.settings.get("topic.cleanup.policy", ""))
+
+    @property
     def topic_partitions(self) -> tuple[tuple[str, int], ...]:
         """Its partitions, each as topic and number."""
         return tuple((self.topic, number) for number in range(self.partitions))

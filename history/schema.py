@@ -315,7 +315,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 CONSUMPTION = frozenset({"polls", "assignments", "commits"})
-"""Tables of what consumers were shown and committed: counted, and no verdict rests on them yet."""
+"""Tables of what consumers were shown and committed."""
 
 MEASURES = frozenset({"zookeeper", "failovers"})
 """Tables of what the cluster cost, not of what it kept: no verdict rests on them."""

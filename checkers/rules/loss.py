@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.indexes import NONE, Fate, PartitionHistory
 from checkers.rules.rows import rows
 
 
@@ -17,7 +17,8 @@ def lost(partition: PartitionHistory) -> pa.Table:
     gone = np.flatnonzero(acked & (partition.first == NONE) & partition.read.complete)
     offsets = partition.acked_offset[gone]
     ends = (_ending(partition, int(offset)) for offset in offsets)
-    return rows(partition, "lost", records=gone, offsets=offsets, details=ends)
+    seen = None if partition.seen is None else partition.seen[gone]
+    return rows(partition, "lost", records=gone, offsets=offsets, details=ends, seen=seen)
 
 
 def offset_mismatch(partition: PartitionHistory) -> pa.Table:
@@ -31,7 +32,7 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
         & (partition.first != NONE)
     )
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
-    moved = elsewhere[~_has_copy_at_acked_offset(partition)[elsewhere]]
+    moved = elsewhere[~partition.stands_where_acked()[elsewhere]]
     details = (
         f"acked at offset {acked}, stands at {stands}; "
         f"offset {acked} now holds {partition.standing_at(int(acked))}"
@@ -41,14 +42,6 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
     )
     offsets = partition.acked_offset[moved]
     return rows(partition, "offset-mismatch", records=moved, offsets=offsets, details=details)
-
-
-def _has_copy_at_acked_offset(partition: PartitionHistory) -> Array:
-    found = np.zeros(len(partition.fate), dtype=bool)
-    ours = partition.log_record != NONE
-    records = partition.log_record[ours]
-    found[records[partition.log_offset[ours] == partition.acked_offset[records]]] = True
-    return found
 
 
 def _ending(partition: PartitionHistory, offset: int) -> str:

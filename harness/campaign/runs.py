@@ -23,6 +23,7 @@ from history.manifest import (
     PlannedCell,
     PlannedFailover,
     PlannedFault,
+    PlannedGroup,
     PlannedRun,
     PlannedWriter,
 )
@@ -30,6 +31,7 @@ from history.schema import MEASURES
 from infra.interface import Capability
 from nemesis.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
+from workloads.produce import group_id
 
 HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""
@@ -104,6 +106,10 @@ def _run(
         cells=[
             PlannedCell(
                 cell=cell,
+                groups=tuple(
+                    PlannedGroup(name=group_id(cell, group), delivery=group.delivery)
+                    for group in campaign.workload.load.groups
+                ),
                 acked_min=campaign.evidence.acked_min,
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
             )

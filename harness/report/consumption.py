@@ -1,6 +1,6 @@
 """What is shown of consumers: the counts of every client and every group, as tables of words.
 
-They are counts and no verdict. What nobody knows is shown as unknown, and what does not apply as a
+What nobody knows is shown as unknown, and what does not apply as a
 dash.
 """
 
@@ -14,11 +14,10 @@ from harness.report.rows import UNKNOWN, number
 CLIENT_COUNTS = {
     "shown": "shown",
     "again": "again",
-    "again_later": "again later",
-    "back": "back",
+    "nonmonotonic": "nonmonotonic",
     "skipped": "skipped",
     "foreign": "foreign",
-    "differs": "differs",
+    "inconsistent": "inconsistent",
     "vanished": "vanished",
     "unseen": "unseen",
     "unread": "unread",
@@ -28,34 +27,41 @@ CLIENT_COUNTS = {
 GROUP_COUNTS = {
     "committed": "committed",
     "commit_errors": "errors",
-    "gone_back": "gone back",
-    "past_shown": "past shown",
+    "commits_lost": "lost",
+    "commits_regressed": "regressed",
+    "skipped_by_commit": "skipped by commit",
 }
 
 OF_TAIL_READERS = ("unseen", "unread")
 NOTHING = "-"
 TAIL_READER = "tail reader"
 
-IN_SHORT = ("shown", "again", "back", "skipped", "foreign", "differs", "vanished", "unseen")
+IN_SHORT = (
+    *("shown", "again", "nonmonotonic", "skipped", "foreign", "inconsistent", "vanished"),
+    "unseen",
+)
 """Counts of clients that are added up where there is little room."""
 
 MEANINGS = {
     "shown": "records, each as often as it was shown",
-    "again": "offsets shown more than once within one assignment",
-    "again later": "offsets shown in several assignments",
-    "back": "times that an offset was lower than the one before, within one assignment",
-    "skipped": "offsets that were passed over within an assignment, and stand in the final log",
+    "again": "offsets shown in several assignments, as after a rebalance",
+    "nonmonotonic": "anomalies nonmonotonic-poll: times that an offset was not higher than the one "
+    "before, with no rebalance between them",
+    "skipped": "anomalies poll-skip: records of the final log that were passed over, likewise",
     "foreign": "offsets whose payload was none of a client's, or damaged",
-    "differs": "offsets at which the final log holds another record than was shown",
-    "vanished": "offsets that were shown, and at which the final log holds nothing",
-    "unseen": "of a tail reader: offsets of the final log that it was never shown, below the "
-    "highest that it was",
-    "unread": "likewise, above that",
+    "inconsistent": "anomalies inconsistent-read, of what this client was shown: offsets at which "
+    "the final log, or an ack, has another record",
+    "vanished": "anomalies vanished-read: offsets at which the final log holds nothing",
+    "unseen": "anomalies unseen, of a tail reader: acked records of the final log that it was "
+    "never shown, below the highest offset that it was",
+    "unread": "of a tail reader: offsets of the final log above that",
     "committed": "commits of a partition that were answered without an error",
     "errors": "commits that ended with one, which does not tell whether they were kept",
-    "gone back": "commits, or committed offsets that the coordinator told, lower than a commit "
-    "that had been answered before",
-    "past shown": "commits beyond what their member had been shown by then",
+    "lost": "anomalies commit-lost: times that a member read back that nothing is committed, after "
+    "a commit had been answered",
+    "regressed": "anomalies commit-regressed: times that a member read back an older offset",
+    "skipped by commit": "anomalies skipped-by-commit, of an at-least-once group: records that it "
+    "committed past, and none of its members was shown",
 }
 """What the headings mean, for the page."""
 

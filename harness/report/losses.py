@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.verdict import ANOMALIES, Verdict
-from harness.report.rows import CellRow
+from harness.report.rows import CellRow, told
 from history.errors import DamagedFiles
 
 ANOMALIES_FILE = "anomalies.parquet"
@@ -41,6 +41,12 @@ class LossWindow:
     def cause(self) -> str:
         """``lost to isolate#2``."""
         return f"lost to {self.fault}" if self.fault else "lost while no fault was on"
+
+    @property
+    def seen(self) -> str:
+        """How many of them consumers were shown before, as far as that is known."""
+        known = [row["seen"] for row in self.rows if row["seen"] is not None]
+        return told(sum(known), len(known) == len(self.rows))
 
     @property
     def offsets(self) -> tuple[int, int] | None:

@@ -1,22 +1,14 @@
 """What consumers left on disk: counted per client and group over all partitions, told where it
-lacks something, and never a reason for a verdict."""
+lacks something, and what lacks is no reason for a verdict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checked_cells import INCONCLUSIVE, PASS, WELL, run, told
 from checked_in_process import checked
-from made_consumers import (
-    Commit,
-    MadeConsumer,
-    commit,
-    committed_by,
-    committed_ok,
-    given,
-    seen,
-)
+from made_consumers import MadeConsumer, commit, committed_ok, given, seen
 from made_histories import (
     AFTER,
     KILL,
@@ -29,7 +21,6 @@ from made_histories import (
     write_campaign,
 )
 
-from checkers import commits
 from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
 from history.schema import CONSUMPTION
 from history.writer import TableWriter
@@ -48,7 +39,7 @@ MEMBER = MadeConsumer(
     ],
 )
 
-NONE_OF = ("again", "again_later", "back", "skipped", "foreign", "differs", "vanished")
+NONE_OF = ("again", "nonmonotonic", "skipped", "foreign", "inconsistent", "vanished")
 CLEAN = dict.fromkeys(NONE_OF, 0) | {"shown": 3, "distinct": 3}
 READ = ClientCounts(
     run=1, cell="c", client="reader-0", member=False, group=None, **CLEAN, unseen=0, unread=0
@@ -57,12 +48,21 @@ TAKEN = ClientCounts(
     run=1, cell="c", client="member-0", member=True, group="t-g", **CLEAN, unseen=None, unread=None
 )
 KEPT = GroupCounts(
-    run=1, cell="c", group="t-g", committed=2, commit_errors=0, gone_back=0, past_shown=0
+    run=1,
+    cell="c",
+    group="t-g",
+    committed=2,
+    commit_errors=0,
+    commits_lost=0,
+    commits_regressed=0,
+    skipped_by_commit=0,
 )
+GROUPS = {"t-g": "at-least-once"}
 
 
 def consumed(*consumers: MadeConsumer, **changes: Any) -> MadeRun:
-    return run(consumers=consumers or (READER, MEMBER), **changes)
+    cells = (cell(groups=GROUPS),)
+    return run(**{"consumers": consumers or (READER, MEMBER), "cells": cells, **changes})
 
 
 def clients(result: CampaignResult) -> dict[str, ClientCounts]:
@@ -88,7 +88,7 @@ def test_partitions_are_added_up(tmp_path: Path) -> None:
         READER.but(of=keys),
         MEMBER.but(of=keys),
         MEMBER.but(client="member-1", of=keys, partition=("t", 1)),
-        cells=(cell(partitions=2),),
+        cells=(cell(partitions=2, groups=GROUPS),),
         partitions=dict.fromkeys(keys, WELL),
         faults=a_fault(partitions=("t-0", "t-1")),
     )
@@ -115,14 +115,14 @@ def test_a_final_read_that_broke_off_leaves_unknown_what_rests_on_it(tmp_path: P
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is INCONCLUSIVE
     assert unknown(clients(result)["reader-0"]) == {
-        *("skipped", "differs", "vanished", "unseen", "unread")
+        *("skipped", "inconsistent", "vanished", "unseen", "unread")
     }
-    assert result.consumption.groups == (KEPT,)
+    assert unknown(result.consumption.groups[0]) == {"skipped_by_commit"}
 
 
 RESTS_ON = {
     "polls": {"shown", "skipped"},
-    "assignments": {"again", "again_later", "back", "skipped"},
+    "assignments": {"again", "nonmonotonic", "skipped"},
     "commits": set(),
 }
 """What is not known without a table, of a member."""
@@ -145,7 +145,8 @@ def test_what_is_missing_or_damaged_is_told_and_costs_no_cell_its_verdict(
     findings = "\n".join(result.findings)
     assert f"{table} " in findings or path.name in findings
     assert RESTS_ON[table] <= unknown(clients(result)["member-0"])
-    assert "past_shown" in unknown(result.consumption.groups[0])
+    # A member that committed nothing of which it is known is in no group of which that is known.
+    assert "skipped_by_commit" in unknown(result.consumption.groups[0])
     assert clients(result)["reader-0"] == READ
 
 
@@ -212,7 +213,9 @@ def test_a_consumer_that_was_crashed_counts_as_far_as_it_recorded(tmp_path: Path
     reader = clients(result)["reader-0"]
     assert (reader.shown, reader.skipped, reader.unseen, reader.unread) == (2, 0, 0, None)
     (group,) = result.consumption.groups
-    assert (group.committed, group.gone_back, group.past_shown) == (3, 0, 0)
+    assert (group.committed, group.commits_lost) == (3, 0)
+    # What it was shown in its last moments, and committed, nobody knows.
+    assert unknown(group) == {"commits_regressed", "skipped_by_commit"}
 
 
 def test_a_member_that_was_crashed_before_it_had_anything_lacks_nothing(tmp_path: Path) -> None:
@@ -259,37 +262,3 @@ def test_a_crash_of_producers_and_consumers_is_asked_for_acks(tmp_path: Path) ->
     made = consumed(gone, faults=[*KILL, *crash(LATE)], clients=named)
     result = checked(write_campaign(tmp_path, made))
     assert "no ack after crash-client#2" in told(result)
-
-
-def counts_of(*rows: Commit, **changes: Any) -> dict[str, int | None]:
-    made = MEMBER.but(commits=rows, **changes)
-    return dict(commits.counts([committed_by(made)], whole=True))
-
-
-def test_of_the_librarys_own_commits_nobody_knows_what_they_may_cover() -> None:
-    ok = [commit("ok", 1, 10, 2, 1), commit("ok", 2, 20, 9, 1)]
-    found = counts_of(*ok)
-    assert (found["committed"], found["gone_back"], found["past_shown"]) == (2, 0, None)
-    assert counts_of(*ok, commit("ok", 3, 30, 1, 2))["gone_back"] == 1
-
-
-def test_commits_that_were_under_way_at_once_are_in_no_order() -> None:
-    """Another's answer came after this one was asked for."""
-    mine = MEMBER.but(commits=[commit("invoke", 1, 10, 1, 1), commit("ok", 1, 30, 1, 1)])
-    others = {n: MEMBER.but(client="x", commits=committed_ok(1, n, 3, 2)) for n in (5, 15)}
-    gone_back = {
-        n: commits.counts([committed_by(mine), committed_by(other)], whole=True)["gone_back"]
-        for n, other in others.items()
-    }
-    assert gone_back == {5: 1, 15: 0}
-
-
-@pytest.mark.parametrize(
-    ("offset", "past"), [(2, 0), (3, 1)], ids=["where it began", "beyond where it began"]
-)
-def test_what_a_member_was_shown_before_it_lost_the_partition_is_another_matter(
-    offset: int, past: int
-) -> None:
-    again: Sequence[Any] = [given(0, 0, 0), given(2, 100, 2)]
-    found = counts_of(*committed_ok(1, 110, offset, 2), assigned=again)
-    assert found["past_shown"] == past

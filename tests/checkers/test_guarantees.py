@@ -8,7 +8,8 @@ import pytest
 from made_histories import ACKS_0, ACKS_1, ALL, cell
 from made_results import cell_result
 
-from checkers.guarantees import NO_LOSS, Facts, campaign_verdict, judged, verdict
+from checkers.facts import Facts
+from checkers.guarantees import NO_LOSS, campaign_verdict, judged, verdict
 from checkers.liveness import Living
 from checkers.verdict import Guarantee, Verdict
 

@@ -133,7 +133,7 @@ def test_any_file_taken_away_is_missed_by_those_it_concerns(
 
 def concerned(file: str) -> set[str]:
     """The cells that a file is about; all, where it is about the run; none, where it holds what was
-    measured or shown to consumers, on which no verdict rests."""
+    measured or shown to consumers, which no verdict waits for."""
     if file.removeprefix("closings.").startswith(tuple(UNJUDGED)):
         return set()
     of_cell = {"c": (".t.", "sends-c-"), "d": (".u~v.", "sends-d-")}
@@ -180,7 +180,9 @@ def test_acks_taken_from_around_a_fault_are_missed(
     partitions = {
         key: _only(made, keep) if key[0] == "t" else made for key, made in run.partitions.items()
     }
-    less = change(run, partitions=partitions)
+    # Its consumers would have been shown what nobody sent.
+    others = [one for one in run.consumers if one.cell != "c"]
+    less = change(run, partitions=partitions, consumers=others)
     result = checked(write_campaign(tmp_path_factory.mktemp("less"), less))
     assert verdicts(result) == {"c": Verdict.INCONCLUSIVE, "d": Verdict.PASS}
     (reason, *_) = result.cells[0].reasons
@@ -208,7 +210,9 @@ def test_a_planted_loss_fails_and_nothing_else_is_found(
     result = checked(write_campaign(tmp_path_factory.mktemp("lost"), planted))
     name = "c" if key[0] == "t" else "d"
     assert verdicts(result) == {"c": Verdict.PASS, "d": Verdict.PASS} | {name: Verdict.FAIL}
-    assert {what: count for what, count in result.anomalies.items() if count} == {"lost": 1}
+    shown = any(key == one.partition for one in run.consumers)
+    expected = {"lost": 1} | ({"inconsistent-read": 1} if shown else {})
+    assert {what: count for what, count in result.anomalies.items() if count} == expected
     assert sum(found.lost or 0 for found in result.cells) == 1
 
 
@@ -248,8 +252,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
     tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject
 ) -> None:
-    """A byte that was changed may be one that says nothing; and nothing rests on what was measured,
-    or shown to consumers, but that it is damaged is told."""
+    """A byte that was changed may be one that says nothing; and no verdict waits for what was
+    measured, or shown to consumers, but that it is damaged is told."""
     directory = tmp_path_factory.mktemp("damaged") / "results"
     shutil.copytree(sample, directory)
     files = [*sorted(history_of(directory).glob("*.parquet")), directory / FILE]

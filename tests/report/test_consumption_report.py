@@ -25,7 +25,14 @@ READER = ClientCounts(
 OF_A_GROUP = {**CLEAN, "shown": 600, "vanished": None, "unseen": None, "unread": None}
 MEMBER = ClientCounts(run=1, cell="c", client="t-g-0", member=True, group="t-g", **OF_A_GROUP)
 GROUP = GroupCounts(
-    run=1, cell="c", group="t-g", committed=77, commit_errors=2, gone_back=0, past_shown=None
+    run=1,
+    cell="c",
+    group="t-g",
+    committed=77,
+    commit_errors=2,
+    commits_lost=0,
+    commits_regressed=0,
+    skipped_by_commit=None,
 )
 
 
@@ -65,7 +72,7 @@ def test_it_comes_back_whole(tmp_path: Path) -> None:
     (reader, member), (group,) = (document["consumption"][k] for k in ("clients", "groups"))
     assert (reader["client"], reader["shown"], reader["vanished"]) == ("reader-0", 1234, 0)
     assert (member["group"], member["vanished"]) == ("t-g", None)
-    assert (group["group"], group["committed"], group["past_shown"]) == ("t-g", 77, None)
+    assert (group["group"], group["committed"], group["skipped_by_commit"]) == ("t-g", 77, None)
 
 
 def test_a_verdict_of_former_days_has_none() -> None:
@@ -77,10 +84,10 @@ def test_a_verdict_of_former_days_has_none() -> None:
 def test_the_page_has_every_client_and_every_group() -> None:
     clients, reader, member, groups, group = lines_of(page_of(result(READER, MEMBER)))
     assert clients == ["cell", "client", "group", *consumption.CLIENT_COUNTS.values()]
-    assert reader == ["c", "reader-0", "tail reader", "1,234", *["0"] * 9]
-    assert member == ["c", "t-g-0", "t-g", "600", *["0"] * 6, "unknown", "-", "-"]
-    assert groups == ["cell", "group", "committed", "errors", "gone back", "past shown"]
-    assert group == ["c", "t-g", "77", "2", "0", "unknown"]
+    assert reader == ["c", "reader-0", "tail reader", "1,234", *["0"] * 8]
+    assert member == ["c", "t-g-0", "t-g", "600", *["0"] * 5, "unknown", "-", "-"]
+    assert groups == ["cell", "group", *consumption.GROUP_COUNTS.values()]
+    assert group == ["c", "t-g", "77", "2", "0", "0", "unknown"]
 
 
 def test_every_heading_is_explained() -> None:
@@ -102,15 +109,16 @@ def test_a_terminal_has_a_line_a_group() -> None:
     told = printed(result(READER, MEMBER, replace(MEMBER, client="t-g-1", shown=400)))
     reader = next(line.split() for line in told.splitlines() if "tail reader" in line)
     group = next(line.split() for line in told.splitlines() if " t-g " in line)
-    assert reader == ["c", "tail", "reader", "1,234", *["0"] * 7, *["-"] * 4]
-    assert group == ["c", "t-g", "1,000", *["0"] * 5, "unknown", "-", "77", "2", "0", "unknown"]
+    assert reader == ["c", "tail", "reader", "1,234", *["0"] * 7, *["-"] * 5]
+    shown, kept = ["1,000", *["0"] * 5, "unknown", "-"], ["77", "2", "0", "0", "unknown"]
+    assert group == ["c", "t-g", *shown, *kept]
 
 
 @pytest.mark.parametrize("member", [MEMBER, replace(MEMBER, group=None)])
 def test_what_a_group_of_which_nothing_is_told_committed_is_unknown(member: ClientCounts) -> None:
     told = printed(result(member, groups=()))
     group = next(line.split() for line in told.splitlines() if line.split()[2:3] == ["600"])
-    assert group[-4:] == ["unknown"] * 4
+    assert group[-5:] == ["unknown"] * 5
 
 
 def test_without_consumers_nothing_is_told_of_them() -> None:

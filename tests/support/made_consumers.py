@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers import shown
-from checkers.commits import Committed
-from checkers.shown import Assigned, Shown
+from checkers.reads.looking import Left
+from checkers.reads.seen import COLUMNS
+from checkers.reads.spans import Event
 from history.manifest import PlannedWriter
 from history.schema import TABLES
 from history.writer import PartitionedWriter, TableWriter
@@ -25,6 +25,7 @@ class Seen:
     offset: int
     producer: int | None = None
     sequence: int | None = None
+    time: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,10 @@ class MadeConsumer:
         return replace(self, **changes)
 
 
-def seen(poll: int, offset: int, producer: int | None = None, sequence: int | None = None) -> Seen:
-    return Seen(poll=poll, offset=offset, producer=producer, sequence=sequence)
+def seen(
+    poll: int, offset: int, producer: int | None = None, sequence: int | None = None, time: int = 0
+) -> Seen:
+    return Seen(poll=poll, offset=offset, producer=producer, sequence=sequence, time=time)
 
 
 def given(poll: int, time: int, offset: int | None = None, event: str = "assigned") -> Given:
@@ -90,48 +93,31 @@ def committed_ok(number: int, time: int, offset: int, poll: int) -> list[Commit]
     ]
 
 
-def shown_to(made: MadeConsumer, **changes: Any) -> Shown:
-    """As :mod:`checkers.shown` is given it."""
+def left_by(made: MadeConsumer, **changes: Any) -> Left:
+    """As :mod:`checkers.reads.looking` is given it."""
     cells = [None if one.producer is None else made.cell for one in made.polls]
     rows = {
         "poll": pa.array([one.poll for one in made.polls], pa.int64()),
+        "time": pa.array([one.time for one in made.polls], pa.int64()),
         "offset": pa.array([one.offset for one in made.polls], pa.int64()),
         "cell": pa.array(cells, pa.string()),
         "producer": pa.array([one.producer for one in made.polls], pa.int32()),
         "sequence": pa.array([one.sequence for one in made.polls], pa.int64()),
     }
-    assert tuple(rows) == shown.COLUMNS
+    assert tuple(rows) == COLUMNS
     given = {
+        "client": made.client,
+        "member": made.group is not None,
+        "group": made.group,
         "rows": pa.table(rows),
-        "assigned": _assigned(made),
-        "whole": True,
-        "cut": made.crashed,
-        "all_of_it": made.group is None,
-    }
-    return Shown(**{**given, **changes})
-
-
-def committed_by(made: MadeConsumer, **changes: Any) -> Committed:
-    """As :mod:`checkers.commits` is given it."""
-    polls = shown_to(made).rows
-    given = {
-        "rows": [vars(row) for row in made.commits],
-        "whole": True,
-        "polls": polls["poll"].to_numpy(),
-        "offsets": polls["offset"].to_numpy(),
-        "assigned": _assigned(made),
-        "shown_whole": True,
+        "events": [Event(**vars(one)) for one in made.assigned],
+        "commits": [vars(row) for row in made.commits],
+        "rows_whole": True,
+        "events_whole": True,
+        "commits_whole": True,
         "cut": made.crashed,
     }
-    return Committed(**{**given, **changes})
-
-
-def _assigned(made: MadeConsumer) -> list[Assigned]:
-    return [
-        Assigned(poll=one.poll, offset=one.offset, time=one.time)
-        for one in made.assigned
-        if one.event == "assigned"
-    ]
+    return Left(**{**given, **changes})
 
 
 def writers_of(made: MadeConsumer, node: str) -> Iterator[PlannedWriter]:
@@ -172,5 +158,5 @@ def write_consumer(history: Path, made: MadeConsumer, closed: bool) -> None:
 def _row(table: str, made: MadeConsumer, columns: Mapping[str, Any]) -> tuple[Any, ...]:
     topic, partition = made.partition
     named = {"client": made.client, "group": made.group, "topic": topic, "partition": partition}
-    told = {"time": 0, **named, **columns}
+    told = {**named, **columns}
     return tuple(told.get(name) for name in TABLES[table].names)

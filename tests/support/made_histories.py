@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from history.manifest import (
     PlannedCell,
     PlannedFailover,
     PlannedFault,
+    PlannedGroup,
     PlannedRun,
     PlannedWriter,
 )
@@ -159,11 +161,13 @@ def cell(
     partitions: int = 1,
     acked_min: int = 1,
     expect: str | None = None,
+    groups: Mapping[str, str] = MappingProxyType({}),
 ) -> PlannedCell:
-    """A cell of a manifest."""
+    """A cell of a manifest. ``groups``: delivery by ``group.id``."""
     mine = {**settings, "partitions": partitions}
     made = Cell(name=name, topic=topic, settings=mine)
-    return PlannedCell(cell=made, acked_min=acked_min, expect=expect)
+    planned = tuple(PlannedGroup(name=name, delivery=how) for name, how in groups.items())
+    return PlannedCell(cell=made, acked_min=acked_min, expect=expect, groups=planned)
 
 
 FINISHED = tuple(
@@ -485,7 +489,9 @@ def _end(writer: PartitionedWriter, closed: bool) -> None:
 
 
 def _small_tables(history: Path, run: MadeRun) -> None:
-    seen = [state(-5, 1, 0, (1, 2, 3), topic=key[0], partition=key[1]) for key in run.keys]
+    kept_in = [("__consumer_offsets", 0)] if any(planned.groups for planned in run.cells) else []
+    watched = [*run.keys, *kept_in]
+    seen = [state(-5, 1, 0, (1, 2, 3), topic=key[0], partition=key[1]) for key in watched]
     offset, bound = run.bounds
     clocks = [
         {"node": CLIENT, "moment": m, "time": T0, "offset_ns": offset, "bound_ns": bound}
