@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, in_words
+from infra import client_programs
 from infra.interface import Command, InfraError, Node, Process, ProcessState
 from workloads.interface import Client, Role
 
@@ -44,7 +45,10 @@ def start(client: Client, node: Node, progress: Path) -> ClientProcess:
     """Start ``client`` on ``node``, with its specification in a file of the node's own.
     ``progress``: the directory of all progress files, as it is seen here."""
     specification = node.directory / f"{client.name}.json"
-    node.write(specification, json.dumps(client.specification, indent=1).encode())
+    content = dict(client.specification)
+    if client.library is not None:
+        content["program"] = client_programs.command(client.library, node.software)
+    node.write(specification, json.dumps(content, indent=1).encode())
     command = Command(name=client.name, argv=_argv(client, node, specification))
     return ClientProcess(client, node.start(command), progress / f"{client.name}.json")
 
