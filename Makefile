@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test simulate selftest test-long test-kafka test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready \
         reference lint nightly clean
 
@@ -39,6 +39,9 @@ $(CLASSES): $(STAMP) | programs
 	@echo "preparing the classes of Spark"
 	@$(BIN)/python -m checkers.class_data
 	@touch $@
+
+clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
+	$(BIN)/python -m infra.client_programs
 
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
