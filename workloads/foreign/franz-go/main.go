@@ -255,3 +255,7 @@ func (p *program) say(line string) {
 	p.said.WriteByte('\n')
 	p.said.Flush()
 }
+
+func milliseconds(number int) time.Duration {
+	return time.Duration(number) * time.Millisecond
+}
