@@ -128,7 +128,13 @@ class AiokafkaProgram:
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        """What nobody thought of must not stop one partition, and look as if it were silent."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._say(Fatal(_one_line(repr(error))))
 
     async def _send_in_turn(self, queue: "asyncio.Queue[Send]") -> None:
         assert self._producer is not None
@@ -176,6 +182,10 @@ class AiokafkaProgram:
         sys.stdout.buffer.flush()
 
 
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")
+
+
 async def _main() -> int:
     lines = asyncio.StreamReader(limit=LINE_BYTES_MAX)
     await asyncio.get_running_loop().connect_read_pipe(
@@ -184,7 +194,7 @@ async def _main() -> int:
     try:
         await AiokafkaProgram().run(lines)
     except CannotBegin as reason:
-        sys.stdout.buffer.write(encode_saying(Fatal(str(reason).replace("\n", " "))))
+        sys.stdout.buffer.write(encode_saying(Fatal(_one_line(str(reason)))))
         sys.stdout.buffer.flush()
         return 1
     return 0

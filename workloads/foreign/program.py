@@ -20,7 +20,7 @@ from contextlib import suppress
 from workloads.foreign.protocol import LINE_BYTES_MAX, Malformed, Saying, decode_saying
 from workloads.process import ClientFailed
 
-END_S = 5.0
+END_S = 10.0
 """How long it may take to end when it has said all."""
 
 _READ_BYTES = 1 << 18
