@@ -64,7 +64,7 @@ IDEMPOTENT = {"enable.idempotence": True, "max.in.flight.requests.per.connection
     ("clients", "acks", "config", "reason"),
     [
         (FOREIGN, "1", IDEMPOTENT, "needs acks=all"),
-        (("java", "franz-go"), "all", {**IDEMPOTENT, "retries": 0}, "needs retries"),
+        (FOREIGN, "all", {**IDEMPOTENT, "retries": 0}, "needs retries"),
         (FOREIGN, "all", {**IDEMPOTENT, "max.in.flight.requests.per.connection": 6}, "at most 5"),
         (("franz-go",), "all", {**IDEMPOTENT, "max.in.flight.requests.per.connection": 1}, "to 5"),
         (("java",), "all", {"delivery.timeout.ms": 5004}, "must be at least"),
