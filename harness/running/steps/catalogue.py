@@ -15,7 +15,7 @@ _START_CLIENTS_S = 30.0
 _START_A_CLIENT_S = 1.0
 """What each of them may add to that, on a machine with few cores."""
 _START_A_PROGRAM_S = 4.0
-"""What a producer that is a program under test may add besides: it may be a Java virtual machine."""
+"""What a program under test may add besides: it may be a Java virtual machine."""
 _LAST_LOOK_S = 5.0
 """That the look during which the time for recovering ends may still take."""
 
