@@ -85,6 +85,9 @@ class Client:
     Attributes:
         name: Unique in a run; the writer of its tables, too.
         cell: The name of the cell that it is of; None for the final read.
+        library: Whose program it has to start, as in :data:`history.cell.LIBRARIES`, or the path of
+            one; whoever starts the client adds its command line to the specification, as
+            ``program``. None where the client is its own.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Client:
     role: Role
     cell: str | None
     specification: Mapping[str, object]
+    library: str | None = None
 
 
 class Workload(Protocol):

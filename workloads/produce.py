@@ -2,9 +2,9 @@
 consumers that a campaign asks for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from history.cell import Cell, Value
+from history.cell import LIBRDKAFKA, Cell, Value
 from history.manifest import PlannedWriter
 from history.names import PARTITIONED
 from workloads.configuration import connection_properties, producer_config
@@ -87,19 +87,22 @@ class _Clients:
 
     def producers(self) -> Iterator[Client]:
         for number in range(self.load.producers):
-            yield self._client(
-                producer_of(self.cell.topic, number),
-                "workloads.producer",
-                Role.PRODUCER,
-                {
-                    "cell": self.cell.name,
-                    "acks": self.cell.acks,
-                    "producer": number,
-                    "rate": self.load.rate / self.load.producers,
-                    "record_bytes": self.load.record_bytes,
-                    "producer_config": producer_config(self.cell),
-                },
-            )
+            name = producer_of(self.cell.topic, number)
+            specification = {
+                "cell": self.cell.name,
+                "acks": self.cell.acks,
+                "producer": number,
+                "rate": self.load.rate / self.load.producers,
+                "record_bytes": self.load.record_bytes,
+                "producer_config": producer_config(self.cell),
+            }
+            if (library := self.cell.client) == LIBRDKAFKA:
+                yield self._client(name, "workloads.producer", Role.PRODUCER, specification)
+            else:
+                specification["library"] = library
+                module = "workloads.foreign.producer"
+                client = self._client(name, module, Role.PRODUCER, specification)
+                yield replace(client, library=library)
 
     def readers(self) -> Iterator[Client]:
         for number in range(self.load.readers):

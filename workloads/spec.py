@@ -78,6 +78,19 @@ class ProducerSpec(_Specification):
         return producer_of(self.topic, self.producer)
 
 
+class ForeignProducerSpec(ProducerSpec):
+    """One producer of one cell, whose client is a program under test.
+
+    Attributes:
+        library: Whose errors it tells, as in :data:`history.cell.LIBRARIES`, or its path.
+        program: Its command line.
+        producer_config: Further properties, by Kafka's names, over the defaults.
+    """
+
+    library: str = Field(min_length=1)
+    program: tuple[str, ...] = Field(min_length=1)
+
+
 class ConsumerSpec(_Specification):
     """A tail reader of one cell; what any consumer of a cell is told.
 

@@ -11,6 +11,7 @@ import click
 from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
+from harness.campaign.client_problems import missing_programs
 from harness.campaign.fault_problems import lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
 from harness.campaign.needs import needs_of
@@ -50,6 +51,13 @@ Examples:
     metavar="FINGERPRINT",
     help="Of a host that is met for the first time: SHA256:... . May be given several times.",
 )
+@click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A program that the campaign names as a client and may start. May be given several times.",
+)
 @click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option("--yes", "meant", is_flag=True, help="However large it is: that is meant.")
@@ -65,6 +73,7 @@ def run(
     backend: str | None,
     inventory: Path | None,
     accepted: tuple[str, ...],
+    programs: tuple[Path, ...],
     system: str | None,
     seed: int | None,
     meant: bool,
@@ -83,6 +92,7 @@ def run(
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             console().print(timelines(campaign))
             return
+        file.refuse(missing_programs(campaign, [path.absolute() for path in programs]))
         _check_place(campaign, file, frozenset(accepted))
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, in_words
+from infra import client_programs
 from infra.interface import Command, InfraError, Node, Process, ProcessState
 from workloads.interface import Client, Role
 
@@ -44,7 +45,10 @@ def start(client: Client, node: Node, progress: Path) -> ClientProcess:
     """Start ``client`` on ``node``, with its specification in a file of the node's own.
     ``progress``: the directory of all progress files, as it is seen here."""
     specification = node.directory / f"{client.name}.json"
-    node.write(specification, json.dumps(client.specification, indent=1).encode())
+    content = dict(client.specification)
+    if client.library is not None:
+        content["program"] = client_programs.command(client.library, node.software)
+    node.write(specification, json.dumps(content, indent=1).encode())
     command = Command(name=client.name, argv=_argv(client, node, specification))
     return ClientProcess(client, node.start(command), progress / f"{client.name}.json")
 
@@ -89,6 +93,16 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
         return f"the client {name} did not end in time and was killed"
     status = exit_status(running.process)
     return f"the client {name} ended with {in_words(status)}" if status != 0 else None
+
+
+def last_words(name: str, node: Node) -> str | None:
+    """The last line that a client's log has; None where it has none, or the node does not say."""
+    try:
+        log = node.read(node.log_directory / f"{name}.log")
+    except (InfraError, OSError):
+        return None
+    lines = log.decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
 
 def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:

@@ -81,6 +81,27 @@ REFUSALS = [
         "must not make anybody load a program",
     ),
     ({"cells.producer": {"acks": 1}}, "cells.producer.acks", "belongs to cells.acks"),
+    ({"cells.client": "jav"}, "cells.client", "java, aiokafka, franz-go, or the path of a program"),
+    (
+        {"cells.client": ["librdkafka", "java"], "cells.producer": {"client.rack": "x"}},
+        "cells.producer.client.rack",
+        "of java's, these may be set: batch.size",
+    ),
+    (
+        {"cells.client": ["aiokafka", "java"], "cells.producer": {"retries": 3}},
+        "cells.producer.retries",
+        "aiokafka has no such property",
+    ),
+    (
+        {"cells.client": "java", "cells.enable~idempotence": True},
+        "cells",
+        "enable.idempotence needs acks=all (in acks-0",
+    ),
+    (
+        {"cells.client": "franz-go", "cells.producer": {"batch.size": 600}},
+        "workload.record.bytes",
+        "has room for 88",
+    ),
     (
         {"cells.producer": {"request.required.acks": 1}},
         "cells.producer.request.required.acks",

@@ -9,10 +9,13 @@ from harness.campaign.workload import clients_of
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.steps import closing, failover, flushing, nemesis, recovering, setup, story
+from history.cell import LIBRDKAFKA
 
 _START_CLIENTS_S = 30.0
 _START_A_CLIENT_S = 1.0
 """What each of them may add to that, on a machine with few cores."""
+_START_A_PROGRAM_S = 4.0
+"""What a program under test may add besides: it may be a Java virtual machine."""
 _LAST_LOOK_S = 5.0
 """That the look during which the time for recovering ends may still take."""
 
@@ -38,8 +41,10 @@ class Step:
 
 
 def _start_s(run: Run) -> float:
-    each = len(run.cells) * clients_of(run.campaign.workload.load)
-    return _START_CLIENTS_S + each * _START_A_CLIENT_S
+    load = run.campaign.workload.load
+    each = len(run.cells) * clients_of(load)
+    programs = load.producers * sum(cell.client != LIBRDKAFKA for cell in run.cells)
+    return _START_CLIENTS_S + each * _START_A_CLIENT_S + programs * _START_A_PROGRAM_S
 
 
 def _faults_s(run: Run) -> float:

@@ -96,5 +96,7 @@ def _look_after_clients(run: Run) -> None:
     for one in ended:
         run.running.remove(one)
         if not fault_ended(run, one):
-            status = in_words(exit_status(one.process))
-            run.finding("workload", f"the client {one.client.name} ended by itself, {status}")
+            name, status = one.client.name, in_words(exit_status(one.process))
+            words = clients.last_words(name, run.client_node)
+            why = f": {words}" if words else ""
+            run.finding("workload", f"the client {name} ended by itself, {status}{why}")
