@@ -8,6 +8,7 @@ from checkers.reconcile import WorkItem
 from checkers.replicas.agreement import Agreement, agreement
 from checkers.replicas.collected import copies
 from checkers.terms import Surroundings, Terms, terms
+from checkers.timeline.derived import timeline
 from history.cell import Cell
 
 
@@ -73,6 +74,13 @@ def _item(run: RunEvidence, cell: Cell, partition: Partition) -> WorkItem:
         copies=list(map(str, compared.directories)),
         uncompared=list(compared.untold),
         agreement=agreement_of(run, cell, partition).standing,
+        timeline=timeline(
+            cell,
+            partition,
+            _around(run, partition),
+            run.words.get(partition, ()),
+            ensemble=run.zookeepers != 1,
+        ),
     )
 
 

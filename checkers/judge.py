@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from checkers import coverage, gaps, liveness, measures
 from checkers.catalogue import CATALOGUE
 from checkers.evidence import RunEvidence
-from checkers.guarantees import Facts, campaign_verdict, judged, verdict
+from checkers.findings import Facts
+from checkers.guarantees import campaign_verdict, judged, verdict
 from checkers.items import agreement_of, terms_of
 from checkers.reconcile import HISTORY, REPLICAS
 from checkers.standing import Standing, name

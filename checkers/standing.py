@@ -17,6 +17,16 @@ COMPARED = "replicas compared"
 end of the final read."""
 
 
+WATCHED = "partitions watched"
+"""What a partition is counted as whose states in ZooKeeper were seen until the end."""
+
+VERSIONED = "partitions watched by version"
+"""And of whose ISR no change could go unseen."""
+
+SPOKEN = "partitions spoken of"
+"""What a partition is counted as of which brokers' own logs tell."""
+
+
 class Standing(StrEnum):
     """Of an acked record, or of a partition."""
 

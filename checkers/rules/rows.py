@@ -21,6 +21,7 @@ def rows(
     offsets: Sequence[int] | Array,
     details: Iterable[str],
     records: Sequence[int] | Array | None = None,
+    times: Sequence[int] | None = None,
 ) -> pa.Table:
     """One row an offence, in the order given.
 
@@ -30,12 +31,13 @@ def rows(
         offsets: Where in the log, NONE for nowhere.
         details: What to tell of each.
         records: Record numbers, NONE or no records at all where it is about none of ours.
+        times: When it was, where it is about no records; NONE where nobody knows.
     """
     offsets = np.asarray(offsets, dtype=np.int64)
     count = len(offsets)
     records = np.full(count, NONE) if records is None else np.asarray(records, dtype=np.int64)
     nameless = records == NONE
-    times = _of(partition.time, records, nameless)
+    when = _of(partition.time, records, nameless) if times is None else np.array(times, np.int64)
     columns = {
         "cell": pa.repeat(partition.cell, count),
         "anomaly": pa.repeat(anomaly, count),
@@ -44,8 +46,8 @@ def rows(
         "offset": _nullable(offsets, offsets == NONE),
         "producer": _nullable(_of(partition.producer, records, nameless), nameless, pa.int32()),
         "sequence": _nullable(_of(partition.sequence, records, nameless), nameless),
-        "time": _nullable(times, times == NONE),
-        "fault": pc.if_else(pa.array(times != NONE), partition.faults.at(times), None),
+        "time": _nullable(when, when == NONE),
+        "fault": pc.if_else(pa.array(when != NONE), partition.faults.at(when), None),
         "detail": pa.array(details, pa.string()),
     }
     return pa.table(columns, schema=ROWS)

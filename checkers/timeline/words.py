@@ -1,0 +1,106 @@
+"""What brokers say of themselves: the lines of their state-change logs, as ``collect`` copied them.
+
+A broker writes a line whenever it has taken a role (Kafka's ``state.change.logger``): which
+partition, who leads it, in which leader epoch; and of a partition that it leads itself, where its
+log ended at that moment. The lines are read as the bundled broker writes them, one JSON object
+each; of another system there are none.
+
+No use is made of their times. They are of the broker's clock, which nobody has compared and faults
+may set, in its time zone. What counts is the order in one process, and who says what of an epoch.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.faults import Partition
+
+_ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})
+"""By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
+_BEGINNING = " registered broker "
+_NAME = re.compile(r"broker-\d{1,9}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A broker has taken a role.
+
+    Attributes:
+        life: Counts its registrations, from 0: what it forgot with its process it forgot between
+            two of them.
+        leader: Whom it takes for the leader; itself, or whom it follows; -1 for nobody.
+        log_end: Where its log ended, where it leads and says so; None otherwise.
+    """
+
+    broker: int
+    life: int
+    leader: int
+    leader_epoch: int
+    log_end: int | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads itself."""
+        return self.leader == self.broker
+
+
+def words_of(logs: Path) -> dict[Partition, tuple[Word, ...]]:
+    """What the brokers said of each partition, each one's words in their order.
+
+    Args:
+        logs: The directory of the nodes' logs; it need not be there. Nothing is said of a file that
+            cannot be read.
+    """
+    found: dict[Partition, list[Word]] = {}
+    nodes = sorted(path for path in logs.glob("broker-*") if _NAME.fullmatch(path.name))
+    for node in nodes:
+        for partition, word in _said(node):
+            found.setdefault(partition, []).append(word)
+    return {partition: tuple(said) for partition, said in found.items()}
+
+
+def _said(node: Path) -> Iterator[tuple[Partition, Word]]:
+    for path in sorted(node.glob("*.log")):
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                yield from _words(lines)
+        except OSError:
+            continue
+
+
+def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
+    life = 0
+    for line in lines:
+        if _BEGINNING in line:
+            life += 1
+        elif '"completed"' in line and (told := _object(line)).get("change") in _ROLES:
+            try:
+                yield _word(told, life)
+            except (KeyError, TypeError, ValueError):
+                continue
+
+
+def _object(line: str) -> Mapping[str, Any]:
+    """What stands between the first and the last brace. A broker that was killed may have left half
+    a line, and its next process goes on behind it."""
+    try:
+        told = json.loads(line[line.index("{") : line.rindex("}") + 1])
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Word]:
+    topic, _, number = str(told["partition"]).rpartition("-")
+    end = told.get("leader_epoch_start_offset")
+    word = Word(
+        broker=int(told["broker"]),
+        life=life,
+        leader=int(told["leader"]),
+        leader_epoch=int(told["leader_epoch"]),
+        log_end=None if end is None else int(end),
+    )
+    return (topic, int(number)), word
