@@ -69,7 +69,7 @@ class PartitionHistory:
         begun: The earliest time of a send, NONE where nothing was sent.
         untold: By record number: whether its producer was crashed, and may have sent it after the
             last that it recorded.
-        contradictory: Records invoked or completed twice, or completed and never invoked.
+        contradicted: By record number: invoked or completed twice, or completed and never invoked.
         log_offset: The final log, in offset order.
         log_epoch: The leader epoch in which each of these was appended, NONE where it is not told.
         log_record: Record number at each of these, NONE where the payload is none of ours.
@@ -94,12 +94,23 @@ class PartitionHistory:
     answered: Array
     untold: Array
     begun: int
-    contradictory: int
+    contradicted: Array
     log_offset: Array
     log_epoch: Array
     log_record: Array
     first: Array
     timeline: Timeline
+
+    @property
+    def contradictory(self) -> int:
+        """How many records have contradictory events."""
+        return int(np.count_nonzero(self.contradicted))
+
+    @property
+    def named_acks(self) -> Array:
+        """The numbers of the records whose acks name an offset, and are not contradicted."""
+        named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
+        return np.flatnonzero(named)
 
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""
@@ -226,7 +237,7 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         answered[sent[rows]] = times[rows]
     invokes = np.bincount(sent[invoked], minlength=count)
     completions = np.bincount(sent[~invoked], minlength=count)
-    contradictory = (invokes > 1) | (completions > 1) | (completions > invokes)
+    contradicted = (invokes > 1) | (completions > 1) | (completions > invokes)
     return {
         "fate": fate,
         "acked_offset": acked_offset,
@@ -234,7 +245,7 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "asked": asked,
         "answered": answered,
         "begun": int(times.min()) if len(times) else NONE,
-        "contradictory": int(np.count_nonzero(contradictory)),
+        "contradicted": contradicted,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.indexes import NONE, Array, PartitionHistory
 from checkers.rules.rows import rows
 from checkers.timeline.facts import Timeline
 
@@ -21,7 +21,7 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     Also of records that are gone from the log. Whether the producer's settings promise order is not
     asked here: a retry may rightly come in behind what was sent later.
     """
-    named = _named(partition)
+    named = partition.named_acks
     stream = partition.cell_of[named] << 32 | (partition.producer[named] & 0xFFFFFFFF)
     sent = named[np.lexsort((partition.sequence[named], stream))]
     pairs = [_back(partition, group) for group in _by_producer(partition, sent)]
@@ -204,17 +204,11 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     return rows(partition, "acked-below-min-isr", records=records, offsets=offsets, details=details)
 
 
-def _named(partition: PartitionHistory) -> Array:
-    """The acked records whose acks name an offset."""
-    acked = partition.fate == Fate.ACKED
-    return np.flatnonzero(acked & (partition.acked_offset != NONE))
-
-
 def _telling(partition: PartitionHistory) -> Array:
     """Those whose acks tell of the cluster, and when: acks=all, from a send that is recorded, by
     clocks that are known."""
     if not partition.timeline.tells_of_acks:
         return np.empty(0, dtype=np.int64)
-    named = _named(partition)
+    named = partition.named_acks
     asked: Array = partition.asked[named]
     return np.extract(asked != NONE, named)

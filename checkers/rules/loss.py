@@ -55,7 +55,7 @@ def _moved(partition: PartitionHistory) -> dict[int, str]:
 
 def _shared(partition: PartitionHistory) -> dict[int, str]:
     """Of the records that were acked at one offset, those whose it is not, and whose it is."""
-    named = np.flatnonzero((partition.fate == Fate.ACKED) & (partition.acked_offset != NONE))
+    named = partition.named_acks
     stands = partition.at_acked_offset()[named] != NONE
     offsets = partition.acked_offset[named]
     # Whose it is comes last of its offset: who stands there, else who was acked last.

@@ -2,8 +2,11 @@
 
 A broker writes a line whenever it has taken a role (Kafka's ``state.change.logger``): which
 partition, who leads it, in which leader epoch; and of a partition that it leads itself, where its
-log ended at that moment. The lines are read as the bundled broker writes them, one JSON object
-each; of another system there are none.
+log ended when that epoch began. The bundled broker's lines are one JSON object each. Apache Kafka's
+are sentences, of which those of leaders count, e.g. ::
+
+    [Broker id=1] Leader t-0 with topic id Some(QcD) starts at leader epoch 3 from offset 9 with ...
+    [Partition t-0 broker=1] t-0 starts at Leader Epoch 3 from offset 9. ...
 
 No use is made of their times. They are of the broker's clock, which nobody has compared and faults
 may set, in its time zone. What counts is the order in one process, and who says what of an epoch.
@@ -20,7 +23,17 @@ from checkers.faults import Partition
 
 _ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})
 """By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
-_BEGINNING = " registered broker "
+_BEGINNING = re.compile(r"\b[Rr]egistered broker \d")
+_KAFKA = (
+    re.compile(
+        r"\[Broker id=(?P<broker>\d+)\] Leader (?P<partition>\S+) .*?"
+        r"starts at leader epoch (?P<epoch>\d+) from offset (?P<end>\d+) "
+    ),
+    re.compile(
+        r"\[Partition (?P<partition>\S+) broker=(?P<broker>\d+)\] \S+ "
+        r"starts at Leader Epoch (?P<epoch>\d+) from offset (?P<end>\d+)\."
+    ),
+)
 _NAME = re.compile(r"broker-\d{1,9}")
 
 
@@ -74,13 +87,32 @@ def _said(node: Path) -> Iterator[tuple[Partition, Word]]:
 def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
     life = 0
     for line in lines:
-        if _BEGINNING in line:
+        if _BEGINNING.search(line):
             life += 1
+        elif " starts at " in line:
+            yield from _kafka_word(line, life)
         elif '"completed"' in line and (told := _object(line)).get("change") in _ROLES:
             try:
                 yield _word(told, life)
             except (KeyError, TypeError, ValueError):
                 continue
+
+
+def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
+    for said in filter(None, (pattern.search(line) for pattern in _KAFKA)):
+        topic, _, number = said["partition"].rpartition("-")
+        broker = int(said["broker"])
+        if number.isdecimal():
+            yield (
+                (topic, int(number)),
+                Word(
+                    broker=broker,
+                    life=life,
+                    leader=broker,
+                    leader_epoch=int(said["epoch"]),
+                    log_end=int(said["end"]),
+                ),
+            )
 
 
 def _object(line: str) -> Mapping[str, Any]:

@@ -241,6 +241,8 @@ def state(
     *,
     topic: str = TOPIC,
     partition: int = 0,
+    version: int | None = None,
+    controller_epoch: int | None = 1,
 ) -> dict[str, Any]:
     """A row of ``cluster`` on a partition."""
     return {
@@ -251,6 +253,8 @@ def state(
         "leader": leader,
         "leader_epoch": epoch,
         "isr": list(isr),
+        "controller_epoch": controller_epoch,
+        "version": version,
     }
 
 
