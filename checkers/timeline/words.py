@@ -23,7 +23,9 @@ from checkers.faults import Partition
 
 _ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})
 """By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
-_BEGINNING = re.compile(r"\b[Rr]egistered broker \d")
+_BEGINNING = re.compile(r"\bconnecting to ZooKeeper at|\b[Rr]egistered broker \d")
+"""What a process says first, and whenever it has registered. Where leaders coordinate themselves it
+takes roles before it registers, and may be asked for one that its former self had long left."""
 _KAFKA = (
     re.compile(
         r"\[Broker id=(?P<broker>\d+)\] Leader (?P<partition>\S+) .*?"
@@ -42,8 +44,8 @@ class Word:
     """A broker has taken a role.
 
     Attributes:
-        life: Counts its registrations, from 0: what it forgot with its process it forgot between
-            two of them.
+        life: Counts its beginnings, from 0: what it forgot with its process it forgot between two
+            of them.
         leader: Whom it takes for the leader; itself, or whom it follows; -1 for nobody.
         log_end: Where its log ended, where it leads and says so; None otherwise.
     """

@@ -27,6 +27,7 @@ def line(event: str = "completed", change: str = "LeaderAndIsr", **told: object)
 
 
 REGISTERED = "[2026-11-22 12:57:25,691] INFO registered broker 1, epoch 103 (broker.server.zk)\n"
+STARTED = "[2026-11-22 12:57:10,395] INFO connecting to ZooKeeper at 10.64.0.11:2181 (broker)\n"
 LEADS = Word(broker=1, life=0, leader=1, leader_epoch=4)
 
 
@@ -64,8 +65,9 @@ def test_roles_that_were_taken_count_and_nothing_else(tmp_path: Path) -> None:
     assert words_of(logs(tmp_path, *others, line())) == {T: (LEADS,)}
 
 
-def test_a_registration_begins_another_life(tmp_path: Path) -> None:
-    found = words_of(logs(tmp_path, REGISTERED, line(), REGISTERED, line(leader=2)))
+@pytest.mark.parametrize("beginning", [REGISTERED, STARTED])
+def test_a_process_and_a_registration_begin_another_life(beginning: str, tmp_path: Path) -> None:
+    found = words_of(logs(tmp_path, beginning, line(), beginning, line(leader=2)))
     assert [(word.life, word.leads) for word in found[T]] == [(1, True), (2, False)]
 
 
