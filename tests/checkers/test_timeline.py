@@ -146,17 +146,8 @@ EPOCHS_BACK = WELL.but(log=[entry(0, 1, 0, 0), entry(1, 1, 1, 2), entry(2, 1, 2,
     [
         ({}, FAIL),
         ({"faults": [*KILL, *a_fault(fault_id=2, destroys="unsynced")]}, PASS),
-        (
-            {
-                "faults": [
-                    *KILL,
-                    *a_fault(fault_id=2, servers=None, partitions=None, destroys="unsynced"),
-                ]
-            },
-            FAIL,
-        ),
     ],
-    ids=["nothing excuses it", "a disk lost data", "some disk did"],
+    ids=["nothing excuses it", "a disk lost data"],
 )
 def test_epochs_that_go_back_in_the_log_are_excused_as_replicas_that_differ(
     changes: Any, expected: Any, tmp_path: Path
@@ -197,11 +188,10 @@ def test_a_client_that_is_told_no_offset_is_promised_no_order(tmp_path: Path) ->
 def beside(x: float, y: float) -> Made:
     """A record stands at offset 2, acked at ``x``; another was sent a second later and acked at
     ``y`` at offset 1, where a third one stands that was never acked."""
-    sends, log = acked(5, producer=1)
+    sends, _ = acked(5, producer=1)
     sends += [send("invoke", 2, 0, at(6)), *one(3, x - 1, x, 2), *one(4, x + 1, y, 1)]
-    sends += [*one(5, 50, 51, 3), *one(6, 15, 16, 4)]
-    log = [entry(0, 1, 0, 0), entry(1, 2, 0, 0), entry(2, 3, 0, 0)]
-    return Made(sends=sends, log=[*log, entry(3, 5, 0, 0), entry(4, 6, 0, 0)], end=5)
+    log = [entry(offset, producer, 0, 0) for offset, producer in enumerate((1, 2, 3, 5))]
+    return Made(sends=[*sends, *one(5, 50, 51, 3)], log=log, end=4)
 
 
 def one(producer: int, asked: float, answered: float, offset: int) -> Sequence[Any]:
@@ -268,8 +258,8 @@ def test_acks_of_too_few_break_their_promise_alone(
 
 
 def test_a_promise_of_which_nobody_knows_is_not_broken(tmp_path: Path) -> None:
-    """Some disk lost data, and nobody knows whose."""
-    struck = a_fault(fault_id=2, servers=None, partitions=None, destroys="unsynced")
+    """Some disk lost data after that, and nobody knows whose."""
+    struck = a_fault(30, 45, fault_id=2, servers=None, partitions=None, destroys="unsynced")
     partitions = {("t", 0): beside(15, 17)}
     result = checked(made(tmp_path, partitions=partitions, faults=[*KILL, *struck]))
     assert (result.verdict, broken(result)) == (INCONCLUSIVE, set())
