@@ -28,14 +28,13 @@ PORTION = 50
 """Records that are sent, and all acked, before anything else happens."""
 
 
-@pytest.fixture(scope="module", params=["controller", "leader"])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     """Before, after and once more after its leader was killed and came back."""
     directory = tmp_path_factory.mktemp("cluster")
-    overrides = {"ackproof.coordination": request.param, "auto.leader.rebalance.enable": "false"}
     seen: list[ClusterChange] = []
     with (
-        running_cluster(directory, overrides=overrides) as cluster,
+        running_cluster(directory) as cluster,
         ClusterObserver(cluster.zookeeper_connect, seen.append),
     ):
         create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
