@@ -16,7 +16,14 @@ from checkers.reads.anomalies import (
     UNSEEN,
     VANISHED,
 )
+from checkers.rules.acks import (
+    acked_below_min_isr,
+    nonmonotonic_send,
+    stale_leader_ack,
+    watermark_regressed,
+)
 from checkers.rules.content import failed_but_present, offset_gap, phantom
+from checkers.rules.epochs import epoch_regressed, two_leaders
 from checkers.rules.loss import lost, offset_mismatch
 from checkers.rules.order import duplicated, reordered
 
@@ -32,7 +39,8 @@ class Checker:
 CHECKERS: Mapping[str, Checker] = {
     "lost": Checker(rule=lost, summary="acked, and absent from the partition's final log"),
     "offset-mismatch": Checker(
-        rule=offset_mismatch, summary="acked at one offset, and present only at others"
+        rule=offset_mismatch,
+        summary="acked at one offset, and present only at others; or another was acked there",
     ),
     "duplicated": Checker(
         rule=duplicated, summary="one sent record at two or more offsets of the final log"
@@ -48,6 +56,25 @@ CHECKERS: Mapping[str, Checker] = {
     ),
     "offset-gap": Checker(
         rule=offset_gap, summary="offsets between start and end of the final log without a record"
+    ),
+    "nonmonotonic-send": Checker(
+        rule=nonmonotonic_send, summary="acked at a lower offset than one its producer sent before"
+    ),
+    "watermark-regressed": Checker(
+        rule=watermark_regressed,
+        summary="acked by all in sync, and the log of a leader ended before it later",
+    ),
+    "epoch-regressed": Checker(
+        rule=epoch_regressed,
+        summary="a leader epoch that went back: in ZooKeeper, at a broker, or in the final log",
+    ),
+    "two-leaders": Checker(rule=two_leaders, summary="a leader epoch in which two brokers led"),
+    "stale-leader-ack": Checker(
+        rule=stale_leader_ack, summary="acked by a leader that was deposed before it was sent"
+    ),
+    "acked-below-min-isr": Checker(
+        rule=acked_below_min_isr,
+        summary="acked by all in sync while these were fewer than min.insync.replicas",
     ),
 }
 

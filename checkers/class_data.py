@@ -10,6 +10,7 @@ from pathlib import Path
 
 from checkers.reconcile import WorkItem
 from checkers.session import CLASSES, session
+from checkers.timeline.known import UNSEEN
 from checkers.totals import reconcile_all
 from history.aside import written_aside
 
@@ -43,6 +44,7 @@ _NOTHING = WorkItem(
     copies=[],
     uncompared=[],
     agreement="promised",
+    timeline=UNSEEN,
 )
 
 

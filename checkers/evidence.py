@@ -18,6 +18,7 @@ from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
 from checkers.observed import Observation, Span
+from checkers.timeline.words import Word, words_of
 from checkers.writers import Writers
 from history import reader
 from history.cell import Cell
@@ -51,6 +52,7 @@ class RunEvidence:
         history: Directory of its tables.
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
+        words: What brokers said of each partition in their own logs.
         recovery, servers, zookeeper, failovers: Rows of these tables.
         collected: When the brokers' logs were copied; None where that did not end well.
         flushed: Whether the clients are known to have closed their histories.
@@ -67,6 +69,7 @@ class RunEvidence:
     observation: Observation
     clocks: Clocks
     writers: Writers
+    words: Mapping[Partition, Sequence[Word]]
     recovery: Sequence[Row]
     servers: Sequence[Row]
     zookeeper: Sequence[Row]
@@ -86,6 +89,12 @@ class RunEvidence:
     def replicas(self) -> Path:
         """Directory of the brokers' logs; see :func:`replicas_of`."""
         return replicas_of(self.history)
+
+    @property
+    def zookeepers(self) -> int:
+        """How many ZooKeeper servers were watched; 0 where that is not known."""
+        names = {str(row["server"]) for row in self.servers}
+        return sum(name.startswith("zookeeper") for name in names)
 
     def clock_bound_ns(self, partition: Partition, *tables: str) -> int | None:
         """Of those who send to a partition, or write these tables of it; None where that is not
@@ -147,6 +156,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         observation=Observation(tables["cluster"]),
         clocks=clocks,
         writers=writers,
+        words=words_of(history.parent / "logs"),
         recovery=tables["recovery"],
         servers=tables["servers"],
         zookeeper=tables["zookeeper"],

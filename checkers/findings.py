@@ -1,12 +1,12 @@
-"""What became of a promise, one way of finding it out a kind of promise.
+"""What became of a promise: one judge for each kind, from the counts of a cell.
 
-Whether its condition held is judged by what was observed (``checkers.terms``), record by record: an
-acks=1 cell whose leader never changed is promised everything, one whose leader changed is promised
-what was acked later.
+Whether a promise's condition held is known of each record, or of each partition
+(``checkers.standing``): an acks=1 cell whose leader never changed is promised everything, one whose
+leader changed is promised what was acked later. Here these are counted, and said why.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.catalogue import DIVERGENT
 from checkers.facts import Facts
@@ -17,6 +17,9 @@ from checkers.standing import (
     READABLE,
     REORDERED_ACKED,
     REPLICAS,
+    SPOKEN,
+    VERSIONED,
+    WATCHED,
     Standing,
     looked,
 )
@@ -97,12 +100,14 @@ def of_producer(
 
 
 def recognises_retries(cell: Cell) -> tuple[bool, str]:
+    """Whether a producer's retry is told from a new record, and why (not)."""
     if cell.enable_idempotence:
         return True, "enable.idempotence=true"
     return False, "enable.idempotence=false: a retry may be appended a second time"
 
 
 def keeps_order(cell: Cell) -> tuple[bool, str]:
+    """Whether a producer's records are appended in the order of its sends, and why (not)."""
     if cell.enable_idempotence:
         return True, "enable.idempotence=true"
     if cell.max_in_flight == 1:
@@ -111,13 +116,81 @@ def keeps_order(cell: Cell) -> tuple[bool, str]:
     return False, f"enable.idempotence=false, max.in.flight={cell.max_in_flight}: {why}"
 
 
+def acks_ascend(cell: Cell) -> tuple[bool, str]:
+    """Whether a producer's acks name rising offsets, and why (not). Without retries, too: what was
+    sent over a connection is appended in that order, and over one that broke nothing is acked."""
+    if cell.acks == "0":
+        return False, "acks=0: the client is told no offset"
+    if cell.retries == 0 and not cell.enable_idempotence:
+        return True, "retries=0"
+    return keeps_order(cell)
+
+
 def always(checker: str) -> Callable[[Facts], Finding]:
+    """Of what every configuration promises."""
+
     def judge(facts: Facts) -> Finding:
         found = facts.count(checker)
         why = "promised by every configuration"
         return Finding(broken=found, seen=found, promised=True, why=why, what=checker)
 
     return judge
+
+
+def told_by_all_in_sync(checker: str) -> Callable[[Facts], Finding]:
+    """Of acks of all in sync: promised or not as that they are kept. Others tell of one log only,
+    and what became of them is no word on the cluster."""
+    of_records = kept(checker)
+
+    def judge(facts: Facts) -> Finding:
+        found = of_records(facts)
+        if facts.cell.acks == "all":
+            return found
+        return replace(found, promised=False, looked=False, why=_not_all(facts.cell))
+
+    return judge
+
+
+def _not_all(cell: Cell) -> str:
+    return f"acks={cell.acks}: an ack says nothing of those in sync"
+
+
+def min_isr(facts: Facts) -> Finding:
+    """Of the number of those in sync, whatever becomes of the records."""
+    found = facts.count("acked-below-min-isr")
+    by_all = facts.cell.acks == "all"
+    return Finding(
+        broken=found,
+        seen=found,
+        promised=by_all,
+        why="acks=all" if by_all else _not_all(facts.cell),
+        looked=by_all and _everywhere(facts, VERSIONED),
+        what="acked-below-min-isr",
+    )
+
+
+def epochs_rise(facts: Facts) -> Finding:
+    """What is found in the final log is promised as that replicas agree."""
+    return Finding(
+        broken=facts.count("epoch-regressed", Standing.PROMISED),
+        doubtful=facts.count("epoch-regressed", Standing.UNKNOWN),
+        seen=facts.count("epoch-regressed"),
+        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
+        why="; ".join(facts.apart) or "promised by every configuration",
+        looked=_everywhere(facts, WATCHED),
+        what="epoch-regressed",
+    )
+
+
+def one_leader(facts: Facts) -> Finding:
+    """ZooKeeper and the brokers' logs have to be there, to say that none was seen."""
+    found = always("two-leaders")(facts)
+    return replace(found, looked=_everywhere(facts, WATCHED) and _everywhere(facts, SPOKEN))
+
+
+def _everywhere(facts: Facts, counted: str) -> bool:
+    """Whether all partitions of the cell are counted as that."""
+    return facts.count(counted) == facts.cell.partitions
 
 
 def agreeing(facts: Facts) -> Finding:
@@ -130,7 +203,7 @@ def agreeing(facts: Facts) -> Finding:
         seen=facts.count(DIVERGENT),
         promised=not facts.count(REPLICAS, Standing.UNPROMISED),
         why="; ".join(facts.apart) or why,
-        looked=facts.count(COMPARED) == facts.cell.partitions,
+        looked=_everywhere(facts, COMPARED),
         what=DIVERGENT,
     )
 
@@ -149,7 +222,7 @@ def of_readers(
             seen=facts.count(checker),
             promised=not facts.count(counted, Standing.UNPROMISED),
             why="; ".join(why_not(facts)) or "promised by every configuration",
-            looked=facts.count(looked(checker)) == facts.cell.partitions,
+            looked=_everywhere(facts, looked(checker)),
             what=checker,
         )
 
@@ -157,14 +230,18 @@ def of_readers(
 
 
 def shown(checker: str) -> Callable[[Facts], Finding]:
+    """Of what consumers were shown."""
     return of_readers(checker, READABLE, lambda facts: facts.withdrawn)
 
 
 def committed(checker: str) -> Callable[[Facts], Finding]:
+    """Of what groups committed."""
     return of_readers(checker, COORDINATED, lambda facts: facts.uncommitted)
 
 
 def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
+    """Of what ``checkers.liveness`` has judged."""
+
     def judge(facts: Facts) -> Finding:
         found = of(facts)
         why = "; ".join((*found.suspended, *found.broken)) or "promised by every configuration"

@@ -14,15 +14,20 @@ from dataclasses import dataclass
 from checkers.facts import Facts
 from checkers.findings import (
     Finding,
+    acks_ascend,
     agreeing,
     always,
     committed,
+    epochs_rise,
     keeps_order,
     kept,
     living,
+    min_isr,
     of_producer,
+    one_leader,
     recognises_retries,
     shown,
+    told_by_all_in_sync,
 )
 from checkers.reads.anomalies import (
     COMMIT_LOST,
@@ -93,6 +98,40 @@ _PROMISES = (
         words="Replicas in the ISR hold the same log up to the end of the final read, while no "
         "data is taken from or changed on a disk and only members of the ISR are elected.",
         judge=agreeing,
+    ),
+    _Promise(
+        name="acks-in-order",
+        words="A producer's acks name rising offsets, in the order of its sends (idempotent "
+        "producer, max.in.flight=1 or retries=0; no acked record lost).",
+        judge=of_producer("nonmonotonic-send", acks_ascend),
+    ),
+    _Promise(
+        name="committed-stays",
+        words="What all in sync have acked, no later leader's log ends before (acks=all, where no "
+        "acked record is lost).",
+        judge=told_by_all_in_sync("watermark-regressed"),
+    ),
+    _Promise(
+        name="deposed-leaders-stop",
+        words="A leader acks nothing when it must have heard that another one leads, and nothing "
+        "beside that one (acks=all, where no acked record is lost).",
+        judge=told_by_all_in_sync("stale-leader-ack"),
+    ),
+    _Promise(
+        name="min-isr-kept",
+        words="Nothing is acked with acks=all while fewer than min.insync.replicas are in sync.",
+        judge=min_isr,
+    ),
+    _Promise(
+        name="one-leader-an-epoch",
+        words="In a leader epoch of a partition one broker leads.",
+        judge=one_leader,
+    ),
+    _Promise(
+        name="epochs-rise",
+        words="Leader epochs never go back: in ZooKeeper, at a broker, and from one offset of the "
+        "log to a later one (that, as replicas agree).",
+        judge=epochs_rise,
     ),
     _Promise(
         name="reads-stay",

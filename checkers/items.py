@@ -4,10 +4,11 @@ from checkers.consumers import consumers_of
 from checkers.coverage import moments
 from checkers.evidence import RunEvidence
 from checkers.faults import Partition
-from checkers.promised import agreement_of, group_of, shown_terms_of, terms_of, within_int64
+from checkers.promised import agreement_of, around, group_of, shown_terms_of, terms_of, within_int64
 from checkers.reach import windows
 from checkers.reconcile import WorkItem
 from checkers.replicas.collected import copies
+from checkers.timeline.derived import timeline
 from history.manifest import PlannedCell
 
 
@@ -61,4 +62,11 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         copies=list(map(str, compared.directories)),
         uncompared=list(compared.untold),
         agreement=agreement_of(run, cell, partition).standing,
+        timeline=timeline(
+            cell,
+            partition,
+            around(run, partition),
+            run.words.get(partition, ()),
+            ensemble=run.zookeepers != 1,
+        ),
     )

@@ -22,13 +22,13 @@ AT_LEAST_ONCE = "at-least-once"
 
 def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
     """From when on a partition's acked records are promised to be kept."""
-    return terms(cell, partition, _around(run, partition))
+    return terms(cell, partition, around(run, partition))
 
 
 def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
     """From when on what consumers were shown of a partition is promised to stay."""
     bound = run.clock_bound_ns(partition, "sends", "polls")
-    return shown_terms(cell, partition, replace(_around(run, partition), clock_bound_ns=bound))
+    return shown_terms(cell, partition, replace(around(run, partition), clock_bound_ns=bound))
 
 
 def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
@@ -42,7 +42,7 @@ def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partiti
 
 def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:
     """Whether a partition's replicas are promised to hold the same log."""
-    return agreement(cell, partition, _around(run, partition))
+    return agreement(cell, partition, around(run, partition))
 
 
 def group_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Group:
@@ -74,7 +74,8 @@ def within_int64(time: int) -> int:
     return max(0, min(time, FOREVER))
 
 
-def _around(run: RunEvidence, partition: Partition) -> Surroundings:
+def around(run: RunEvidence, partition: Partition) -> Surroundings:
+    """What befell a partition; its clocks are those of who sent to it."""
     return Surroundings(
         observed=run.observation.of(partition),
         faults=run.faults,
@@ -85,7 +86,7 @@ def _around(run: RunEvidence, partition: Partition) -> Surroundings:
 
 def _around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:
     """Times of commits are of the clocks of those who read."""
-    return replace(_around(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
+    return replace(around(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
 
 
 def _kept_in(run: RunEvidence, group: PlannedGroup) -> Partition | None:

@@ -35,6 +35,7 @@ from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.rules.order import out_of_order
 from checkers.terms import Terms
+from checkers.timeline.known import TIMELINE, Timeline
 from checkers.verdict import ANOMALIES
 from history import reader
 from history.errors import DamagedFiles
@@ -80,6 +81,7 @@ ITEMS = pa.schema(
         pa.field("copies", pa.list_(pa.string())),
         pa.field("uncompared", pa.list_(pa.string())),
         pa.field("agreement", pa.string()),
+        pa.field("timeline", TIMELINE),
     ]
 )
 
@@ -100,10 +102,10 @@ may not be promised; acks by moment (``checkers.coverage``); nanoseconds without
 (``checkers.outages``). ``doubts``: which checker could not tell what, and why.
 ``consumption``: :class:`checkers.consumption.Counted`."""
 
-BY_TIME = ("lost", "offset-mismatch")
+BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 """Offences of acked records: promised or not by when each was acked."""
 
-BY_PARTITION = ("duplicated", "reordered")
+BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
 """Offences promised or not with the partition as a whole."""
 
 
@@ -117,7 +119,7 @@ class WorkItem:
     terms of what consumers were shown; ``compacted``: whether its log is; ``consumers``: who was to
     read it; ``groups``: what is promised to them; ``brokers`` to ``uncompared``:
     :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the promise that
-    replicas agree."""
+    replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR."""
 
     run: int
     cell: str
@@ -148,6 +150,7 @@ class WorkItem:
     copies: list[str]
     uncompared: list[str]
     agreement: str
+    timeline: Timeline
 
     @property
     def terms(self) -> Terms:
@@ -180,9 +183,12 @@ def reconcile_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """What ``mapInArrow`` runs: rows of ITEMS in, rows of RESULTS out."""
     for batch in batches:
         for row in batch.to_pylist():
-            consumers = [Consumer(**one) for one in row.pop("consumers")]
-            groups = [Group(**one) for one in row.pop("groups")]
-            for table in reconcile(WorkItem(**row, consumers=consumers, groups=groups)):
+            lists = {
+                "consumers": [Consumer(**one) for one in row["consumers"]],
+                "groups": [Group(**one) for one in row["groups"]],
+                "timeline": Timeline.from_row(row["timeline"]),
+            }
+            for table in reconcile(WorkItem(**row | lists)):
                 yield from table.to_batches()
 
 
@@ -288,6 +294,7 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         sends_whole=item.sends_whole and sends_whole,
         last_recorded=_last_recorded(item.cut),
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
+        timeline=item.timeline,
     )
     if history.contradictory:
         message = f"{history.contradictory} records with contradictory events"
@@ -360,9 +367,20 @@ def _counts(item: WorkItem, history: PartitionHistory) -> Counter[str]:
     counts.update(standing.by_time("acked", acks, item.terms))
     of_partition = standing.of_partition(history.begun, item.terms)
     counts[standing.name("partitions", of_partition)] += 1
+    counts.update(_seen(item.timeline))
     counts.update(_by_moment(item, acks))
     counts.update(outages.counts(history))
     return counts
+
+
+def _seen(timeline: Timeline) -> Counter[str]:
+    return Counter(
+        {
+            standing.WATCHED: int(timeline.watched),
+            standing.VERSIONED: int(timeline.versioned),
+            standing.SPOKEN: int(timeline.spoken),
+        }
+    )
 
 
 def _by_moment(item: WorkItem, acks: np.ndarray) -> Counter[str]:
@@ -382,6 +400,12 @@ def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table)
         counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
     if name in BY_PARTITION:
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
+    if name == "epoch-regressed":
+        # What brokers and ZooKeeper say is promised always; how a log came to be follows from where
+        # replicas cut theirs.
+        in_log = len(rows) - rows["offset"].null_count
+        counts[standing.name(name, standing.Standing.PROMISED)] += len(rows) - in_log
+        counts[standing.name(name, standing.Standing(item.agreement))] += in_log
     if name == "reordered" and len(rows):
         behind, _ = out_of_order(history)
         acked = int(np.count_nonzero(history.fate[behind] == Fate.ACKED))

@@ -26,6 +26,15 @@ COORDINATED = "coordinated"
 """What a group's share of a partition is counted as by whether what is committed is promised to be
 kept."""
 
+WATCHED = "partitions watched"
+"""What a partition is counted as whose states in ZooKeeper were seen until the end."""
+
+VERSIONED = "partitions watched by version"
+"""And of whose ISR no change could go unseen."""
+
+SPOKEN = "partitions spoken of"
+"""What a partition is counted as of which brokers' own logs tell."""
+
 
 def looked(checker: str) -> str:
     """What a partition is counted as at which a checker of consumers could look in full."""

@@ -132,7 +132,7 @@ def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
             if around.observed.blind(Span(before.time, after.time)):
                 start = before.time
             start = max(start - (around.clock_bound_ns or 0), 0)
-            yield Span(start, _settled(after.time, around, faults))
+            yield Span(start, settled(after.time, around, faults))
 
 
 def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
@@ -148,7 +148,7 @@ def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Itera
         if (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0):
             continue
         why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
-        yield Limit(before=_settled(after.time, around, faults), certain=True, why=why)
+        yield Limit(before=settled(after.time, around, faults), certain=True, why=why)
 
 
 def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
@@ -178,7 +178,7 @@ def ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Ite
         ordered = Span(fault.start, end)
         if around.observed.blind(ordered):
             why = f"nobody watched who led it when {fault.label} let anybody lead"
-            yield Limit(before=_settled(end, around, faults), certain=False, why=why)
+            yield Limit(before=settled(end, around, faults), certain=False, why=why)
         yield from unclean_elections(around, faults, ordered)
 
 
@@ -192,7 +192,7 @@ def unclean_elections(
         kind = "was elected outside" if clean is False else "may have been elected outside"
         who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
         why = f"{who} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
-        when = _settled(after.time, around, faults)
+        when = settled(after.time, around, faults)
         yield Limit(before=when, certain=clean is False, why=why)
 
 
@@ -260,8 +260,8 @@ def proven(fault: FaultFacts) -> bool:
     return fault.bit and fault.injected is not None
 
 
-def _settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) -> int:
-    """By when a leader deposed at ``change`` no longer acks.
+def settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) -> int:
+    """By when a leader deposed at ``change`` no longer acks, or knows of another ISR.
 
     Cut off from ZooKeeper and the others, a deposed leader goes on acking whoever reaches it until
     the links are healed and it hears who leads now: it loses all that, and is not asked to keep it.

@@ -216,6 +216,16 @@ class Cell:
                 yield name.removeprefix(prefix), value
 
     @property
+    def retries(self) -> int | None:
+        """How often its producer sends a record again; None where that is not said, and it is as
+        often as there is time (librdkafka's ``retries``, of which the longer name is an alias)."""
+        for name in ("producer.retries", "producer.message.send.max.retries"):
+            said = as_text(self.settings.get(name, ""))
+            if said.isdecimal():
+                return int(said)
+        return None
+
+    @property
     def flushes_every_record(self) -> bool:
         """Whether a broker syncs each record before it acknowledges it, or tells its leader that it
         has it (``flush.messages=1``)."""

@@ -118,10 +118,14 @@ CLUSTER = pa.schema(
         pa.field("isr", pa.list_(pa.int32())),
         pa.field("controller_epoch", pa.int32()),
         pa.field("broker", pa.int32()),
+        pa.field("version", pa.int32()),
     ]
 )
 """What was seen to change in ZooKeeper. ``kind``: ``partition`` (leader, epoch, ISR),
-``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``."""
+``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``.
+``controller_epoch``: -1 of a partition that no controller has written, as with
+``ackproof.coordination=leader``. ``version``: of the znode that holds a partition's ISR, which each
+write raises by one, so that a change that went unseen between two rows shows."""
 
 PHASES = pa.schema(
     [

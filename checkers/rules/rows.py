@@ -22,7 +22,7 @@ def rows(
     offsets: Sequence[int] | Array,
     details: Iterable[str],
     records: Sequence[int] | Array | None = None,
-    times: Array | None = None,
+    times: Sequence[int] | Array | None = None,
     faults: FaultWindows | None = None,
     seen: Array | None = None,
 ) -> pa.Table:
@@ -35,7 +35,8 @@ def rows(
         details: What to tell of each.
         records: Record numbers; NONE, a number that the history does not know or no records at all
             where it is about none of ours.
-        times: Of each, where that is not the ack's, or else the send's, of its record.
+        times: Of each, where that is not the ack's, or else the send's, of its record; NONE where
+            nobody knows.
         faults: Where it is not those of the partition that may have to do with it.
         seen: Whether a consumer was shown each, NONE where nobody knows; without it that is not
             asked.
@@ -44,7 +45,7 @@ def rows(
     count = len(offsets)
     records = np.full(count, NONE) if records is None else np.asarray(records, dtype=np.int64)
     nameless = (records == NONE) | (records >= len(partition.sequence))
-    times = _of(partition.time, records, nameless) if times is None else times
+    when = _of(partition.time, records, nameless) if times is None else np.array(times, np.int64)
     faults = partition.faults if faults is None else faults
     columns = {
         "cell": pa.repeat(partition.cell, count),
@@ -54,8 +55,8 @@ def rows(
         "offset": _nullable(offsets, offsets == NONE),
         "producer": _nullable(_of(partition.producer, records, nameless), nameless, pa.int32()),
         "sequence": _nullable(_of(partition.sequence, records, nameless), nameless),
-        "time": _nullable(times, times == NONE),
-        "fault": pc.if_else(pa.array(times != NONE), faults.at(times), None),
+        "time": _nullable(when, when == NONE),
+        "fault": pc.if_else(pa.array(when != NONE), faults.at(when), None),
         "detail": pa.array(details, pa.string()),
         "seen": _flags(np.full(count, NONE) if seen is None else seen),
     }

@@ -14,7 +14,13 @@ from checkers.liveness import Living
 from checkers.verdict import Guarantee, Verdict
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
-KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, "replicas compared": 1}
+LOOKED_AT = {
+    "replicas compared": 1,
+    "partitions watched": 1,
+    "partitions watched by version": 1,
+    "partitions spoken of": 1,
+}
+KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, **LOOKED_AT}
 VOIDED = {"acked": 9, "acked promised": 4, "acked unpromised": 5, "partitions unpromised": 1}
 CLEAN = Facts(cell=cell(ALL).cell, counts=KEPT)
 

@@ -46,6 +46,18 @@ def test_without_files_a_table_is_empty_and_has_its_schema(tmp_path: Path) -> No
         assert read(tmp_path, table).num_rows == 0
 
 
+def test_a_column_that_a_history_of_former_days_lacks_is_null(tmp_path: Path) -> None:
+    """If it may be: what every row must have is missing."""
+    row = dict.fromkeys(TABLES["cluster"].names) | {"time": 1, "kind": "controller", "broker": 2}
+    whole = pa.Table.from_pylist([row], TABLES["cluster"])
+    path = tmp_path / "cluster.harness.parquet"
+    pq.write_table(whole.drop_columns(["version"]), path)
+    assert read(tmp_path, "cluster").to_pylist() == [row]
+    pq.write_table(whole.drop_columns(["kind"]), path)
+    with pytest.raises(DamagedFiles, match=r"cluster\.harness"):
+        read(tmp_path, "cluster")
+
+
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     rows = [
         ("a.b", "t", 0, 1, 2, "invoke", 3, None, None),

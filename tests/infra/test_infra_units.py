@@ -157,7 +157,8 @@ def test_a_controller_that_goes_and_comes_back_is_told_by_its_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    "difference", [{"leader": -1}, {"isr": (2,)}, {"leader_epoch": 4}, {"controller_epoch": 2}]
+    "difference",
+    [{"leader": -1}, {"isr": (2,)}, {"leader_epoch": 4}, {"controller_epoch": 2}, {"version": 8}],
 )
 def test_each_part_of_a_partition_s_state_counts(difference: dict[str, object]) -> None:
     after = replace(VIEW, partitions={("t", 0): replace(PARTITION, **difference)})

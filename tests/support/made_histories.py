@@ -11,6 +11,7 @@ from made_consumers import MadeConsumer, write_consumer, writers_of
 
 from checkers.indexes import FinalRead, PartitionHistory, index
 from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.timeline.known import UNSEEN, Timeline
 from history.cell import Cell, Value
 from history.manifest import (
     Manifest,
@@ -46,6 +47,7 @@ class Entry:
     offset: int
     producer: int | None = None
     sequence: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +70,21 @@ def send(type_: str, producer: int, sequence: int, time: int, offset: int | None
     return Send(type=type_, producer=producer, sequence=sequence, time=time, offset=offset)
 
 
-def entry(offset: int, producer: int | None = None, sequence: int | None = None) -> Entry:
-    return Entry(offset=offset, producer=producer, sequence=sequence)
+def entry(
+    offset: int,
+    producer: int | None = None,
+    sequence: int | None = None,
+    leader_epoch: int | None = None,
+) -> Entry:
+    return Entry(offset=offset, producer=producer, sequence=sequence, leader_epoch=leader_epoch)
 
 
 def indexed(
-    made: Made, *, sends_whole: bool = True, faults: FaultWindows = NO_FAULTS
+    made: Made,
+    *,
+    sends_whole: bool = True,
+    faults: FaultWindows = NO_FAULTS,
+    timeline: Timeline = UNSEEN,
 ) -> PartitionHistory:
     """The history as rules are given it."""
     sends = {
@@ -86,6 +97,7 @@ def indexed(
     }
     log = {
         "offset": pa.array([e.offset for e in made.log], pa.int64()),
+        "leader_epoch": pa.array([e.leader_epoch for e in made.log], pa.int32()),
         "cell": pa.array([_cell(e) for e in made.log], pa.string()),
         "producer": pa.array([e.producer for e in made.log], pa.int32()),
         "sequence": pa.array([e.sequence for e in made.log], pa.int64()),
@@ -99,6 +111,7 @@ def indexed(
         read=FinalRead(complete=made.complete, start=made.start, end=made.end),
         sends_whole=sends_whole,
         faults=faults,
+        timeline=timeline,
     )
 
 
@@ -233,6 +246,8 @@ def state(
     *,
     topic: str = TOPIC,
     partition: int = 0,
+    version: int | None = None,
+    controller_epoch: int | None = 1,
 ) -> dict[str, Any]:
     """A row of ``cluster`` on a partition."""
     return {
@@ -243,6 +258,8 @@ def state(
         "leader": leader,
         "leader_epoch": epoch,
         "isr": list(isr),
+        "controller_epoch": controller_epoch,
+        "version": version,
     }
 
 
