@@ -3,6 +3,7 @@
 - ``infra/systems/bundled.json``: the bundled broker's properties, of its configuration, with their
   meanings from ``docs/broker-properties.md``. Nobody may import the broker, which is deployed; this
   is how the harness knows its properties.
+- ``docs/verdict.schema.json``: of the names in ``verdict.json``.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
@@ -21,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 from broker.config import BrokerConfig, TopicConfig  # noqa: E402
 from broker.dynamic_config import text  # noqa: E402
 from harness.campaign import reference, schema  # noqa: E402
+from harness.report import document  # noqa: E402
 
 _PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
 
@@ -71,6 +73,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "infra/systems/bundled.json": bundled,
     "docs/campaign.schema.json": schema.as_text,
     "docs/campaigns.md": reference.page,
+    "docs/verdict.schema.json": document.as_text,
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from checkers.verdict import CampaignResult, Verdict
+from harness import environment
 from harness.backends import BACKENDS, CLIENT_NODE, Site, make
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, manifest_of, runs_of
@@ -49,6 +50,7 @@ def carry_out(
     """
     runs = runs_of(campaign)
     manifest_of(campaign, runs).write(directory)
+    environment.write(directory)
     for plan in runs:
         try:
             with progress(console, f"{campaign.name} {plan.number}/{len(runs)}") as display:
