@@ -92,7 +92,7 @@ def by_fault(directory: Path) -> list[dict[str, Any]]:
 def first_rows(directory: Path) -> dict[tuple[int, str, str], Row]:
     """The earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
     rows = _rows(directory)
-    numbered = rows.append_column("row", pa.array(range(len(rows))))
+    numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
     by_time = numbered.sort_by([("time", "ascending"), ("partition", "ascending")])
     grouped = by_time.group_by(["run", "cell", "anomaly"], use_threads=False)
     chosen = grouped.aggregate([("row", "first")])["row_first"]
