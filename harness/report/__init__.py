@@ -58,9 +58,13 @@ def write(directory: Path, result: CampaignResult) -> Written:
     lost = losses.lost(directory)
     counted = losses.by_fault(directory)
     verdict.write(directory, verdict.to_document(campaign, result, told, counted))
-    junit.write(directory / JUNIT, campaign, result, cells)
+    first_rows = losses.first_rows(directory)
+    for_ci = junit.Told(about=told, first_rows=first_rows, page=directory / PAGE)
+    junit.write(directory / JUNIT, campaign, result, cells, for_ci)
     windows = losses.windows(lost[: losses.LISTED_MAX])
-    html = page.render(campaign, result, cells, timelines, windows, lost_total=len(lost))
+    html = page.render(
+        campaign, result, cells, timelines, windows, lost_total=len(lost), about=told
+    )
     write_text(directory / PAGE, html)
     return Written(page=directory / PAGE, cells=cells, windows=windows)
 
