@@ -84,7 +84,7 @@ def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
     (value_a, of_a), (value_b, of_b) = counts
     known = [place for place in places if place is not None]
     probability = None
-    why = "unknown on one side"
+    why = "not known of both"
     if None not in (value_a, value_b):
         why = "no manifest, or no anomalies.parquet"
         if len(known) == len(places):
@@ -172,7 +172,7 @@ def _units(a: Pooled, b: Pooled) -> tuple[tuple[Array, Array] | None, str]:
     """What is shared out anew: runs where there are enough of them, else blocks of time. None
     where there is too little, and why."""
     if not (a.sends and b.sends):
-        return None, "unknown on one side"
+        return None, "not known of both"
     if min(len(a.sends), len(b.sends)) >= UNITS_MIN:
         # A rate, so that a run which lasted longer counts as one.
         runs = [
@@ -196,7 +196,7 @@ def _away(
     sides = [[_told(cell, what) for cell in side.runs] for side in (a, b)]
     known = [[one for one in side if one is not None] for side in sides]
     if any(len(some) < len(all_) for some, all_ in zip(known, sides, strict=True)):
-        return _number(name, [None, None], _milliseconds, None, "unknown on one side")
+        return _number(name, [None, None], _milliseconds, None, "not known of both")
     values = [float(combine(side)) for side in known]
     if min(map(len, known)) < UNITS_MIN:
         why = f"{UNITS_MIN} runs a side would be needed"

@@ -63,7 +63,9 @@ def _acked(sends: pa.Table) -> pa.Table:
         for kind in (SendType.INVOKE, SendType.OK)
     }
     names = ["producer", "sequence"]
-    both = of[SendType.INVOKE].join(of[SendType.OK], names, "inner", right_suffix="_acked")
+    both = of[SendType.INVOKE].join(
+        of[SendType.OK], names, join_type="inner", right_suffix="_acked"
+    )
     return both.select(["time", "time_acked"])
 
 

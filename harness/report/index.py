@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from checkers.guarantees import NO_LOSS
 from checkers.verdict import Verdict
 from harness.directory import CAMPAIGN_FILE, RESULTS
-from harness.report import verdict
+from harness.report import PAGE, verdict
+from harness.report.about import lasted
 from harness.report.comparison import label
 from harness.report.document import CellDocument, VerdictDocument
 from harness.report.rows import number
@@ -148,31 +149,25 @@ def entries(root: Path) -> list[Entry]:
     return sorted(found, key=lambda entry: (entry.began, entry.name), reverse=True)
 
 
-def lasted(took_s: float) -> str:
-    """``3 min 5 s``."""
-    minutes, seconds = divmod(round(took_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-
-
 def _is_results(path: Path) -> bool:
     if path.name.startswith(".") or path.is_symlink() or not path.is_dir():
         return False
-    return any((path / name).exists() for name in (verdict.FILE, CAMPAIGN_FILE, manifest.FILE))
+    try:
+        return any((path / name).exists() for name in (verdict.FILE, CAMPAIGN_FILE, manifest.FILE))
+    except OSError:  # it may not be looked into, which is told in its row
+        return True
 
 
 def _entry(path: Path) -> Entry:
     document, trouble = _read(path / verdict.FILE)
     told = document and document.began
-    page = f"{path.name}/report.html" if (path / "report.html").is_file() else ""
+    page = PAGE if document is not None and (path / PAGE).is_file() else ""
     return Entry(
         name=path.name,
         began=_seconds(told) if told else _guessed(path),
         document=document,
         trouble=trouble,
-        page=page,
+        page=page and f"{path.name}/{page}",
     )
 
 

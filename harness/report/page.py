@@ -13,9 +13,8 @@ from markupsafe import Markup
 from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
 from harness.report import chance, figures, losses
-from harness.report.about import About, moment
+from harness.report.about import About, lasted, moment
 from harness.report.comparison import compare, label, seconds
-from harness.report.index import lasted
 from harness.report.rows import (
     COUNTS,
     UNKNOWN,

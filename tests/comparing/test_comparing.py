@@ -203,14 +203,14 @@ def test_with_runs_enough_these_are_compared(tmp_path: Path) -> None:
 def test_what_is_unknown_is_said_to_be(tmp_path: Path) -> None:
     a, b = results(tmp_path / "a", acks="0"), results(tmp_path / "b", acks="0")
     assert shown(compare(a, b))["ack, 50 % within"] == ("unknown", "unknown")
-    c, d = results(tmp_path / "c"), results(tmp_path / "d")
+    c, d = results(tmp_path / "c"), results(tmp_path / "d", lost={"kill#1": 4})
     for name in ("anomalies.parquet", "manifest.json"):
         (d / name).unlink()
     (d / "runs" / "1" / "history" / "sends.t.0.all.parquet").write_bytes(b"damaged")
     found = compare(c, d)
     assert told(found)["lost"] == "no test: no manifest, or no anomalies.parquet"
     assert shown(found)["acks a second"][1] == "unknown"
-    assert told(found)["acks a second"] == "no test: unknown on one side"
+    assert told(found)["acks a second"] == "no test: not known of both"
 
 
 def test_what_is_unlike_is_told_and_what_only_one_has(tmp_path: Path) -> None:

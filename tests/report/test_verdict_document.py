@@ -172,6 +172,21 @@ def test_when_where_and_how(directory: Path) -> None:
     assert found["machine"]["cores"] > 0
 
 
+def test_the_page_says_it_too(directory: Path) -> None:
+    document = written(directory)
+    page = (directory / "report.html").read_text()
+    for told in ("2031-07-22 02:17", "2 min 40 s", document["command"]):
+        assert told in page
+    for version in document["versions"].values():
+        assert str(version) in page
+
+
+def test_none_lost_of_so_many_is_told_with_what_it_leaves_open(directory: Path) -> None:
+    kept = replace(RESULT, cells=tuple(replace(one, lost=0) for one in RESULT.cells))
+    page = report.write(directory, kept).page.read_text()
+    assert "0 of 20 acknowledged records were lost: below 14 % at 95 %." in page
+
+
 def test_faults_and_what_was_lost_to_them(directory: Path) -> None:
     found = written(directory)
     first, second = found["faults"]
