@@ -63,10 +63,10 @@ async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    runner = web.AppRunner(application(root), access_log=None)
+    runner = web.AppRunner(application(root), access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, ADDRESS, port, shutdown_timeout=1)
+        site = web.TCPSite(runner, ADDRESS, port)
         await site.start()
         bound = runner.addresses[0][1]
         tell(f"http://{ADDRESS}:{bound}/")

@@ -37,7 +37,9 @@ def print_differences(console: Console, found: Differences) -> None:
 def _named(side: Side) -> str:
     document = side.document
     when = document.began or "date unknown"
-    what = f"{document.campaign}, seed {document.seed}, {when}, {len(document.runs)} runs"
+    many = len(document.runs)
+    runs = f"{many} run{'' if many == 1 else 's'}"
+    what = f"{document.campaign}, seed {document.seed}, {when}, {runs}"
     return f"{side.directory}: {what}: {document.verdict.value}"
 
 
@@ -57,7 +59,7 @@ def _table(cell: CellDifference) -> Table:
     table.add_column("", min_width=14)
     table.add_column("A")
     table.add_column("B")
-    table.add_column("B against A", min_width=16)
+    table.add_column("B against A", min_width=22)  # "within noise, p = 0.41"
     for line in cell.lines:
         table.add_row(
             line.measure.name, plain(line.measure.a), plain(line.measure.b), _result(line)

@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
     (run / "campaign.yaml").write_text("name: quick\n")
     (run / "report.html").write_text("<h1>the report</h1>")
     (run / "other.html").write_text("<script>alert(2)</script>")
-    (run / "verdict.json").write_text("{}")
+    (run / "verdict.json").write_text('{"verdict": "pass", "cells": []}')
     (run / "raw.log").write_bytes(b"\x00\x01binary")
     (results / "latest").symlink_to(run.name)
     (tmp_path / "secret").write_text(SECRET)
