@@ -182,7 +182,9 @@ def test_half_the_rate_is_no_noise(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_too_short_is_not_tested(tmp_path: Path) -> None:
-    found = compare(results(tmp_path / "a", every_ms=5), results(tmp_path / "b", every_ms=5, waits_ms=6))
+    found = compare(
+        results(tmp_path / "a", every_ms=5), results(tmp_path / "b", every_ms=5, waits_ms=6)
+    )
     assert told(found)["ack, 50 % within"] == "no test: less than 20 s of sends"
 
 
