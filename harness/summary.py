@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.verdict import CampaignResult, Verdict
+from harness.console import plain as _plain
 from harness.report import consumption
 from harness.report.comparison import Comparison, compare
 from harness.report.losses import LossWindow, name_of, of_failed
@@ -116,8 +117,3 @@ def _losses(windows: Sequence[LossWindow]) -> Iterator[str]:
 def _line(console: Console, *parts: str | Text) -> None:
     texts = (part if isinstance(part, Text) else _plain(part) for part in parts)
     console.print(Text.assemble(*texts), soft_wrap=True)
-
-
-def _plain(text: str) -> Text:
-    """Nothing in it is markup or an escape sequence: some of it comes from the servers' mouths."""
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
