@@ -20,7 +20,7 @@ from harness.campaign.stories import catalogue
 from harness.campaign.sweep import one_or_several
 from history.cell import SETTINGS
 from infra.schemas import Schema
-from infra.systems import SYSTEMS, properties
+from infra.systems import names, properties
 from nemesis import FAULTS, expressions
 from workloads import WORKLOADS
 
@@ -44,7 +44,7 @@ def schema() -> Schema:
             _complete(sections[section.__name__], section)
     fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
     fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
-    fields["ClusterSweep"]["system"]["enum"] = list(SYSTEMS)
+    fields["ClusterSweep"]["system"]["pattern"] = names.PATTERN
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
         if "$ref" in one:
@@ -91,7 +91,7 @@ def _one_line(text: str) -> str:
 
 
 def _add_properties(fields: Mapping[str, Any]) -> None:
-    known = properties.known("bundled")
+    known = properties.known(names.BUNDLED)
     assert known is not None
     brokers = {name: one for name, one in known.broker.items() if name not in properties.RESERVED}
     topics = {name: one for name, one in known.topic.items() if name not in SETTINGS}

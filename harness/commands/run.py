@@ -11,7 +11,7 @@ import click
 from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
-from harness.campaign.fault_problems import lacking_capabilities, without_hosts
+from harness.campaign.fault_problems import elsewhere, lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
 from harness.campaign.needs import needs_of
 from harness.campaign.validation import CampaignFile
@@ -25,7 +25,7 @@ from harness.running.interruption import Interruption
 from infra.interface import InfraError
 from infra.local.status import MEANT_AS_1
 from infra.registry import Kind
-from infra.systems import SYSTEMS
+from infra.systems import names, prepare
 
 _SEED_BITS = 32
 
@@ -38,6 +38,7 @@ Examples:
   ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
+  ackproof run campaigns/quick.yaml --system kafka:3.9.1        Apache Kafka itself
 """,
 )
 @click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
@@ -50,7 +51,12 @@ Examples:
     metavar="FINGERPRINT",
     help="Of a host that is met for the first time: SHA256:... . May be given several times.",
 )
-@click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
+@click.option(
+    "--system",
+    metavar="SYSTEM",
+    callback=lambda _context, _option, name: _system(name),
+    help="What to put to the test: bundled, kafka:VERSION or kafka:/DIRECTORY.",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option("--yes", "meant", is_flag=True, help="However large it is: that is meant.")
 @click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
@@ -77,13 +83,14 @@ def run(
     that is wrong with it. The last line is the path of the report.
     """
     with told():
-        file = validation.check(campaign_file, meant=meant)
-        campaign = _resolved(file.campaign, backend, inventory, system, seed)
+        file = validation.check(campaign_file, meant=meant, system=system)
+        campaign = _resolved(file.campaign, backend, inventory, seed)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             console().print(timelines(campaign))
             return
         _check_place(campaign, file, frozenset(accepted))
+        prepare(campaign.cluster.system, click.echo)
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
@@ -132,22 +139,29 @@ def _end_at_once(message: str) -> NoReturn:
     os._exit(ExitStatus.INCONCLUSIVE)
 
 
+def _system(name: str | None) -> str | None:
+    try:
+        return None if name is None else names.parse(name).text
+    except ValueError as refusal:
+        raise click.BadParameter(str(refusal)) from None
+
+
 def _resolved(
     campaign: Campaign,
     backend: str | None,
     inventory: Path | None,
-    system: str | None,
     seed: int | None,
 ) -> Campaign:
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
     hosts = None if inventory is None else str(inventory.absolute())
-    return campaign.resolved(seed=drawn, backend=backend, system=system, inventory=hosts)
+    return campaign.resolved(seed=drawn, backend=backend, inventory=hosts)
 
 
 def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str]) -> None:
     """Raises InfraError when the backend does not work here, CampaignRefused when it cannot do
     what the campaign needs."""
     file.refuse(without_hosts(campaign))
+    file.refuse(elsewhere(campaign))
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)

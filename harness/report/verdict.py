@@ -24,9 +24,12 @@ _OF_A_CELL = {field.name for field in fields(CellResult)}
 
 
 def to_document(campaign: Mapping[str, Any], result: CampaignResult) -> dict[str, Any]:
-    """The content of ``verdict.json``. ``campaign``: the resolved campaign, for name and seed."""
+    """The content of ``verdict.json``. ``campaign``: the resolved campaign, for its name, its seed
+    and the system that was put to the test."""
+    cluster = campaign.get("cluster")
     return {
         "campaign": campaign.get("name"),
+        "system": cluster.get("system") if isinstance(cluster, dict) else None,
         "seed": campaign.get("seed"),
         **asdict(result),
         "cells": [_cell(asdict(cell)) for cell in result.cells],

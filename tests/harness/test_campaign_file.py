@@ -414,7 +414,7 @@ def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
 def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
     swept = {"cluster.brokers": [3, 4], "expect": "fail", "cells.topic": {"segment.bytes": [1, 2]}}
     campaign = load(campaign_file(swept))
-    resolved = campaign.resolved(seed=42, backend=None, system=None)
+    resolved = campaign.resolved(seed=42, backend=None)
     file = tmp_path / "resolved.yaml"
     file.write_text(resolved.to_yaml())
     assert load(file) == resolved

@@ -1,0 +1,169 @@
+"""Run inside by test_kafka_system.py: three brokers of Apache Kafka on ZooKeeper."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from kafka_clients import create_topic, produce, read_all
+from patience import PATIENCE_S
+
+from infra.admin import Election
+from infra.interface import PartitionView, Server, System, ViewUnavailable
+from infra.local.backend import LocalBackend
+from infra.systems import make_system
+from infra.systems.kafka import releases
+from infra.systems.observer import ChangeKind, ClusterChange, ClusterObserver
+from infra.waiting import wait_until
+
+SESSION_MS = 6_000
+BROKERS = 3
+TOPIC = "t"
+ALL = {1, 2, 3}
+BEFORE, AFTER = ([b"%s %d" % (when, n) for n in range(100)] for when in (b"before", b"after"))
+TERMINATED = 128 + signal.SIGTERM
+"""What a JVM ends with that was asked to end."""
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """As kafka_clients want it."""
+
+    system: System
+
+    @property
+    def bootstrap(self) -> str:
+        return self.system.bootstrap_servers
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def isr(self, topic: str, partition: int) -> set[int]:
+        found = _partition(self.system, topic, partition)
+        return set() if found is None else set(found.isr)
+
+
+def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
+    """What was acknowledged is there under the next leader; the same view and the same observer
+    tell who leads and who is in sync."""
+    seen: list[ClusterChange] = []
+    with _deployed(scratch) as system:
+        cluster = _Cluster(system)
+        with ClusterObserver(system.zookeeper_connect, seen.append):
+            create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
+            first = _leader(system)
+            assert set(produce(cluster, TOPIC, BEFORE).values()) == {None}
+            session = system.view().brokers[first.id]
+            first.process.signal(signal.SIGKILL)
+            _wait("another leads", lambda: _led(system).leader not in (-1, first.id))
+            _wait("the ISR shrinks", lambda: cluster.isr(TOPIC, 0) == ALL - {first.id})
+            assert session in system.expired_sessions()
+            assert set(produce(cluster, TOPIC, AFTER).values()) == {None}
+            assert read_all(cluster, TOPIC) == [*BEFORE, *AFTER]
+            first.start()
+            _wait("it is in sync again", lambda: cluster.isr(TOPIC, 0) == ALL)
+
+            # Killed once more and started at once, it waits for its own session to expire.
+            first.process.signal(signal.SIGKILL)
+            begun = system.view().brokers.get(first.id)
+            first.start()
+            _wait("it registers", lambda: system.view().brokers.get(first.id, begun) != begun)
+            _wait("it is in sync again", lambda: cluster.isr(TOPIC, 0) == ALL)
+            assert read_all(cluster, TOPIC) == [*BEFORE, *AFTER]
+        down = [one for one in seen if one.kind is ChangeKind.BROKER_DOWN]
+        assert [one.broker for one in down] == [first.id, first.id]
+        epochs = [one.leader_epoch for one in seen if one.topic == TOPIC]
+        assert epochs == sorted(epochs), "of one partition, they only grow"
+        led = {one.leader for one in seen if one.topic == TOPIC}
+        assert {first.id, _led(system).leader} <= led
+
+
+def what_it_is_asked_and_told(scratch: Path) -> None:
+    """Orders by the admin; an end on request; the directories of its logs."""
+    with _deployed(scratch) as system:
+        cluster = _Cluster(system)
+        system.admin.create_topic(TOPIC, [[1, 2]], PATIENCE_S)
+        _wait("it is led", lambda: cluster.isr(TOPIC, 0) == {1, 2})
+        system.admin.append(TOPIC, 0, 10, PATIENCE_S)
+        system.admin.reassign(TOPIC, 0, [3, 2], PATIENCE_S)
+        _wait("it has moved", lambda: cluster.isr(TOPIC, 0) == {2, 3})
+        assert system.admin.elect(Election.PREFERRED, TOPIC, 0, PATIENCE_S) in (True, False)
+        _wait("the preferred one leads", lambda: _led(system).leader == 3)
+        system.admin.set_topic_config(TOPIC, "min.insync.replicas", "2", PATIENCE_S)
+        assert system.admin.topic_config(TOPIC) == {"min.insync.replicas": "2"}
+        system.admin.delete_records(TOPIC, 0, 4, PATIENCE_S)
+        assert system.admin.log_start(TOPIC, 0, PATIENCE_S) == 4
+
+        third = system.brokers[2]
+        (directory,) = system.log_directories(third)
+        assert third.node.entries(directory / f"{TOPIC}-0") > 0
+        session = system.view().brokers[third.id]
+        third.process.signal(signal.SIGTERM)
+        assert third.process.wait(PATIENCE_S) == TERMINATED
+        _wait("it has handed over", lambda: _led(system).leader == 2)
+        assert session not in system.view().brokers.values()
+        assert session not in system.expired_sessions()
+
+
+def it_goes_by_a_clock(scratch: Path) -> None:
+    """What is behind a message that it logs has the time in front: that of its own clock."""
+    with _deployed(scratch, clocks=True) as system:
+        clock = system.brokers[0].clock
+        assert clock is not None
+        assert abs(clock.told().offset_ms) < 1_000
+        clock.run(3_600_000)
+        told = clock.told()
+        assert abs(told.offset_ms - 3_600_000) <= told.bound_ms + 1
+
+
+@contextmanager
+def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
+    backend = LocalBackend(scratch / "nodes", clocks=clocks)
+    properties = {
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+        "replica.lag.time.max.ms": "8000",
+        "offsets.topic.num.partitions": "1",
+    }
+    try:
+        system = make_system(
+            f"kafka:{releases.VERSIONS[0]}",
+            backend,
+            brokers=BROKERS,
+            zookeepers=1,
+            properties=properties,
+            clocks=clocks,
+        )
+        begun = time.perf_counter()
+        try:
+            system.deploy()
+            sys.stdout.write(f"{BROKERS} brokers up after {time.perf_counter() - begun:.1f} s\n")
+            yield system
+        finally:
+            system.close()
+    finally:
+        backend.close()
+
+
+def _partition(system: System, topic: str, partition: int) -> PartitionView | None:
+    try:
+        return system.view().partitions.get((topic, partition))
+    except ViewUnavailable:
+        return None
+
+
+def _led(system: System) -> PartitionView:
+    found = _partition(system, TOPIC, 0)
+    assert found is not None
+    return found
+
+
+def _leader(system: System) -> Server:
+    return next(one for one in system.brokers if one.id == _led(system).leader)
+
+
+def _wait(what: str, condition) -> None:
+    wait_until(condition, PATIENCE_S, what)
