@@ -15,6 +15,7 @@ from harness.campaign.fault_problems import elsewhere, lacking_capabilities, wit
 from harness.campaign.model import Campaign
 from harness.campaign.needs import needs_of
 from harness.campaign.validation import CampaignFile
+from harness.commands import options
 from harness.commands.dry_run import timelines
 from harness.commands.errors import debugging, told
 from harness.console import console
@@ -25,7 +26,7 @@ from harness.running.interruption import Interruption
 from infra.interface import InfraError
 from infra.local.status import MEANT_AS_1
 from infra.registry import Kind
-from infra.systems import names, prepare
+from infra.systems import prepare
 
 _SEED_BITS = 32
 
@@ -51,12 +52,7 @@ Examples:
     metavar="FINGERPRINT",
     help="Of a host that is met for the first time: SHA256:... . May be given several times.",
 )
-@click.option(
-    "--system",
-    metavar="SYSTEM",
-    callback=lambda _context, _option, name: _system(name),
-    help="What to put to the test: bundled, kafka:VERSION or kafka:/DIRECTORY.",
-)
+@options.system
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option("--yes", "meant", is_flag=True, help="However large it is: that is meant.")
 @click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
@@ -137,13 +133,6 @@ def _end_at_once(message: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ExitStatus.INCONCLUSIVE)
-
-
-def _system(name: str | None) -> str | None:
-    try:
-        return None if name is None else names.parse(name).text
-    except ValueError as refusal:
-        raise click.BadParameter(str(refusal)) from None
 
 
 def _resolved(

@@ -11,7 +11,9 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from kafka_clients import create_topic, produce, read_all
 from patience import PATIENCE_S
+from striking import striker
 
+from checkers.replicas.segments import RawLog
 from infra.admin import Election
 from infra.interface import PartitionView, Server, System, ViewUnavailable
 from infra.local.backend import LocalBackend
@@ -20,11 +22,22 @@ from infra.systems.kafka import releases
 from infra.systems.observer import ChangeKind, ClusterChange, ClusterObserver
 from infra.waiting import wait_until
 
+KAFKA = f"kafka:{releases.VERSIONS[0]}"
 SESSION_MS = 6_000
 BROKERS = 3
 TOPIC = "t"
 ALL = {1, 2, 3}
 BEFORE, AFTER = ([b"%s %d" % (when, n) for n in range(100)] for when in (b"before", b"after"))
+FAULTS = (
+    ("kill", f"leader({TOPIC}, 0)", None),
+    ("isolate", f"leader({TOPIC}, 0)", None),
+    ("pause", "zookeeper", None),
+    ("terminate", f"leader({TOPIC}, 0)", None),
+    ("restart", "controller", 0),
+    ("replace", f"follower({TOPIC}, 0)", 0),
+    ("expire-session", f"leader({TOPIC}, 0)", 0),
+)
+"""What strikes whom, and for how long; None: until all of its effects have come."""
 TERMINATED = 128 + signal.SIGTERM
 """What a JVM ends with that was asked to end."""
 
@@ -74,12 +87,25 @@ def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
             _wait("it registers", lambda: system.view().brokers.get(first.id, begun) != begun)
             _wait("it is in sync again", lambda: cluster.isr(TOPIC, 0) == ALL)
             assert read_all(cluster, TOPIC) == [*BEFORE, *AFTER]
+        _every_replica_has(len(BEFORE) + len(AFTER), system, scratch / "replicas")
         down = [one for one in seen if one.kind is ChangeKind.BROKER_DOWN]
         assert [one.broker for one in down] == [first.id, first.id]
         epochs = [one.leader_epoch for one in seen if one.topic == TOPIC]
         assert epochs == sorted(epochs), "of one partition, they only grow"
         led = {one.leader for one in seen if one.topic == TOPIC}
         assert {first.id, _led(system).leader} <= led
+
+
+def _every_replica_has(records: int, system: System, scratch: Path) -> None:
+    """As the checkers read what is collected."""
+    for broker in system.brokers:
+        (directory,) = system.log_directories(broker)
+        broker.node.fetch(directory, scratch / broker.name)
+        log = RawLog(scratch / broker.name / f"{TOPIC}-0")
+        batches = list(log.batches(0, records))
+        assert all(batch.intact for batch in batches)
+        assert sum(batch.count for batch in batches) == records
+        assert log.damage == []
 
 
 def what_it_is_asked_and_told(scratch: Path) -> None:
@@ -120,6 +146,29 @@ def it_goes_by_a_clock(scratch: Path) -> None:
         assert abs(told.offset_ms - 3_600_000) <= told.bound_ms + 1
 
 
+def faults_bite_and_heal(scratch: Path) -> None:
+    """On processes, links, ZooKeeper and sessions; and records that were acknowledged stay."""
+    backend = LocalBackend(scratch / "nodes")
+    try:
+        with striker(
+            backend,
+            scratch,
+            properties={"zookeeper.session.timeout.ms": str(SESSION_MS)},
+            system_name=KAFKA,
+        ) as cluster:
+            known = _Cluster(cluster.system)
+            create_topic(known, TOPIC, config={"min.insync.replicas": "2"})
+            assert set(produce(known, TOPIC, BEFORE).values()) == {None}
+            for fault, target, hold_ms in FAULTS:
+                cluster.through(fault, target, hold_ms)
+                cluster.await_whole(TOPIC)
+                assert cluster.all_run()
+            assert set(produce(known, TOPIC, AFTER).values()) == {None}
+            assert read_all(known, TOPIC) == [*BEFORE, *AFTER]
+    finally:
+        backend.close()
+
+
 @contextmanager
 def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
     backend = LocalBackend(scratch / "nodes", clocks=clocks)
@@ -130,7 +179,7 @@ def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
     }
     try:
         system = make_system(
-            f"kafka:{releases.VERSIONS[0]}",
+            KAFKA,
             backend,
             brokers=BROKERS,
             zookeepers=1,

@@ -15,7 +15,13 @@ CASES = "cases_kafka.py"
 
 
 @pytest.mark.parametrize(
-    "case", ["a_leader_is_killed_and_comes_back", "what_it_is_asked_and_told", "it_goes_by_a_clock"]
+    "case",
+    [
+        "a_leader_is_killed_and_comes_back",
+        "faults_bite_and_heal",
+        "what_it_is_asked_and_told",
+        "it_goes_by_a_clock",
+    ],
 )
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
 def test_inside(inside, case: str) -> None:
