@@ -117,7 +117,7 @@ REFUSALS = [
     ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
     ({"cluster.system": "kafka"}, "cluster.system", "which Apache Kafka? kafka:3.9.1, or"),
     ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
-    ({"cluster.system": 3}, "cluster.system", "a valid string, not 3"),
+    ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
     (
         {"cluster.system": "kafka:3.9.1", "cluster.properties": {"ackproof.generation": "0.10"}},
         "cluster.properties.ackproof.generation",
