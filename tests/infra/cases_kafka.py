@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from striking import striker
 
 from checkers.replicas.segments import RawLog
 from infra.admin import Election
-from infra.interface import PartitionView, Server, System, ViewUnavailable
+from infra.interface import ClusterView, Server, System, ViewUnavailable
 from infra.local.backend import LocalBackend
 from infra.systems import make_system
 from infra.systems.kafka import releases
@@ -56,7 +56,7 @@ class _Cluster:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def isr(self, topic: str, partition: int) -> set[int]:
-        found = _partition(self.system, topic, partition)
+        found = _view(self.system).partitions.get((topic, partition))
         return set() if found is None else set(found.isr)
 
 
@@ -70,9 +70,9 @@ def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
             create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
             first = _leader(system)
             assert set(produce(cluster, TOPIC, BEFORE).values()) == {None}
-            session = system.view().brokers[first.id]
+            session = _view(system).brokers[first.id]
             first.process.signal(signal.SIGKILL)
-            _wait("another leads", lambda: _led(system).leader not in (-1, first.id))
+            _wait("another leads", lambda: _led_by(system) not in (-1, first.id))
             _wait("the ISR shrinks", lambda: cluster.isr(TOPIC, 0) == ALL - {first.id})
             assert session in system.expired_sessions()
             assert set(produce(cluster, TOPIC, AFTER).values()) == {None}
@@ -82,18 +82,18 @@ def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
 
             # Killed once more and started at once, it waits for its own session to expire.
             first.process.signal(signal.SIGKILL)
-            begun = system.view().brokers.get(first.id)
+            begun = _view(system).brokers.get(first.id)
             first.start()
-            _wait("it registers", lambda: system.view().brokers.get(first.id, begun) != begun)
+            _wait("it registers", lambda: _view(system).brokers.get(first.id, begun) != begun)
             _wait("it is in sync again", lambda: cluster.isr(TOPIC, 0) == ALL)
             assert read_all(cluster, TOPIC) == [*BEFORE, *AFTER]
         _every_replica_has(len(BEFORE) + len(AFTER), system, scratch / "replicas")
-        down = [one for one in seen if one.kind is ChangeKind.BROKER_DOWN]
-        assert [one.broker for one in down] == [first.id, first.id]
+        down = [one.broker for one in seen if one.kind is ChangeKind.BROKER_DOWN]
+        assert down.count(first.id) >= 2, down
         epochs = [one.leader_epoch for one in seen if one.topic == TOPIC]
         assert epochs == sorted(epochs), "of one partition, they only grow"
         led = {one.leader for one in seen if one.topic == TOPIC}
-        assert {first.id, _led(system).leader} <= led
+        assert {first.id, _led_by(system)} <= led
 
 
 def _every_replica_has(records: int, system: System, scratch: Path) -> None:
@@ -118,7 +118,7 @@ def what_it_is_asked_and_told(scratch: Path) -> None:
         system.admin.reassign(TOPIC, 0, [3, 2], PATIENCE_S)
         _wait("it has moved", lambda: cluster.isr(TOPIC, 0) == {2, 3})
         assert system.admin.elect(Election.PREFERRED, TOPIC, 0, PATIENCE_S) in (True, False)
-        _wait("the preferred one leads", lambda: _led(system).leader == 3)
+        _wait("the preferred one leads", lambda: _led_by(system) == 3)
         system.admin.set_topic_config(TOPIC, "min.insync.replicas", "2", PATIENCE_S)
         assert system.admin.topic_config(TOPIC) == {"min.insync.replicas": "2"}
         system.admin.delete_records(TOPIC, 0, 4, PATIENCE_S)
@@ -127,11 +127,11 @@ def what_it_is_asked_and_told(scratch: Path) -> None:
         third = system.brokers[2]
         (directory,) = system.log_directories(third)
         assert third.node.entries(directory / f"{TOPIC}-0") > 0
-        session = system.view().brokers[third.id]
+        session = _view(system).brokers[third.id]
         third.process.signal(signal.SIGTERM)
         assert third.process.wait(PATIENCE_S) == TERMINATED
-        _wait("it has handed over", lambda: _led(system).leader == 2)
-        assert session not in system.view().brokers.values()
+        _wait("it has handed over", lambda: _led_by(system) == 2)
+        assert session not in _view(system).brokers.values()
         assert session not in system.expired_sessions()
 
 
@@ -197,21 +197,25 @@ def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
         backend.close()
 
 
-def _partition(system: System, topic: str, partition: int) -> PartitionView | None:
-    try:
-        return system.view().partitions.get((topic, partition))
-    except ViewUnavailable:
-        return None
+def _view(system: System) -> ClusterView:
+    """As soon as ZooKeeper answers."""
+    found: list[ClusterView] = []
+
+    def told() -> bool:
+        with suppress(ViewUnavailable):
+            found.append(system.view())
+        return bool(found)
+
+    _wait("a view", told)
+    return found[-1]
 
 
-def _led(system: System) -> PartitionView:
-    found = _partition(system, TOPIC, 0)
-    assert found is not None
-    return found
+def _led_by(system: System) -> int:
+    return _view(system).partitions[TOPIC, 0].leader
 
 
 def _leader(system: System) -> Server:
-    return next(one for one in system.brokers if one.id == _led(system).leader)
+    return next(one for one in system.brokers if one.id == _led_by(system))
 
 
 def _wait(what: str, condition) -> None:
