@@ -35,7 +35,6 @@ FAULTS = (
     ("terminate", f"leader({TOPIC}, 0)", None),
     ("restart", "controller", 0),
     ("replace", f"follower({TOPIC}, 0)", 0),
-    ("expire-session", f"leader({TOPIC}, 0)", 0),
 )
 """What strikes whom, and for how long; None: until all of its effects have come."""
 TERMINATED = 128 + signal.SIGTERM
@@ -163,6 +162,10 @@ def faults_bite_and_heal(scratch: Path) -> None:
                 cluster.through(fault, target, hold_ms)
                 cluster.await_whole(TOPIC)
                 assert cluster.all_run()
+            # A session that is over stays so.
+            cluster.mend(cluster.strike("expire-session", f"leader({TOPIC}, 0)"))
+            cluster.await_whole(TOPIC)
+            assert cluster.all_run()
             assert set(produce(known, TOPIC, AFTER).values()) == {None}
             assert read_all(known, TOPIC) == [*BEFORE, *AFTER]
     finally:
