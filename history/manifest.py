@@ -141,9 +141,15 @@ class PlannedRun(_Planned):
 
 
 class Manifest(_Planned):
-    """A campaign's. ``baseline``: the campaign says that it breaks nothing (``faults: []``)."""
+    """A campaign's.
+
+    Attributes:
+        system: What is put to the test, as the campaign names it: ``bundled``, ``kafka:3.9.1``.
+        baseline: The campaign says that it breaks nothing (``faults: []``).
+    """
 
     campaign: str
+    system: str = "bundled"
     seed: int
     baseline: bool
     runs: tuple[PlannedRun, ...]

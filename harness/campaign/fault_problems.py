@@ -18,9 +18,11 @@ from harness.campaign.schedule import Entry, FaultEntry
 from harness.campaign.schedule_problems import schedule_problems
 from harness.campaign.story_problems import steps_as_faults, story_problems
 from history.cell import Cell
+from infra import systems
 from infra.documents import Problem, problems_of
 from infra.interface import Capability, ClusterView
 from infra.ssh.backend import SshBackend
+from infra.systems import names
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
 from nemesis.clients import CRASH_CLIENT
@@ -56,6 +58,13 @@ def without_hosts(campaign: Campaign) -> Iterator[Problem]:
     if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
         reason = "the backend ssh needs the file with its hosts (--inventory)"
         yield Problem(field="cluster.inventory", reason=reason)
+
+
+def elsewhere(campaign: Campaign) -> Iterator[Problem]:
+    """That the system is not deployed on the backend."""
+    cluster = campaign.cluster
+    if reason := systems.obstacle(names.parse(cluster.system), cluster.backend):
+        yield Problem(field="cluster.backend", reason=reason)
 
 
 def own_fault_problems(content: Mapping[str, object]) -> Iterator[Problem]:

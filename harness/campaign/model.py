@@ -89,11 +89,10 @@ class Campaign(Section):
         *,
         seed: int,
         backend: str | None = None,
-        system: str | None = None,
         inventory: str | None = None,
     ) -> Self:
         """This campaign with the seed drawn and the command line's choices in place."""
-        chosen = {"backend": backend, "system": system, "inventory": inventory}
+        chosen = {"backend": backend, "inventory": inventory}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
         return self.model_copy(update={"seed": seed, "cluster": cluster})
 

@@ -11,7 +11,8 @@ from harness.campaign import producers
 from harness.campaign.sweep import several
 from history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
 from infra.documents import Problem
-from infra.systems import SYSTEMS, properties
+from infra.systems import properties
+from infra.systems.names import BUNDLED
 from infra.systems.properties import RESERVED, Known
 from workloads.configuration import canonical
 
@@ -48,8 +49,8 @@ def mapping(section: Section, name: str) -> Section:
 
 
 def _system(cluster: Section) -> str:
-    named = cluster.get("system", "bundled")
-    return named if isinstance(named, str) and named in SYSTEMS else ""
+    named = cluster.get("system", BUNDLED)
+    return named if isinstance(named, str) else ""
 
 
 def _broker_problems(given: Section, where: str, known: Known | None) -> Iterator[Problem]:

@@ -83,6 +83,7 @@ def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
     assert campaign.seed is not None
     return Manifest(
         campaign=campaign.name,
+        system=campaign.cluster.system,
         seed=campaign.seed,
         baseline=campaign.baseline,
         runs=tuple(_planned(campaign, run) for run in runs),

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.campaign import consumers, producers
-from harness.campaign.fault_problems import lacking_capabilities
+from harness.campaign.fault_problems import elsewhere, lacking_capabilities
 from harness.campaign.model import Campaign
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
@@ -162,6 +162,34 @@ REFUSALS = [
         "unknown backend 'moon'; known: local, docker, ssh",
     ),
     ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
+    ({"cluster.system": "kafka"}, "cluster.system", "which Apache Kafka? kafka:3.9.1, or"),
+    ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
+    ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"ackproof.generation": "0.10"}},
+        "cluster.properties.ackproof.generation",
+        "is a property of the bundled broker, and none of kafka:3.9.1",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"node.id": 7}},
+        "cluster.properties.node.id",
+        "by the harness",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"process.roles": "broker"}},
+        "cluster.properties.process.roles",
+        "by the harness",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cells.topic": {"segment.bites": 1}},
+        "cells.topic.segment.bites",
+        "did you mean segment.bytes?",
+    ),
+    (
+        {"cluster.properties": {"num.network.threads": 8}},
+        "cluster.properties.num.network.threads",
+        "unknown broker property",
+    ),
     ({"cluster.properties": {"broker.id": 7}}, "cluster.properties.broker.id", "by the harness"),
     (
         {"cluster.properties": {"zookeeper.session.timeout.ms": "soon"}},
@@ -468,10 +496,38 @@ def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
     check(file)
 
 
+@pytest.mark.parametrize("system", ["kafka:3.9.1", "bundled"])
+def test_another_system_is_judged_by_what_it_has(campaign_file, system: str) -> None:
+    """Whatever the file says, and the copy that is run has its name."""
+    other = {"kafka:3.9.1": "bundled", "bundled": "kafka:3.9.1"}[system]
+    own = {"kafka:3.9.1": "num.network.threads", "bundled": "log.message.timestamp.type"}[system]
+    value = {"num.network.threads": 8, "log.message.timestamp.type": "CreateTime"}[own]
+    file = campaign_file({"cluster.system": other, "cluster.properties": {own: value}})
+    found = check(file, system=system).campaign
+    assert found.cluster.system == system
+    assert f"system: {system}" in found.resolved(seed=1).to_yaml()
+    wrong = {"kafka:3.9.1": "ackproof.generation", "bundled": "num.network.threads"}[system]
+    value = {"ackproof.generation": "0.10", "num.network.threads": 8}[wrong]
+    file = campaign_file({"cluster.system": other, "cluster.properties": {wrong: value}})
+    assert check(file).campaign.cluster.system == other
+    with pytest.raises(CampaignRefused, match=wrong) as refused:
+        check(file, system=system)
+    (problem,) = refused.value.problems
+    assert problem.position is not None
+
+
+def test_where_a_system_is_not_deployed(campaign_file) -> None:
+    campaign = load(campaign_file({"cluster.system": "kafka:3.9.1"})).resolved(seed=1)
+    assert list(elsewhere(campaign)) == []
+    (problem,) = elsewhere(campaign.resolved(seed=1, backend="docker"))
+    assert problem.field == "cluster.backend"
+    assert "kafka:3.9.1 is deployed on the backend local alone" in problem.reason
+
+
 def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
     swept = {"cluster.brokers": [3, 4], "expect": "fail", "cells.topic": {"segment.bytes": [1, 2]}}
     campaign = load(campaign_file(swept))
-    resolved = campaign.resolved(seed=42, backend=None, system=None)
+    resolved = campaign.resolved(seed=42, backend=None)
     file = tmp_path / "resolved.yaml"
     file.write_text(resolved.to_yaml())
     assert load(file) == resolved

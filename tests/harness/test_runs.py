@@ -37,6 +37,11 @@ def test_the_same_seed_gives_the_same_manifest(campaign: Campaign) -> None:
     assert planned(campaign) != planned(campaign, seed=6)
 
 
+def test_it_says_what_is_put_to_the_test(campaign_file) -> None:
+    assert planned(load(campaign_file({}))).system == "bundled"
+    assert planned(load(campaign_file({"cluster.system": "kafka:3.9.1"}))).system == "kafka:3.9.1"
+
+
 def test_it_comes_back_from_disk_as_it_was(campaign_file, tmp_path: Path) -> None:
     given = {"cells.topic": {"segment.bytes": [100000, 200000]}, "cluster.brokers": [3, 4]}
     written = planned(load(campaign_file(given)))

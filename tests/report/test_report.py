@@ -180,6 +180,7 @@ def test_verdict_json_keeps_the_contract_and_comes_back_whole(directory: Path) -
     report.write(directory, RESULT)
     document = json.loads((directory / "verdict.json").read_text())
     assert (document["campaign"], document["seed"], document["verdict"]) == ("quick", 42, "fail")
+    assert document["system"] == "bundled"
     assert set(document["cells"][0]) >= {
         "run",
         "acks",
