@@ -6,9 +6,9 @@ from checkers.evidence import RunEvidence
 from checkers.faults import Partition
 from checkers.promised import agreement_of, around, group_of, shown_terms_of, terms_of, within_int64
 from checkers.reach import windows
-from checkers.reconcile import WorkItem
 from checkers.replicas.collected import copies
 from checkers.timeline.derived import timeline
+from checkers.work_item import WorkItem
 from history.manifest import PlannedCell
 
 

@@ -13,14 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.consumption import Counted
 from checkers.faults import Partition
-from checkers.reconcile import (
-    HISTORY,
-    RESULTS,
-    Doubt,
-    WorkItem,
-    items_table,
-    reconcile_batches,
-)
+from checkers.reconcile import HISTORY, RESULTS, Doubt, reconcile_batches
+from checkers.work_item import WorkItem, items_table
 
 _REASON_MAX = 300
 """Characters of an error of Spark's that are told."""

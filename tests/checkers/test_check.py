@@ -39,8 +39,9 @@ from reference_checker import findings
 from checkers.catalogue import CATALOGUE
 from checkers.check import check, evidence
 from checkers.items import work_items
-from checkers.reconcile import items_table, reconcile_batches
+from checkers.reconcile import reconcile_batches
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from checkers.work_item import items_table
 from history.manifest import FILE
 
 pytestmark = pytest.mark.spark

@@ -89,7 +89,7 @@ def anomaly(kind: str, partition: int, fault: str | None) -> dict[str, object]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    campaign = load(TEMPLATE).resolved(seed=42, system="bundled")
+    campaign = load(TEMPLATE).resolved(seed=42)
     (tmp_path / "campaign.yaml").write_text(campaign.to_yaml())
     planned = {"session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1, "cells": ()}
     kill = PlannedFault(
