@@ -16,7 +16,10 @@ from checkers.verdict import (
     ANOMALIES,
     CampaignResult,
     CellResult,
+    ClientCounts,
+    Consumption,
     Failover,
+    GroupCounts,
     Outages,
     RunResult,
     Unavailable,
@@ -58,12 +61,40 @@ def run(number: int, brokers: int) -> RunResult:
     )
 
 
+CLIENT = ClientCounts(
+    run=1,
+    cell="acks-all",
+    client="member-0",
+    member=True,
+    group="g",
+    shown=9,
+    distinct=8,
+    again=1,
+    nonmonotonic=0,
+    skipped=0,
+    foreign=0,
+    inconsistent=0,
+    vanished=0,
+    unseen=None,
+    unread=None,
+)
+GROUP = GroupCounts(
+    run=1,
+    cell="acks-all",
+    group="g",
+    committed=3,
+    commit_errors=1,
+    commits_lost=0,
+    commits_regressed=0,
+    skipped_by_commit=0,
+)
 RESULT = CampaignResult(
     verdict=Verdict.PASS,
     cells=(cell(1), cell(2)),
     anomalies={"lost": 6},
     findings=("one",),
     runs=(run(1, 3), run(2, 5)),
+    consumption=Consumption(clients=(CLIENT,), groups=(GROUP,)),
 )
 
 
@@ -245,7 +276,7 @@ def test_a_verdict_of_before_there_was_a_version_can_be_read(directory: Path) ->
     for one in old["runs"]:
         del one["duration_s"]
     (directory / "verdict.json").write_text(json.dumps(old))
-    assert verdict.read(directory) == RESULT
+    assert verdict.read(directory) == replace(RESULT, consumption=Consumption())
     assert verdict.read_document(directory / "verdict.json").began is None
 
 
