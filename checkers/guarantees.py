@@ -11,6 +11,7 @@ pass; and a loss of which nobody knows whether it was promised is neither.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from checkers.catalogue import CATALOGUE
 from checkers.facts import Facts
 from checkers.findings import (
     Finding,
@@ -275,6 +276,7 @@ def _guarantee(promise: _Promise, found: Finding, facts: Facts) -> Guarantee:
         promised=found.promised or found.broken > 0,
         held=held,
         broken=found.broken,
+        anomaly=found.what if found.what in CATALOGUE else None,
         reason=f"{found.why}: {seen[held]}",
     )
 

@@ -56,6 +56,7 @@ class Guarantee:
             everything in the cell; or broken where it was.
         held: Whether it held, promised or not; None where the evidence does not tell.
         broken: How often it was broken where it was promised.
+        anomaly: Whose rows of ``anomalies.parquet`` break it; None where there are none.
         reason: Why it is (not) promised, and what was seen.
     """
 
@@ -64,6 +65,7 @@ class Guarantee:
     promised: bool
     held: bool | None
     broken: int = 0
+    anomaly: str | None = None
     reason: str
 
     @property

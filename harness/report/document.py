@@ -41,6 +41,8 @@ class Guarantee(_Part):
     """Whether it held, promised or not; null where the evidence does not tell."""
     broken: int = 0
     """How often it was broken where it was promised."""
+    anomaly: str | None = None
+    """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
     reason: str
     """Why it is (not) promised, and what was seen."""
 

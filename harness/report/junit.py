@@ -17,8 +17,6 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from checkers.catalogue import DIVERGENT
-from checkers.guarantees import NO_LOSS
 from checkers.verdict import CampaignResult, Guarantee, Verdict
 from harness.report.about import About, moment
 from harness.report.losses import Row
@@ -27,18 +25,6 @@ from harness.report.timeline import NS_PER_S
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
-
-_SHOWN_BY: Mapping[str, str] = {
-    NO_LOSS: "lost",
-    "acked-offset-kept": "offset-mismatch",
-    "no-duplicates": "duplicated",
-    "no-reordering": "reordered",
-    "no-phantom": "phantom",
-    "failed-records-absent": "failed-but-present",
-    "no-offset-gap": "offset-gap",
-    "replicas-agree": DIVERGENT,
-}
-"""Guarantee to the anomaly that breaks it; of the other guarantees there are no rows."""
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML cannot hold; servers' words are in reasons."""
@@ -156,7 +142,7 @@ def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
 
 def _story(cell: CellRow, guarantee: Guarantee, told: Told) -> list[str]:
     """What is to be known at once of a broken guarantee, a line each."""
-    row = told.first_rows.get((cell.run, cell.cell, _SHOWN_BY.get(guarantee.name, "")))
+    row = told.first_rows.get((cell.run, cell.cell, guarantee.anomaly or ""))
     first = [] if row is None else [f"fault: {row['fault'] or 'none was on'}", _first(row)]
     return [
         f"{cell.name}: {cell.words}",

@@ -107,6 +107,7 @@ def test_a_lost_record_fails_and_is_told_in_full(tmp_path: Path, spark: SparkSes
         "sequence": 1,
         "time": at(DURING),
         "fault": "kill#1",
+        "seen": None,
         "detail": "acked at offset 1; truncated: the log ends at 1",
     }
     assert (second["time"], second["fault"]) == (at(AFTER), None)

@@ -73,11 +73,13 @@ def whole(draw: st.DrawFn) -> MadeRun:
 
 def _made(moments: list[float], second: bool) -> Made:
     """With a second producer it has a record of its own, which was lost for all anybody knows."""
-    sends, log = acked(*moments)
-    if second:
-        more, also = acked(*moments, offset=len(log), producer=2)
-        sends, log = sends + more, log + also
-    return Made(sends=sends, log=log, end=len(log))
+    producers = (1, 2) if second else (1,)
+    sends, log = [], []
+    for producer in producers:  # in turns: what is sent later stands behind
+        more, also = acked(*moments, offset=producer - 1, step=len(producers), producer=producer)
+        sends += more
+        log += also
+    return Made(sends=sends, log=sorted(log, key=lambda one: one.offset), end=len(log))
 
 
 def _consumers(of: Cell, partitions: Mapping[tuple[str, int], Made]) -> Iterator[MadeConsumer]:

@@ -172,12 +172,15 @@ def show_beyond_the_end(world: World, choose: Choose) -> Planted:
     if second is not None:
         expected["vanished-read", offset, None, None] = 1
         expected["inconsistent-read", offset, None, None] = 1
-    for made, record in ((first, entry(offset, *PLANTED)), (second, entry(offset, 8, 0))):
+    last = max(row.poll for made in several for row in made.polls)
+    records = (entry(offset, *PLANTED), entry(offset, 8, 0))
+    # In turn: where the log holds nothing, who was shown it last has it.
+    for turn, (made, record) in enumerate(zip((first, second), records, strict=True), start=1):
         if made is not None:
-            poll = made.polls[-1].poll + 1
-            world = world.but(made.but(polls=[*made.polls, shown_in(poll, record)]))
-            before = world.log.log[made.polls[-1].offset - world.log.start + 1 :]
-            assume(not before)
+            world = world.but(made.but(polls=[*made.polls, shown_in(last + turn, record)]))
+            assume(made.polls[-1].offset == world.log.end - 1)
+            # Given anew since it was shown that, it was to be shown more of the log first.
+            assume(made.assigned[-1].poll < made.polls[-1].poll)
     return world, expected
 
 

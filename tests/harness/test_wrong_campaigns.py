@@ -382,14 +382,15 @@ def test_a_wrong_value_is_told_in_its_line(
 ) -> None:
     lines = RIGHT.splitlines()
     places = [
-        (steps, position)
+        position
         for steps, position in right.positions.items()
         if steps in right.keys and right.keys[steps] != position
     ]
-    steps, position = places[number % len(places)]
-    line, flow = lines[position.line - 1], steps[:-1] in dict(places)
-    assume(not flow)  # whose end in the line is not the value's
-    text = replaced(position.line, position.column, line[position.column - 1 :], wrong)
+    position = places[number % len(places)]
+    line, column = lines[position.line - 1], position.column - 1
+    before, value = line[:column], line[column:]
+    assume("{" not in before)  # whose end in the line is not the value's
+    text = replaced(position.line, position.column, value, wrong)
     told = refusal(text, tmp_path).problems
     assert position.line in [one.position.line for one in told if one.position]
 

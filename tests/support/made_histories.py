@@ -132,13 +132,17 @@ def at(seconds: float) -> int:
     return T0 + int(seconds * SECOND)
 
 
-def acked(*seconds: float, offset: int = 0, producer: int = 1) -> tuple[list[Send], list[Entry]]:
-    """Records of one producer, acked at these moments, and how they stand in the log."""
+def acked(
+    *seconds: float, offset: int = 0, step: int = 1, producer: int = 1
+) -> tuple[list[Send], list[Entry]]:
+    """Records of one producer, acked at these moments, and how they stand in the log: each so many
+    offsets behind the one before."""
     sends, log = [], []
     for number, moment in enumerate(seconds):
+        place = offset + number * step
         sends.append(send("invoke", producer, number, at(moment) - 5))
-        sends.append(send("ok", producer, number, at(moment), offset + number))
-        log.append(entry(offset + number, producer, number))
+        sends.append(send("ok", producer, number, at(moment), place))
+        log.append(entry(place, producer, number))
     return sends, log
 
 
