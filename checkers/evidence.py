@@ -124,7 +124,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     collected = steps.span(tables["phases"], "collect")
     crashes = crashes_of(tables["clients"], faults)
     faults = told_apart(faults, crashes, planned)
-    writers = Writers(planned, history, tables["closings"], crashes)
+    writers = Writers(planned, history, tables["closings"], crashes, tables["clients"])
     reads = _reads(tables["reads"])
     found = (
         *damaged,

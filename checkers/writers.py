@@ -40,6 +40,7 @@ class Writers:
         history: Directory of its tables.
         closings: Rows of the table ``closings``.
         crashed: The faults that crashed clients, by client (:mod:`checkers.crashes`).
+        ends: Rows of the table ``clients``.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Writers:
         history: Path,
         closings: Sequence[Mapping[str, Any]],
         crashed: Mapping[str, FaultFacts],
+        ends: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._run = run
+        self._ends = [row for row in ends if row["fault_id"] is None]
         self._files, self._misnamed = _files(history)
         self._rows = {_named(row): row["rows"] for row in closings}
         self._closed = {file[:2] for file in self._rows}
@@ -79,9 +82,13 @@ class Writers:
         for file, words in self._lacking.items():
             cells.setdefault(words, []).append(self._cells(file))
         for words, concerned in cells.items():
-            known = [names for names in concerned if names is not None]
-            all_known = len(known) == len(concerned)
-            yield Gap(words=words, cells=frozenset().union(*known) if all_known else None)
+            yield Gap(words=words, cells=_joined(concerned))
+        for row in self._ends:
+            how = row["detail"] or "did not end as it was told to"
+            # Of who only read there is no cell whose evidence ends with it.
+            mine = [file for file, who in self._planned.items() if who.client == row["client"]]
+            mine_alone = _joined([self._cells(file) for file in mine])
+            yield Gap(words=f"the client {row['client']} {how}", cells=mine_alone)
         for planned in self._run.cells:
             yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
             yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
@@ -166,6 +173,12 @@ class Writers:
             last = max((self._cut[file] for file in senders), key=lambda fault: fault.start)
             words = f"nobody sends to this cell after {last.label}, which crashed its last client"
             yield Gap(words=words, cells=frozenset({cell}))
+
+
+def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """All of them; every cell of the run, None, where one is that, or there is none."""
+    known = [names for names in cells if names is not None]
+    return frozenset().union(*known) if cells and len(known) == len(cells) else None
 
 
 def _files(history: Path) -> tuple[dict[File, Sequence[Path]], dict[str, str]]:

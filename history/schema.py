@@ -157,11 +157,12 @@ CLIENTS = pa.schema(
         pa.field("client", pa.string(), nullable=False),
         pa.field("exit_code", pa.int32()),
         pa.field("fault_id", pa.int32()),
+        pa.field("detail", pa.string()),
     ]
 )
 """The clients of the workload that have not ended as they were told to, by the manifest's names,
 with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
-ended by itself."""
+ended by itself, and then ``detail`` says how."""
 
 RECOVERY = pa.schema(
     [

@@ -80,19 +80,18 @@ def kill(running: ClientProcess) -> None:
 
 
 def wait(running: ClientProcess, deadline: Deadline) -> str | None:
-    """Wait for its end. Returns what went wrong, None when nothing did.
+    """Wait for its end. Returns how it ended instead, None when all went well.
 
     A client that does not end in time is killed.
     """
-    name = running.client.name
     if not deadline.until(running.ended):
         try:
             kill(running)
         except InfraError as silence:
-            return f"the client {name} did not end in time, and cannot be killed: {silence}"
-        return f"the client {name} did not end in time and was killed"
+            return f"did not end in time, and cannot be killed: {silence}"
+        return "did not end in time and was killed"
     status = exit_status(running.process)
-    return f"the client {name} ended with {in_words(status)}" if status != 0 else None
+    return f"ended with {in_words(status)}" if status != 0 else None
 
 
 def last_words(name: str, node: Node) -> str | None:

@@ -227,6 +227,18 @@ def test_a_member_that_was_crashed_before_it_had_anything_lacks_nothing(tmp_path
     assert result.consumption.groups == (KEPT,)
 
 
+def test_a_client_that_ended_by_itself_takes_only_its_own_evidence_with_it(tmp_path: Path) -> None:
+    """That of a producer is its cell's; on what a consumer was shown no verdict waits."""
+    how = {"time": at(30), "exit_code": 1, "fault_id": None, "detail": "ended by itself, status 1"}
+    for client, verdict in (("reader-0", PASS), ("producer-1", INCONCLUSIVE)):
+        made = consumed(READER, clients=[{**how, "client": client}])
+        result = checked(write_campaign(tmp_path / client, made))
+        assert result.verdict is verdict, told(result)
+        words = f"the client {client} ended by itself, status 1"
+        assert f"run 1: {words}" in result.findings
+        assert (words in "\n".join(result.cells[0].reasons)) is (verdict is INCONCLUSIVE)
+
+
 LATE = AFTER + 10
 """Nothing is sent any more."""
 

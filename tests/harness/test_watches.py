@@ -184,6 +184,7 @@ def test_a_client_that_ends_by_itself_is_a_finding(run: Run) -> None:
     assert run.findings == ["run 1, workload: the client producer-t ended by itself, status 1"]
     assert run.running == []
     assert ends(run) == [("producer-t", 1, None)]
+    assert run.ended_well.get("workload") is not False, "it is its own cell's matter alone"
 
 
 @pytest.mark.parametrize("found_by", ["the watch", "flush"])

@@ -12,7 +12,7 @@ from harness.campaign.producers import message_timeout_ms
 from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps.setup import CLIENTS, compare_clocks, fault_ended
+from harness.running.steps.setup import CLIENTS, compare_clocks, ended_otherwise
 from infra.interface import InfraError
 from workloads.interface import CATCH_UP_S, Role
 
@@ -51,10 +51,13 @@ def _stop(run: Run, role: Role, deadline: Deadline) -> None:
         if not one.ended():
             _tried(run, partial(clients.ask_to_stop, one))
     while left := clients.of_role(role, run.running):
-        problem = clients.wait(left[-1], deadline)
-        run.running.remove(left[-1])
-        if problem and not fault_ended(run, left[-1]):
-            run.finding("flush", problem)
+        one = left[-1]
+        how = clients.wait(one, deadline)
+        run.running.remove(one)
+        if how and one.ended():
+            ended_otherwise(run, one, how)
+        elif how:
+            run.finding("flush", f"the client {one.client.name} {how}")
 
 
 def _tried(run: Run, act: Callable[[], None]) -> None:

@@ -79,24 +79,25 @@ def compare_clocks(run: Run, moment: str) -> None:
     run.recorder.clock(run.client_node.name, moment, run.client_node.clock())
 
 
-def fault_ended(run: Run, one: clients.ClientProcess) -> bool:
-    """Record that a client has not ended as it was told to; whether a fault accounts for it."""
-    fault_id = run.ledger.ended_by(one.client.name)
-    if one.ended():
-        run.recorder.client(one.client.name, exit_status(one.process), fault_id)
-    return fault_id is not None
+def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
+    """Record that a client has ended, and not as it was told to; and show it where no fault
+    accounts for it. It is a matter of its own cell alone, and of none where it only read."""
+    name = one.client.name
+    fault_id = run.ledger.ended_by(name)
+    by_itself = fault_id is None
+    run.recorder.client(name, exit_status(one.process), fault_id, how if by_itself else None)
+    if by_itself:
+        run.tell(f"workload: the client {name} {how}")
 
 
 def _look_after_clients(run: Run) -> None:
-    """A client ends when it is told to; one that ends before that has not done what it should. One
-    that a fault has ended is a matter of its own cell alone."""
+    """A client ends when it is told to; one that ends before that has not done what it should."""
     ended = [one for one in tuple(run.running) if one.ended()]
     if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
         return
     for one in ended:
         run.running.remove(one)
-        if not fault_ended(run, one):
-            name, status = one.client.name, in_words(exit_status(one.process))
-            words = clients.last_words(name, run.client_node)
-            why = f": {words}" if words else ""
-            run.finding("workload", f"the client {name} ended by itself, {status}{why}")
+        words = clients.last_words(one.client.name, run.client_node)
+        why = f": {words}" if words else ""
+        status = in_words(exit_status(one.process))
+        ended_otherwise(run, one, f"ended by itself, {status}{why}")
