@@ -13,7 +13,6 @@ from typing import Protocol
 import pytest
 from conformance import MARK, marked
 from containers import owned_things
-from ensemble import NODES
 from inside import Inside, inside_as
 from patience import PATIENCE_S
 from places import places
@@ -27,6 +26,8 @@ from infra.ssh.inventory import load
 
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
+HOSTS = 7
+"""Three ZooKeepers, three brokers and a client, which is the most that a case has."""
 
 
 class Place(Protocol):
@@ -142,7 +143,7 @@ def ssh_place(scratch: Path, hosts: SshHosts) -> ProcessPlace:
 
 @pytest.fixture(scope="session")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
-    with ssh_hosts(tmp_path_factory.mktemp("hosts"), NODES) as found:
+    with ssh_hosts(tmp_path_factory.mktemp("hosts"), HOSTS) as found:
         yield found
 
 

@@ -54,10 +54,9 @@ def replaced_machines_fetch_everything(backend: Backend, scratch: Path) -> None:
 def servers_have_too_little(backend: Backend, scratch: Path) -> None:
     """Of CPU and of memory, while records come; where the backend can do it."""
     faults = [FAULTS[name] for name in ("starve-cpu", "starve-memory")]
-    possible = [fault.name for fault in faults if fault.needs <= backend.capabilities]
-    if not possible:
-        return
     with striker(backend, scratch) as cluster:
+        # Not before: what a host cannot do is known once it is a node.
+        possible = [fault.name for fault in faults if fault.needs <= backend.capabilities]
         known = _with_records(cluster)
         with _traffic(known):
             for name in possible:

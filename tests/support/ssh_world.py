@@ -23,6 +23,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import yaml
 from ssh_keys import make_key
 
@@ -97,8 +98,12 @@ class Machine:
 
     def off(self) -> None:
         assert self.process is not None
+        # It ends before its child, of which the namespaces are: until that is gone, too, the host
+        # still answers.
+        inits = psutil.Process(self.process.pid).children()
         self.process.kill()
         self.process.wait()
+        psutil.wait_procs(inits)
 
 
 class World:

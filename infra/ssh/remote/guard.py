@@ -27,17 +27,20 @@ def guard(base: str) -> None:
 
 
 def _watch(base: str) -> None:
-    log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    command = again("listen", tenancy.SOCKET)
-    agent = in_main_thread(lambda: children.spawn(command, os.environ, [log]))
-    while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
-        pass
-    tenancy.lift(base)
-    in_main_thread(children.end_all)
-    while not _abandoned(base):
-        time.sleep(_LOOK_EVERY_S)
-    tenancy.remove(base)
-    children.stop()
+    try:
+        log = (os.POSIX_SPAWN_OPEN, 2, tenancy.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        command = again("listen", tenancy.SOCKET)
+        agent = in_main_thread(lambda: children.spawn(command, os.environ, [log]))
+        while not _abandoned(base) and not agent.ended.wait(_LOOK_EVERY_S):
+            pass
+        tenancy.lift(base)
+        in_main_thread(children.end_all)
+        while not _abandoned(base):
+            time.sleep(_LOOK_EVERY_S)
+        tenancy.remove(base)
+    finally:
+        # An agent that could not be started (a full disk) would leave a guard that watches nothing.
+        children.stop()
 
 
 def _abandoned(base: str) -> bool:
