@@ -56,7 +56,7 @@ simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cor
 selftest: setup  ## what finds a broken broker, written to docs/detection.md; hours, goes on where it was
 	$(BIN)/ackproof selftest --out docs/detection.md
 
-test-long: setup  ## the tests that take many minutes each
+test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m long
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them

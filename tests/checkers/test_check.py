@@ -216,6 +216,7 @@ pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps(result))
 """
 
 
+@pytest.mark.long
 def test_a_task_that_dies_takes_down_its_own_partition_alone(tmp_path: Path) -> None:
     """Of three cells the middle one's worker dies, each time; the last has lost a record."""
     topics = {"t": WELL, "u": WELL, "v": losing(WELL, 2)}
