@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test simulate selftest test-long test-kafka test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready \
         reference lint nightly clean
 
@@ -40,6 +40,9 @@ $(CLASSES): $(STAMP) | programs
 	@$(BIN)/python -m checkers.class_data
 	@touch $@
 
+clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go's; fetches and compiles
+	$(BIN)/python -m infra.client_programs
+
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
 
@@ -53,12 +56,15 @@ simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cor
 selftest: setup  ## what finds a broken broker, written to docs/detection.md; hours, goes on where it was
 	$(BIN)/ackproof selftest --out docs/detection.md
 
-test-long: setup  ## the tests that take many minutes each
+test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m long
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh
 	$(BIN)/pytest -m kafka
+
+test-clients: setup clients  ## the tests of client libraries that are compiled here
+	$(BIN)/pytest -m libraries
 
 test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root
 	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 3; }

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from checkers.evidence import RunEvidence, gather
 from checkers.items import work_items
 from checkers.judge import campaign_result
-from checkers.reconcile import WorkItem
 from checkers.session import session
 from checkers.totals import Totals, anomalies, reconcile_all
 from checkers.verdict import ANOMALIES, CampaignResult
+from checkers.work_item import WorkItem
 from history import manifest
 from history.aside import written_aside
 from history.errors import DamagedFiles

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.reconcile import WorkItem
 from checkers.session import CLASSES, session
+from checkers.timeline.known import UNSEEN
 from checkers.totals import reconcile_all
+from checkers.work_item import WorkItem
 from history.aside import written_aside
 
 _NOTHING = WorkItem(
@@ -34,10 +35,16 @@ _NOTHING = WorkItem(
     moments=[],
     moment_starts=[],
     moment_ends=[],
+    shown_unpromised_before=0,
+    shown_unknown_before=0,
+    compacted=False,
+    consumers=[],
+    groups=[],
     brokers=[],
     copies=[],
     uncompared=[],
     agreement="promised",
+    timeline=UNSEEN,
 )
 
 

@@ -8,18 +8,24 @@ what it recorded counts:
 - What was acked to it and not recorded is no claim. Nothing follows from that it is not in the log.
 - What it sent last and did not record may be in the log: no phantom.
 
+A consumer that was crashed has written to no partition, and no verdict rests on what it read: its
+crash touches none.
+
 It says nothing of how much there was. So what it left must be the beginning of what it wrote, part
 by part without a hole, of every partition: of these the last one alone may be cut short.
 """
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from checkers.faults import FaultFacts
+from checkers.gaps import UNJUDGED
 from history import names, reader
 from history.errors import DamagedFiles
+from history.manifest import PlannedRun
 
 
 def crashes_of(
@@ -37,6 +43,19 @@ def crashes_of(
         for row in rows
         if row["exit_code"] == -signal.SIGKILL and row["fault_id"] in bitten
     }
+
+
+def told_apart(
+    faults: Iterable[FaultFacts], crashes: Mapping[str, FaultFacts], run: PlannedRun
+) -> tuple[FaultFacts, ...]:
+    """The faults, and of each whether it crashed consumers alone: nobody on whose tables a verdict
+    rests. ``crashes``: as from :func:`crashes_of`."""
+    judged = {writer.client for writer in run.writers if writer.table not in UNJUDGED}
+    crashed = {fault.fault_id for fault in crashes.values()}
+    others = {fault.fault_id for client, fault in crashes.items() if client in judged}
+    return tuple(
+        replace(fault, consumers_alone=fault.fault_id in crashed - others) for fault in faults
+    )
 
 
 def legible(paths: Sequence[Path]) -> Sequence[Path]:

@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from checkers import gaps, measures, steps
 from checkers.clocks import Clocks
-from checkers.crashes import crashes_of
+from checkers.crashes import crashes_of, told_apart
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
-from checkers.gaps import Gap
+from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
 from checkers.observed import Observation, Span
+from checkers.timeline.words import Word, words_of
 from checkers.writers import Writers
 from history import reader
 from history.cell import Cell
@@ -51,6 +52,7 @@ class RunEvidence:
         history: Directory of its tables.
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
+        words: What brokers said of each partition in their own logs.
         recovery, servers, zookeeper, failovers: Rows of these tables.
         collected: When the brokers' logs were copied; None where that did not end well.
         flushed: Whether the clients are known to have closed their histories.
@@ -67,6 +69,7 @@ class RunEvidence:
     observation: Observation
     clocks: Clocks
     writers: Writers
+    words: Mapping[Partition, Sequence[Word]]
     recovery: Sequence[Row]
     servers: Sequence[Row]
     zookeeper: Sequence[Row]
@@ -87,9 +90,17 @@ class RunEvidence:
         """Directory of the brokers' logs; see :func:`replicas_of`."""
         return replicas_of(self.history)
 
-    def clock_bound_ns(self, partition: Partition) -> int | None:
-        """Of those who send to a partition; None where that is not known."""
-        return self.clocks.bound(self.writers.nodes(partition))
+    @property
+    def zookeepers(self) -> int:
+        """How many ZooKeeper servers were watched; 0 where that is not known."""
+        names = {str(row["server"]) for row in self.servers}
+        return sum(name.startswith("zookeeper") for name in names)
+
+    def clock_bound_ns(self, partition: Partition, *tables: str) -> int | None:
+        """Of those who send to a partition, or write these tables of it; None where that is not
+        known."""
+        nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
+        return self.clocks.bound(set().union(*nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +123,8 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
     crashes = crashes_of(tables["clients"], faults)
-    writers = Writers(planned, history, tables["closings"], crashes)
+    faults = told_apart(faults, crashes, planned)
+    writers = Writers(planned, history, tables["closings"], crashes, tables["clients"])
     reads = _reads(tables["reads"])
     found = (
         *damaged,
@@ -144,6 +156,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         observation=Observation(tables["cluster"]),
         clocks=clocks,
         writers=writers,
+        words=words_of(history.parent / "logs"),
         recovery=tables["recovery"],
         servers=tables["servers"],
         zookeeper=tables["zookeeper"],
@@ -164,8 +177,7 @@ def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
             tables[name] = reader.read(history, name).to_pylist()
         except (DamagedFiles, ValueError, pa.ArrowException) as error:
             tables[name] = []
-            # What was measured concerns no cell: no verdict rests on it.
-            concerned: frozenset[str] | None = frozenset() if name in MEASURES else None
+            concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None
             damaged.append(Gap(words=f"table {name}: {error}", cells=concerned))
     return tables, tuple(damaged)
 

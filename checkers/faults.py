@@ -47,6 +47,7 @@ class FaultFacts:
         last: Of its last row.
         begun: Whether it ever was about to be injected; not where its target named nobody.
         bit: Whether it is proven to have bitten.
+        consumers_alone: Whether it crashed consumers, and befell nobody else.
     """
 
     fault_id: int
@@ -64,6 +65,7 @@ class FaultFacts:
     bit: bool
     lifted: int | None = None
     min_isr: int | None = None
+    consumers_alone: bool = False
 
     @property
     def label(self) -> str:
@@ -89,8 +91,11 @@ class FaultFacts:
         """Whether it befell a server that led, followed or coordinated the partition.
 
         What it befell is unknown: it may have been any partition. A server that is no broker is
-        ZooKeeper's, which coordinates them all, or a client's, which may write to any.
+        ZooKeeper's, which coordinates them all, or a client's, which may write to any. Consumers
+        write to none.
         """
+        if self.consumers_alone:
+            return False
         if self.servers is None or self.partitions is None:
             return True
         if any(not _BROKER.fullmatch(server) for server in self.servers):

@@ -3,6 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from history.schema import CONSUMPTION, MEASURES
+
+UNJUDGED = CONSUMPTION | MEASURES
+"""Tables whose evidence no cell lacks: what is missing of them is told. What consumers recorded may
+fail a cell all the same; where it is missing, what was promised to them is unknown."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:

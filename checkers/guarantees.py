@@ -1,186 +1,56 @@
 """Facts to verdicts: the only place where an anomaly becomes a failure.
 
 What a configuration promises, under what conditions and by whose word, is one table:
-docs/guarantees.md. Here each promise is a line of ``_PROMISES``. Whether its condition held is
-judged by what was observed (``checkers.terms``), record by record: an acks=1 cell whose leader
-never changed is promised everything, one whose leader changed is promised what was acked later.
+docs/guarantees.md. Here each promise is a line of ``_PROMISES``; what became of it is found out by
+``checkers.findings``.
 
 A promise that is broken fails its cell however thin the evidence; it takes all the evidence to
 pass; and a loss of which nobody knows whether it was promised is neither.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from checkers.catalogue import DIVERGENT
-from checkers.liveness import Living
-from checkers.standing import COMPARED, REORDERED_ACKED, REPLICAS, Standing, name
+from checkers.catalogue import CATALOGUE
+from checkers.facts import Facts
+from checkers.findings import (
+    Finding,
+    acks_ascend,
+    agreeing,
+    always,
+    committed,
+    epochs_rise,
+    keeps_order,
+    kept,
+    living,
+    min_isr,
+    of_producer,
+    one_leader,
+    recognises_retries,
+    shown,
+    told_by_all_in_sync,
+)
+from checkers.reads.anomalies import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+)
 from checkers.verdict import Guarantee, Verdict
-from history.cell import Cell
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """All that a cell is judged by.
-
-    Attributes:
-        counts: The sums of its partitions, as in ``checkers.reconcile.RESULTS``.
-        why: Why acks in it are not promised to be kept, or perhaps not; a sentence each.
-        apart: Why replicas of it are not promised to agree, or perhaps not; a sentence each.
-        crashed: Checkers that threw while they looked at this cell.
-        gaps: What the evidence lacks, one sentence each.
-        recovers, stays_up: What became of the liveness guarantees.
-        baseline: Whether nothing was to be broken.
-    """
-
-    cell: Cell
-    counts: Mapping[str, int]
-    why: tuple[str, ...] = ()
-    apart: tuple[str, ...] = ()
-    crashed: frozenset[str] = frozenset()
-    gaps: tuple[str, ...] = ()
-    recovers: Living = field(default_factory=Living)
-    stays_up: Living = field(default_factory=Living)
-    baseline: bool = False
-
-    def count(self, what: str, standing: Standing | None = None) -> int:
-        """One of the counts; absent is 0."""
-        return self.counts.get(what if standing is None else name(what, standing), 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
-    """What became of a promise: how often it was broken where it was promised, how often where
-    nobody knows, and how often at all; whether all of the cell was promised, and why (not).
-    ``untold``: what is missing to conclude; ``looked``: whether nothing is missing to say that it
-    held."""
-
-    broken: int
-    doubtful: int = 0
-    seen: int
-    promised: bool
-    why: str
-    untold: tuple[str, ...] = ()
-    looked: bool = True
-    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Promise:
+    """``concerns``: whether it is about a cell at all."""
+
     name: str
     words: str
-    judge: Callable[[Facts], _Finding]
-
-
-def _kept(checker: str) -> Callable[[Facts], _Finding]:
-    """Of acked records: promised or not by when each was acked."""
-
-    def judge(facts: Facts) -> _Finding:
-        unpromised = facts.count("acked", Standing.UNPROMISED)
-        return _Finding(
-            broken=facts.count(checker, Standing.PROMISED),
-            doubtful=facts.count(checker, Standing.UNKNOWN),
-            seen=facts.count(checker),
-            promised=facts.cell.acks != "0" and not unpromised,
-            why=_terms(facts, unpromised),
-            what=checker,
-        )
-
-    return judge
-
-
-def _terms(facts: Facts, unpromised: int) -> str:
-    cell = facts.cell
-    if cell.acks == "0":
-        return "acks=0: the client does not wait for an answer"
-    terms = f"acks={cell.acks}"
-    if cell.acks == "all":
-        unclean = str(cell.unclean_leader_election).lower()
-        terms += f", unclean.leader.election.enable={unclean}"
-    if unpromised:
-        terms += f"; {unpromised:,} of {facts.count('acked'):,} acked records are not promised"
-    return "; ".join([terms, *facts.why])
-
-
-def _of_producer(
-    checker: str, condition: Callable[[Cell], tuple[bool, str]]
-) -> Callable[[Facts], _Finding]:
-    """Of what the log remembers of producers: promised while no acked record of the partition may
-    be lost, since it is lost with the log."""
-
-    def judge(facts: Facts) -> _Finding:
-        cell = facts.cell
-        promised, why = condition(cell)
-        # A request that the client gave up may still be appended behind later ones, so without
-        # idempotence order is promised of acked records alone.
-        acked_alone = checker == "reordered" and not cell.enable_idempotence
-        what = REORDERED_ACKED if acked_alone else checker
-        voided = facts.count("partitions", Standing.UNPROMISED)
-        return _Finding(
-            broken=facts.count(what, Standing.PROMISED) if promised else 0,
-            doubtful=facts.count(what, Standing.UNKNOWN) if promised else 0,
-            seen=facts.count(checker),
-            promised=promised and not voided,
-            why="; ".join([why, *(facts.why if promised and voided else ())]),
-            what=checker,
-        )
-
-    return judge
-
-
-def _recognises_retries(cell: Cell) -> tuple[bool, str]:
-    if cell.enable_idempotence:
-        return True, "enable.idempotence=true"
-    return False, "enable.idempotence=false: a retry may be appended a second time"
-
-
-def _keeps_order(cell: Cell) -> tuple[bool, str]:
-    if cell.enable_idempotence:
-        return True, "enable.idempotence=true"
-    if cell.max_in_flight == 1:
-        return True, "max.in.flight=1, of acked records"
-    why = "a retry may be appended behind later sends"
-    return False, f"enable.idempotence=false, max.in.flight={cell.max_in_flight}: {why}"
-
-
-def _always(checker: str) -> Callable[[Facts], _Finding]:
-    def judge(facts: Facts) -> _Finding:
-        found = facts.count(checker)
-        why = "promised by every configuration"
-        return _Finding(broken=found, seen=found, promised=True, why=why, what=checker)
-
-    return judge
-
-
-def _agreeing(facts: Facts) -> _Finding:
-    """Of replicas. Where not all could be compared it is unknown whether they agree, which is told,
-    and costs the cell no verdict: what was kept is seen by the final read alone."""
-    why = "promised by every configuration"
-    return _Finding(
-        broken=facts.count(DIVERGENT, Standing.PROMISED),
-        doubtful=facts.count(DIVERGENT, Standing.UNKNOWN),
-        seen=facts.count(DIVERGENT),
-        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
-        why="; ".join(facts.apart) or why,
-        looked=facts.count(COMPARED) == facts.cell.partitions,
-        what=DIVERGENT,
-    )
-
-
-def _living(of: Callable[[Facts], Living]) -> Callable[[Facts], _Finding]:
-    def judge(facts: Facts) -> _Finding:
-        living = of(facts)
-        why = "; ".join((*living.suspended, *living.broken)) or "promised by every configuration"
-        return _Finding(
-            broken=len(living.broken),
-            seen=len(living.broken),
-            promised=not living.suspended,
-            why=why,
-            untold=living.untold,
-            what="broken",
-        )
-
-    return judge
+    judge: Callable[[Facts], Finding]
+    concerns: Callable[[Facts], bool] = lambda _: True
 
 
 NO_LOSS = "no-acked-record-lost"
@@ -191,55 +61,145 @@ _PROMISES = (
         words="No acked record is lost: with acks=all while only members of the ISR are elected "
         "and one of them keeps its data, with acks=1 while the leader neither changes nor loses "
         "its disk.",
-        judge=_kept("lost"),
+        judge=kept("lost"),
     ),
     _Promise(
         name="acked-offset-kept",
         words="An acked record stands at the offset of its ack (where no acked record is lost).",
-        judge=_kept("offset-mismatch"),
+        judge=kept("offset-mismatch"),
     ),
     _Promise(
         name="no-duplicates",
         words="No record stands in the log twice (idempotent producer, no acked record lost).",
-        judge=_of_producer("duplicated", _recognises_retries),
+        judge=of_producer("duplicated", recognises_retries),
     ),
     _Promise(
         name="no-reordering",
         words="A producer's records stand in the order sent (idempotent producer; or acked records "
         "with max.in.flight=1; no acked record lost).",
-        judge=_of_producer("reordered", _keeps_order),
+        judge=of_producer("reordered", keeps_order),
     ),
     _Promise(
         name="no-phantom",
         words="Nothing stands in the log that was not sent.",
-        judge=_always("phantom"),
+        judge=always("phantom"),
     ),
     _Promise(
         name="failed-records-absent",
         words="A record that failed for certain is not in the log.",
-        judge=_always("failed-but-present"),
+        judge=always("failed-but-present"),
     ),
     _Promise(
         name="no-offset-gap",
         words="The log has a record at every offset from its start to its end.",
-        judge=_always("offset-gap"),
+        judge=always("offset-gap"),
     ),
     _Promise(
         name="replicas-agree",
         words="Replicas in the ISR hold the same log up to the end of the final read, while no "
         "data is taken from or changed on a disk and only members of the ISR are elected.",
-        judge=_agreeing,
+        judge=agreeing,
+    ),
+    _Promise(
+        name="acks-in-order",
+        words="A producer's acks name rising offsets, in the order of its sends (idempotent "
+        "producer, max.in.flight=1 or retries=0; no acked record lost).",
+        judge=of_producer("nonmonotonic-send", acks_ascend),
+    ),
+    _Promise(
+        name="committed-stays",
+        words="What all in sync have acked, no later leader's log ends before (acks=all, where no "
+        "acked record is lost).",
+        judge=told_by_all_in_sync("watermark-regressed"),
+    ),
+    _Promise(
+        name="deposed-leaders-stop",
+        words="A leader acks nothing when it must have heard that another one leads, and nothing "
+        "beside that one (acks=all, where no acked record is lost).",
+        judge=told_by_all_in_sync("stale-leader-ack"),
+    ),
+    _Promise(
+        name="min-isr-kept",
+        words="Nothing is acked with acks=all while fewer than min.insync.replicas are in sync.",
+        judge=min_isr,
+    ),
+    _Promise(
+        name="one-leader-an-epoch",
+        words="In a leader epoch of a partition one broker leads.",
+        judge=one_leader,
+    ),
+    _Promise(
+        name="epochs-rise",
+        words="Leader epochs never go back: in ZooKeeper, at a broker, and from one offset of the "
+        "log to a later one (that, as replicas agree).",
+        judge=epochs_rise,
+    ),
+    _Promise(
+        name="reads-stay",
+        words="What a consumer was shown stands in the log at that offset, whatever acks ask for, "
+        "while only members of the ISR are elected and one of them keeps its data.",
+        judge=shown(VANISHED),
+        concerns=lambda facts: facts.readers.any,
+    ),
+    _Promise(
+        name="reads-agree",
+        words="An offset holds the same record for all who are shown it, which is the one that was "
+        "acked at it (while acked records, and what was shown, are promised to be kept).",
+        judge=shown(INCONSISTENT),
+        concerns=lambda facts: facts.readers.any,
+    ),
+    _Promise(
+        name="no-poll-skip",
+        words="A consumer that goes on reading passes over no record (while what it was shown is "
+        "promised to stay).",
+        judge=shown(SKIPPED),
+        concerns=lambda facts: facts.readers.any,
+    ),
+    _Promise(
+        name="polls-in-order",
+        words="A consumer that goes on reading is shown each offset once, in order (while what it "
+        "was shown is promised to stay).",
+        judge=shown(NONMONOTONIC),
+        concerns=lambda facts: facts.readers.any,
+    ),
+    _Promise(
+        name="no-unseen",
+        words="A tail reader is shown every acked record of the log that it reads past (while what "
+        "it was shown is promised to stay).",
+        judge=shown(UNSEEN),
+        concerns=lambda facts: facts.readers.tail,
+    ),
+    _Promise(
+        name="commits-kept",
+        words="A group's offset that was answered as committed is known later, while only members "
+        "of the ISR are elected to keep it and one of them keeps its data.",
+        judge=committed(COMMIT_LOST),
+        concerns=lambda facts: facts.readers.groups,
+    ),
+    _Promise(
+        name="commits-in-order",
+        words="No older offset of a group is read back than the last that was answered as "
+        "committed (likewise).",
+        judge=committed(COMMIT_REGRESSED),
+        concerns=lambda facts: facts.readers.groups,
+    ),
+    _Promise(
+        name="nothing-skipped-by-commit",
+        words="A group that commits what it was shown commits past no record that it was not shown "
+        "(at-least-once; while what it was shown is promised to stay).",
+        judge=shown(SKIPPED_BY_COMMIT),
+        concerns=lambda facts: facts.readers.at_least_once,
     ),
     _Promise(
         name="recovers",
         words="Within the campaign's time for it after the last heal, every partition is led and "
         "its ISR full.",
-        judge=_living(lambda facts: facts.recovers),
+        judge=living(lambda facts: facts.recovers),
     ),
     _Promise(
         name="servers-stay-up",
         words="No server ends but by a fault.",
-        judge=_living(lambda facts: facts.stays_up),
+        judge=living(lambda facts: facts.stays_up),
     ),
 )
 
@@ -247,7 +207,8 @@ _PROMISES = (
 def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
     """What was promised of a cell and what became of it, promised or not; and what its offences
     leave open, a sentence each."""
-    findings = [(promise, promise.judge(facts)) for promise in _PROMISES]
+    concerned = [promise for promise in _PROMISES if promise.concerns(facts)]
+    findings = [(promise, promise.judge(facts)) for promise in concerned]
     guarantees = tuple(_guarantee(promise, found, facts) for promise, found in findings)
     return guarantees, tuple(
         open_ for promise, found in findings for open_ in _open(promise, found)
@@ -262,8 +223,8 @@ def verdict(
     broken = [f"{g.name}: {g.reason}" for g in by_name.values() if g.broken]
     crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
     lacking = [*facts.gaps, *doubtful, *crashed]
-    kept = by_name[NO_LOSS]
-    conclusion, reasons = _conclusion(broken, lacking, kept)
+    no_loss = by_name[NO_LOSS]
+    conclusion, reasons = _conclusion(broken, lacking, no_loss)
     if facts.baseline and conclusion is Verdict.PASS:
         reasons = [*reasons, "a baseline: nothing was broken"]
     return conclusion, tuple(f"{facts.cell.name}: {reason}" for reason in reasons)
@@ -288,17 +249,17 @@ def campaign_verdict(cells: Iterable[Verdict], gaps: Iterable[str]) -> Verdict:
 
 
 def _conclusion(
-    broken: list[str], lacking: list[str], kept: Guarantee
+    broken: list[str], lacking: list[str], no_loss: Guarantee
 ) -> tuple[Verdict, list[str]]:
     if broken:
         return Verdict.FAIL, broken + lacking
     if lacking:
         return Verdict.INCONCLUSIVE, lacking
-    reasons = [f"{kept.name}: {kept.reason}"]
-    return (Verdict.PASS if kept.promised else Verdict.NOT_GUARANTEED), reasons
+    reasons = [f"{no_loss.name}: {no_loss.reason}"]
+    return (Verdict.PASS if no_loss.promised else Verdict.NOT_GUARANTEED), reasons
 
 
-def _guarantee(promise: _Promise, found: _Finding, facts: Facts) -> Guarantee:
+def _guarantee(promise: _Promise, found: Finding, facts: Facts) -> Guarantee:
     held = _held(found, facts)
     offences = found.broken or found.seen
     seen = {
@@ -315,11 +276,12 @@ def _guarantee(promise: _Promise, found: _Finding, facts: Facts) -> Guarantee:
         promised=found.promised or found.broken > 0,
         held=held,
         broken=found.broken,
+        anomaly=found.what if found.what in CATALOGUE else None,
         reason=f"{found.why}: {seen[held]}",
     )
 
 
-def _held(found: _Finding, facts: Facts) -> bool | None:
+def _held(found: Finding, facts: Facts) -> bool | None:
     if found.broken:
         return False
     if found.doubtful:
@@ -331,7 +293,7 @@ def _held(found: _Finding, facts: Facts) -> bool | None:
     return True
 
 
-def _open(promise: _Promise, found: _Finding) -> Iterable[str]:
+def _open(promise: _Promise, found: Finding) -> Iterable[str]:
     if found.doubtful:
         count = f"{found.doubtful:,} {found.what}"
         yield f"{promise.name}: {count}, and nobody knows whether that was promised: {found.why}"

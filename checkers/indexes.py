@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.timeline.known import UNSEEN, Timeline
 from history.schema import SendType
 
 Array = npt.NDArray[Any]
 
 SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset")
-LOG_COLUMNS = ("offset", "cell", "producer", "sequence")
+LOG_COLUMNS = ("offset", "leader_epoch", "cell", "producer", "sequence")
 NONE = -1
 """Stands for "there is none" in arrays of offsets, times and record numbers."""
 
@@ -68,10 +69,14 @@ class PartitionHistory:
         begun: The earliest time of a send, NONE where nothing was sent.
         untold: By record number: whether its producer was crashed, and may have sent it after the
             last that it recorded.
-        contradictory: Records invoked or completed twice, or completed and never invoked.
+        contradicted: By record number: invoked or completed twice, or completed and never invoked.
         log_offset: The final log, in offset order.
+        log_epoch: The leader epoch in which each of these was appended, NONE where it is not told.
         log_record: Record number at each of these, NONE where the payload is none of ours.
         first: By record number: position in the log arrays of its first copy, or NONE.
+        timeline: What is known of its leaders, epochs and ISR, and of the clock of its acks.
+        seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
+            none was, NONE where nobody knows; None where nobody looked.
     """
 
     cell: str
@@ -91,10 +96,24 @@ class PartitionHistory:
     answered: Array
     untold: Array
     begun: int
-    contradictory: int
+    contradicted: Array
     log_offset: Array
+    log_epoch: Array
     log_record: Array
     first: Array
+    timeline: Timeline
+    seen: Array | None = None
+
+    @property
+    def contradictory(self) -> int:
+        """How many records have contradictory events."""
+        return int(np.count_nonzero(self.contradicted))
+
+    @property
+    def named_acks(self) -> Array:
+        """The numbers of the records whose acks name an offset, and are not contradicted."""
+        named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
+        return np.flatnonzero(named)
 
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""
@@ -109,6 +128,16 @@ class PartitionHistory:
             return "no record"
         record = self.log_record[position]
         return "a payload of no client" if record == NONE else self.name(record)
+
+    def at_acked_offset(self) -> Array:
+        """By record number: the position in the log arrays at which it stands at the offset of its
+        ack, or NONE."""
+        found = np.full(len(self.fate), NONE, dtype=np.int64)
+        ours = np.flatnonzero(self.log_record != NONE)
+        records = self.log_record[ours]
+        kept = self.log_offset[ours] == self.acked_offset[records]
+        found[records[kept]] = ours[kept]
+        return found
 
     def first_offset(self, records: Array) -> Array:
         """Offset of the first copy of records that stand in the log."""
@@ -126,6 +155,7 @@ def index(
     sends_whole: bool = True,
     last_recorded: Mapping[tuple[str, int], int] = MappingProxyType({}),
     faults: FaultWindows = NO_FAULTS,
+    timeline: Timeline = UNSEEN,
 ) -> PartitionHistory:
     """Index one partition's ``sends`` and ``log`` rows (SEND_COLUMNS and LOG_COLUMNS of them).
     ``last_recorded``: by cell and number, of the producers that were crashed, the last sequence
@@ -138,14 +168,15 @@ def index(
     cell_names: dict[str, int] = {}
     cells = np.concatenate([_codes(table["cell"], cell_names) for table in (sends, named)])
     producers, sequences = (
-        np.concatenate([_numbers(table[column]) for table in (sends, named)])
+        np.concatenate([numbers_of(table[column]) for table in (sends, named)])
         for column in ("producer", "sequence")
     )
-    numbers, count = _record_numbers(cells, producers, sequences)
+    numbers, count = record_numbers(cells, producers, sequences)
     sent, logged = numbers[: len(sends)], numbers[len(sends) :]
     log_record = np.full(len(log), NONE, dtype=np.int64)
     log_record[ours] = logged
-    offsets, log_record = _without_repeats(_numbers(log["offset"]), log_record)
+    new = _without_repeats(numbers_of(log["offset"]), log_record)
+    log_record = log_record[new]
     representative = _first_position(numbers, count)
     cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
     untold = np.zeros(count, dtype=bool)
@@ -164,13 +195,15 @@ def index(
         sequence=sequence,
         untold=untold,
         **_fates(sends, sent, count),
-        log_offset=offsets,
+        log_offset=numbers_of(log["offset"])[new],
+        log_epoch=numbers_of(log["leader_epoch"])[new],
         log_record=log_record,
         first=_first_position(log_record, count),
+        timeline=timeline,
     )
 
 
-def _record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, int]:
+def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, int]:
     """A dense number for each distinct (cell, producer, sequence); and how many there are.
 
     Two numbers below 2**31 fit one int64: exact whatever the values are, and nothing is sorted.
@@ -195,10 +228,10 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     fate[sent[of_type[SendType.FAIL]]] = Fate.FAILED
     fate[sent[acks]] = Fate.ACKED
     acked_offset = np.full(count, NONE, dtype=np.int64)
-    acked_offset[sent[acks]] = _numbers(sends["offset"])[acks]
+    acked_offset[sent[acks]] = numbers_of(sends["offset"])[acks]
     invoked = of_type[SendType.INVOKE]
     time = np.full(count, NONE, dtype=np.int64)
-    times = _numbers(sends["time"])
+    times = numbers_of(sends["time"])
     asked, answered = time.copy(), time.copy()
     for rows in (~invoked, invoked, acks):
         time[sent[rows]] = times[rows]
@@ -207,7 +240,7 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         answered[sent[rows]] = times[rows]
     invokes = np.bincount(sent[invoked], minlength=count)
     completions = np.bincount(sent[~invoked], minlength=count)
-    contradictory = (invokes > 1) | (completions > 1) | (completions > invokes)
+    contradicted = (invokes > 1) | (completions > 1) | (completions > invokes)
     return {
         "fate": fate,
         "acked_offset": acked_offset,
@@ -215,7 +248,7 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "asked": asked,
         "answered": answered,
         "begun": int(times.min()) if len(times) else NONE,
-        "contradictory": int(np.count_nonzero(contradictory)),
+        "contradicted": contradicted,
     }
 
 
@@ -227,17 +260,18 @@ def _first_position(numbers: Array, count: int) -> Array:
 
 
 def _in_offset_order(log: pa.Table) -> pa.Table:
-    offsets = _numbers(log["offset"])
+    offsets = numbers_of(log["offset"])
     if np.all(offsets[1:] >= offsets[:-1]):
         return log
     return log.take(pa.array(np.argsort(offsets, kind="stable")))
 
 
-def _without_repeats(offsets: Array, records: Array) -> tuple[Array, Array]:
-    """A final read that was taken up again may tell the same record at the same offset twice."""
+def _without_repeats(offsets: Array, records: Array) -> Array:
+    """Which rows count: a final read that was taken up again may tell the same record at the same
+    offset twice."""
     new = np.ones(len(offsets), dtype=bool)
     new[1:] = (offsets[1:] != offsets[:-1]) | (records[1:] != records[:-1])
-    return offsets[new], records[new]
+    return new
 
 
 def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
@@ -250,7 +284,7 @@ def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     return np.concatenate(codes)
 
 
-def _numbers(column: pa.ChunkedArray) -> Array:
+def numbers_of(column: pa.ChunkedArray) -> Array:
     """int64, NONE for null."""
     numbers: Array = pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy()
     return numbers

@@ -9,10 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from checkers import coverage, gaps, liveness, measures
 from checkers.catalogue import CATALOGUE
+from checkers.consumers import consumers_of, consumption
 from checkers.evidence import RunEvidence
-from checkers.guarantees import Facts, campaign_verdict, judged, verdict
-from checkers.items import agreement_of, terms_of
-from checkers.reconcile import HISTORY, REPLICAS
+from checkers.facts import Facts, Readers
+from checkers.guarantees import campaign_verdict, judged, verdict
+from checkers.promised import (
+    AT_LEAST_ONCE,
+    agreement_of,
+    committed_terms_of,
+    shown_terms_of,
+    terms_of,
+)
+from checkers.reconcile import CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
@@ -46,6 +54,7 @@ def campaign_result(
         findings=gaps + findings + tuple(_findings(runs, totals)),
         baseline=bool(runs) and all(run.baseline for run in runs),
         runs=tuple(_run(run) for run in runs),
+        consumption=consumption(runs, totals),
     )
 
 
@@ -80,6 +89,9 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         counts=counts,
         why=tuple(_why(run, cell, totals)),
         apart=tuple(_apart(run, cell)),
+        withdrawn=tuple(_withdrawn(run, cell)),
+        uncommitted=tuple(_uncommitted(run, planned)),
+        readers=_readers(run, planned),
         crashed=frozenset(_crashed(found)),
         gaps=tuple(dict.fromkeys(_cell_gaps(run, planned, found, counts))),
         recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
@@ -160,10 +172,36 @@ def _apart(run: RunEvidence, cell: Cell) -> Iterator[str]:
             yield f"{partition[0]}-{partition[1]}: {why}"
 
 
+def _withdrawn(run: RunEvidence, cell: Cell) -> Iterator[str]:
+    """Why what consumers were shown of a cell need not stay, or perhaps not."""
+    for partition in cell.topic_partitions:
+        for why in shown_terms_of(run, cell, partition).why:
+            yield f"{partition[0]}-{partition[1]}: {why}"
+
+
+def _uncommitted(run: RunEvidence, planned: PlannedCell) -> Iterator[str]:
+    """Why what groups of a cell committed need not be kept, or perhaps not."""
+    for group in planned.groups:
+        read = planned.cell.topic_partitions[0]
+        yield from (f"{group.name}: {why}" for why in committed_terms_of(run, group, read).why)
+
+
+def _readers(run: RunEvidence, planned: PlannedCell) -> Readers:
+    consumers = consumers_of(run, planned.cell.topic_partitions[0])
+    return Readers(
+        any=bool(consumers),
+        tail=any(not one.member for one in consumers),
+        groups=any(one.member for one in consumers),
+        at_least_once=any(group.delivery == AT_LEAST_ONCE for group in planned.groups),
+    )
+
+
 def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
+        # What of consumers could not be read, or of replicas not compared, is told elsewhere.
         doubts = totals.doubts if totals else ()
-        yield from (doubt.checker for doubt in doubts if doubt.checker not in (HISTORY, REPLICAS))
+        told = (HISTORY, CONSUMPTION, REPLICAS)
+        yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
 
 
 def _cell_gaps(

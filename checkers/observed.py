@@ -29,6 +29,10 @@ class State:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    version: int | None = None
+    """Of the znode with the ISR, which each write raises by one; None where it is not told."""
+    by_controller: bool = False
+    """Whether a controller wrote it: leader, epoch and ISR in one znode, and so of one moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,10 @@ class Observation:
             if row["kind"] == "partition":
                 self._states.setdefault((row["topic"], row["partition"]), []).append(_state(row))
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic were seen."""
+        return sum(name == topic for name, _ in self._states)
+
     def of(self, partition: Partition) -> Observed:
         """What was seen of a partition."""
         return Observed(states=tuple(self._states.get(partition, ())), holes=self._holes)
@@ -104,6 +112,8 @@ def _state(row: Mapping[str, Any]) -> State:
         leader=UNKNOWN if leader is None else leader,
         leader_epoch=UNKNOWN if epoch is None else epoch,
         isr=tuple(broker for broker in row["isr"] or () if broker is not None),
+        version=row["version"],
+        by_controller=(row["controller_epoch"] or 0) > 0,
     )
 
 

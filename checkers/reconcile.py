@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from checkers import outages, standing
 from checkers.catalogue import CHECKERS, DIVERGENT
+from checkers.consumption import COUNTED, Counted
 from checkers.indexes import (
     LOG_COLUMNS,
     SEND_COLUMNS,
@@ -28,49 +29,26 @@ from checkers.indexes import (
     index,
 )
 from checkers.reach import FaultWindows
+from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.rules.order import out_of_order
-from checkers.terms import Terms
+from checkers.timeline.known import Timeline
 from checkers.verdict import ANOMALIES
+from checkers.work_item import WorkItem
 from history import reader
 from history.errors import DamagedFiles
 
 HISTORY = "history"
 """Stands for the checker where what went wrong is the history itself."""
 
+CONSUMPTION = "consumption"
+"""Stands for it where that is what consumers recorded: that is told, and leaves open what was
+promised to them; no other promise rests on it."""
+
 REPLICAS = "replicas"
 """Stands for the checker where copies of replicas could not be compared: that is told, and leaves
 open whether they agree; no other promise rests on it."""
-
-ITEMS = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("cell", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("sends", pa.list_(pa.string())),
-        pa.field("cut", pa.list_(pa.string())),
-        pa.field("log", pa.list_(pa.string())),
-        pa.field("sends_whole", pa.bool_()),
-        pa.field("log_whole", pa.bool_()),
-        pa.field("complete", pa.bool_()),
-        pa.field("records", pa.int64()),
-        pa.field("start", pa.int64()),
-        pa.field("end", pa.int64()),
-        pa.field("fault_bounds", pa.list_(pa.int64())),
-        pa.field("fault_labels", pa.list_(pa.string())),
-        pa.field("unpromised_before", pa.int64()),
-        pa.field("unknown_before", pa.int64()),
-        pa.field("moments", pa.list_(pa.string())),
-        pa.field("moment_starts", pa.list_(pa.int64())),
-        pa.field("moment_ends", pa.list_(pa.int64())),
-        pa.field("brokers", pa.list_(pa.int32())),
-        pa.field("copies", pa.list_(pa.string())),
-        pa.field("uncompared", pa.list_(pa.string())),
-        pa.field("agreement", pa.string()),
-    ]
-)
 
 DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
 COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
@@ -80,65 +58,25 @@ RESULTS = pa.schema(
         *(field.with_nullable(True) for field in ANOMALIES),
         pa.field("counts", COUNTS),
         pa.field("doubts", DOUBTS),
+        pa.field("consumption", COUNTED),
     ]
 )
 """Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
 may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
-(``checkers.outages``). ``doubts``: which checker could not
-tell what, and why."""
+(``checkers.outages``). ``doubts``: which checker could not tell what, and why.
+``consumption``: :class:`checkers.consumption.Counted`."""
 
-BY_TIME = ("lost", "offset-mismatch")
+BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 """Offences of acked records: promised or not by when each was acked."""
 
-BY_PARTITION = ("duplicated", "reordered")
+BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
 """Offences promised or not with the partition as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkItem:
-    """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
-    written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
-    none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
-    ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
-    (:class:`checkers.coverage.Moment`); ``brokers`` to ``uncompared``:
-    :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the promise that
-    replicas agree."""
-
-    run: int
-    cell: str
-    topic: str
-    partition: int
-    sends: list[str]
-    cut: list[str]
-    log: list[str]
-    sends_whole: bool
-    log_whole: bool
-    complete: bool
-    records: int | None
-    start: int | None
-    end: int | None
-    fault_bounds: list[int]
-    fault_labels: list[str | None]
-    unpromised_before: int
-    unknown_before: int
-    moments: list[str]
-    moment_starts: list[int]
-    moment_ends: list[int]
-    brokers: list[int]
-    copies: list[str]
-    uncompared: list[str]
-    agreement: str
-
-    @property
-    def terms(self) -> Terms:
-        """What is promised of it."""
-        return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A checker (or HISTORY) that could not tell, and why."""
+    """A checker (or HISTORY, or CONSUMPTION) that could not tell, and why."""
 
     checker: str
     message: str
@@ -148,13 +86,8 @@ def reconcile_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """What ``mapInArrow`` runs: rows of ITEMS in, rows of RESULTS out."""
     for batch in batches:
         for row in batch.to_pylist():
-            for table in reconcile(WorkItem(**row)):
+            for table in reconcile(WorkItem.from_row(row)):
                 yield from table.to_batches()
-
-
-def items_table(items: Iterable[WorkItem]) -> pa.Table:
-    """Work items as the table that Spark is given."""
-    return pa.Table.from_pylist([asdict(item) for item in items], schema=ITEMS)
 
 
 def reconcile(item: WorkItem) -> Iterator[pa.Table]:
@@ -169,8 +102,12 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         counts = _counts(item, history)
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        yield _metrics(item, Counter(), doubts)
+        yield _metrics(item, Counter(), doubts, [])
         return
+    looked = _consumed(item, history, counts, doubts)
+    if looked is not None:
+        history = replace(history, seen=looked.seen)
+        yield from (_padded(item, found.rows) for found in looked.found)
     for name, checker in CHECKERS.items():
         try:
             found = checker.rule(history)
@@ -179,7 +116,27 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
     yield from _divergent(item, counts, doubts)
-    yield _metrics(item, counts, doubts)
+    yield _metrics(item, counts, doubts, looked.counted if looked else [])
+
+
+def _consumed(
+    item: WorkItem, history: PartitionHistory, counts: Counter[str], doubts: list[Doubt]
+) -> Consumed | None:
+    """What came of looking at the consumers; what was found and what could not be read goes into
+    ``counts`` and ``doubts``. None where they could not be looked at."""
+    counts.update(item.promises.counts(history))
+    try:
+        looked = consumed(item.consumers, history, item.promises)
+    except Exception as error:  # noqa: BLE001 - one checker never takes down another
+        message = f"what consumers were shown cannot be looked at: {error!r}"
+        doubts.append(Doubt(checker=CONSUMPTION, message=message))
+        return None
+    for found in looked.found:
+        counts[found.anomaly] += len(found.rows)
+        counts.update(found.standing)
+    counts.update(standing.looked(name) for name in looked.looked)
+    doubts += (Doubt(checker=CONSUMPTION, message=problem) for problem in looked.problems)
+    return looked
 
 
 def _divergent(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:
@@ -230,6 +187,7 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         sends_whole=item.sends_whole and sends_whole,
         last_recorded=_last_recorded(item.cut),
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
+        timeline=item.timeline,
     )
     if history.contradictory:
         message = f"{history.contradictory} records with contradictory events"
@@ -268,7 +226,12 @@ def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     return pa.table([given[field.name] for field in RESULTS], schema=RESULTS)
 
 
-def _metrics(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> pa.Table:
+def _metrics(
+    item: WorkItem,
+    counts: Counter[str],
+    doubts: list[Doubt],
+    consumption: list[Counted],
+) -> pa.Table:
     where = f"{item.topic}-{item.partition}"
     told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
     row = {
@@ -278,6 +241,7 @@ def _metrics(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> pa.Ta
         "partition": item.partition,
         "counts": [{"name": name, "count": count} for name, count in counts.items()],
         "doubts": [asdict(doubt) for doubt in told],
+        "consumption": [one.row() for one in consumption],
     }
     return pa.Table.from_pylist([row], schema=RESULTS)
 
@@ -296,9 +260,20 @@ def _counts(item: WorkItem, history: PartitionHistory) -> Counter[str]:
     counts.update(standing.by_time("acked", acks, item.terms))
     of_partition = standing.of_partition(history.begun, item.terms)
     counts[standing.name("partitions", of_partition)] += 1
+    counts.update(_seen(item.timeline))
     counts.update(_by_moment(item, acks))
     counts.update(outages.counts(history))
     return counts
+
+
+def _seen(timeline: Timeline) -> Counter[str]:
+    return Counter(
+        {
+            standing.WATCHED: int(timeline.watched),
+            standing.VERSIONED: int(timeline.versioned),
+            standing.SPOKEN: int(timeline.spoken),
+        }
+    )
 
 
 def _by_moment(item: WorkItem, acks: np.ndarray) -> Counter[str]:
@@ -318,6 +293,12 @@ def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table)
         counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
     if name in BY_PARTITION:
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
+    if name == "epoch-regressed":
+        # What brokers and ZooKeeper say is promised always; how a log came to be follows from where
+        # replicas cut theirs.
+        in_log = len(rows) - rows["offset"].null_count
+        counts[standing.name(name, standing.Standing.PROMISED)] += len(rows) - in_log
+        counts[standing.name(name, standing.Standing(item.agreement))] += in_log
     if name == "reordered" and len(rows):
         behind, _ = out_of_order(history)
         acked = int(np.count_nonzero(history.fate[behind] == Fate.ACKED))

@@ -3,6 +3,8 @@
 from collections import Counter
 from enum import StrEnum
 
+import numpy as np
+
 from checkers.indexes import NONE, Array
 from checkers.terms import Terms
 
@@ -15,6 +17,28 @@ REPLICAS = "replicas"
 COMPARED = "replicas compared"
 """What a partition is counted as of which all replicas were compared, from where they start to the
 end of the final read."""
+
+
+READABLE = "readable"
+"""What a partition is counted as by whether what consumers were shown of it is promised to stay."""
+
+COORDINATED = "coordinated"
+"""What a group's share of a partition is counted as by whether what is committed is promised to be
+kept."""
+
+WATCHED = "partitions watched"
+"""What a partition is counted as whose states in ZooKeeper were seen until the end."""
+
+VERSIONED = "partitions watched by version"
+"""And of whose ISR no change could go unseen."""
+
+SPOKEN = "partitions spoken of"
+"""What a partition is counted as of which brokers' own logs tell."""
+
+
+def looked(checker: str) -> str:
+    """What a partition is counted as at which a checker of consumers could look in full."""
+    return f"{checker} looked"
 
 
 class Standing(StrEnum):
@@ -31,17 +55,25 @@ def name(what: str, standing: Standing) -> str:
     return f"{what} {standing}"
 
 
-def by_time(what: str, times: Array, terms: Terms) -> Counter[str]:
-    """How many of the times (of acks) stand how to the terms."""
-    unpromised = int((times < terms.unpromised_before).sum())
-    unknown = int((times < terms.unknown_before).sum()) - unpromised
+def by_time(what: str, times: Array, terms: Terms, earliest: Array | None = None) -> Counter[str]:
+    """How many of the times (of acks) stand how to the terms. ``earliest``: where each may have
+    been as early as that."""
+    unpromised, unknown = standings(times, terms, earliest)
     return Counter(
         {
-            name(what, Standing.PROMISED): len(times) - unpromised - max(unknown, 0),
-            name(what, Standing.UNPROMISED): unpromised,
-            name(what, Standing.UNKNOWN): max(unknown, 0),
+            name(what, Standing.PROMISED): int((~unpromised & ~unknown).sum()),
+            name(what, Standing.UNPROMISED): int(unpromised.sum()),
+            name(what, Standing.UNKNOWN): int(unknown.sum()),
         }
     )
+
+
+def standings(times: Array, terms: Terms, earliest: Array | None = None) -> tuple[Array, Array]:
+    """Which of the times are not promised, and of which nobody knows; as :func:`by_time`."""
+    unpromised: Array = times < terms.unpromised_before
+    since = times if earliest is None else np.minimum(times, earliest)
+    unknown: Array = (since < terms.unknown_before) & ~unpromised
+    return unpromised, unknown
 
 
 def of_partition(begun: int, terms: Terms) -> Standing:

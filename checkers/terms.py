@@ -12,7 +12,7 @@ observation's lag, that of an election by the time until a deposed leader has he
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
 from checkers.observed import OBSERVATION_LAG_NS, Observed, Span, State
@@ -42,6 +42,9 @@ class Terms:
     unpromised_before: int = 0
     unknown_before: int = 0
     why: tuple[str, ...] = ()
+
+
+ALL_PROMISED = Terms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,13 @@ def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
         unknown_before=max((limit.before for limit in limits), default=0),
         why=tuple(dict.fromkeys(limit.why for limit in decisive)),
     )
+
+
+def shown_terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
+    """Likewise of what consumers were shown: whatever acks ask for, that is what is below the high
+    watermark, and so what every member of the ISR had. ``around``: with the clocks of those who
+    were shown it."""
+    return terms(replace(cell, settings={**cell.settings, "acks": "all"}), partition, around)
 
 
 def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[Limit]:
@@ -112,6 +122,19 @@ def _unseen(observed: Observed) -> Iterator[Limit]:
         yield Limit(before=observed.states[0].time, certain=False, why=why)
 
 
+def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Span]:
+    """When a leader that was deposed may have gone on telling what it knew, as if nothing had been
+    written since: from each change of leader until it had settled."""
+    faults = [fault for fault in around.faults if fault.touches(partition)]
+    for before, after in around.observed.changes():
+        if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
+            start = max(before.time, after.time - OBSERVATION_LAG_NS)
+            if around.observed.blind(Span(before.time, after.time)):
+                start = before.time
+            start = max(start - (around.clock_bound_ns or 0), 0)
+            yield Span(start, settled(after.time, around, faults))
+
+
 def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
     for before, after in around.observed.changes():
         raised = after.leader_epoch - before.leader_epoch
@@ -125,7 +148,7 @@ def _leader_changes(around: Surroundings, faults: Iterable[FaultFacts]) -> Itera
         if (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0):
             continue
         why = f"its leader changed from {before.leader} to {after.leader} (acks=1)"
-        yield Limit(before=_settled(after.time, around, faults), certain=True, why=why)
+        yield Limit(before=settled(after.time, around, faults), certain=True, why=why)
 
 
 def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
@@ -155,7 +178,7 @@ def ordered_elections(around: Surroundings, faults: Iterable[FaultFacts]) -> Ite
         ordered = Span(fault.start, end)
         if around.observed.blind(ordered):
             why = f"nobody watched who led it when {fault.label} let anybody lead"
-            yield Limit(before=_settled(end, around, faults), certain=False, why=why)
+            yield Limit(before=settled(end, around, faults), certain=False, why=why)
         yield from unclean_elections(around, faults, ordered)
 
 
@@ -169,7 +192,7 @@ def unclean_elections(
         kind = "was elected outside" if clean is False else "may have been elected outside"
         who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
         why = f"{who} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
-        when = _settled(after.time, around, faults)
+        when = settled(after.time, around, faults)
         yield Limit(before=when, certain=clean is False, why=why)
 
 
@@ -237,8 +260,8 @@ def proven(fault: FaultFacts) -> bool:
     return fault.bit and fault.injected is not None
 
 
-def _settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) -> int:
-    """By when a leader deposed at ``change`` no longer acks.
+def settled(change: int, around: Surroundings, faults: Iterable[FaultFacts]) -> int:
+    """By when a leader deposed at ``change`` no longer acks, or knows of another ISR.
 
     Cut off from ZooKeeper and the others, a deposed leader goes on acking whoever reaches it until
     the links are healed and it hears who leads now: it loses all that, and is not asked to keep it.

@@ -11,15 +11,10 @@ import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from checkers.consumption import Counted
 from checkers.faults import Partition
-from checkers.reconcile import (
-    HISTORY,
-    RESULTS,
-    Doubt,
-    WorkItem,
-    items_table,
-    reconcile_batches,
-)
+from checkers.reconcile import HISTORY, RESULTS, Doubt, reconcile_batches
+from checkers.work_item import WorkItem, items_table
 
 _REASON_MAX = 300
 """Characters of an error of Spark's that are told."""
@@ -27,11 +22,21 @@ _REASON_MAX = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTotals:
-    """What reconciling found in a partition: counts as in ``RESULTS``, and what it could not
-    tell."""
+    """What reconciling found in a partition: counts as in ``RESULTS``, what it could not tell, and
+    what was counted of its consumers; None where that was not done."""
 
     counts: Counter[str]
     doubts: tuple[Doubt, ...] = ()
+    consumption: tuple[Counted, ...] | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "PartitionTotals":
+        """From a row of RESULTS, one of metrics."""
+        return cls(
+            counts=Counter({count["name"]: count["count"] for count in row["counts"]}),
+            doubts=tuple(Doubt(**doubt) for doubt in row["doubts"]),
+            consumption=tuple(map(Counted.of, row["consumption"])),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,7 @@ def reconcile_all(spark: SparkSession, items: Sequence[WorkItem], rows: Path) ->
     if items:
         jobs.reconcile(items)
     partitions = {
-        _key(row["run"], row["topic"], row["partition"]): _partition_totals(row)
+        _key(row["run"], row["topic"], row["partition"]): PartitionTotals.of(row)
         for directory in jobs.directories
         for row in _metrics(directory)
     }
@@ -115,7 +120,7 @@ def _job(spark: SparkSession, items: Sequence[WorkItem], directory: Path) -> Non
 
 
 def _metrics(directory: Path) -> list[dict[str, Any]]:
-    columns = ["run", "topic", "partition", "counts", "doubts"]
+    columns = ["run", "topic", "partition", "counts", "doubts", "consumption"]
     none = ds.field("anomaly").is_null()
     found: list[dict[str, Any]] = _dataset(directory).to_table(columns, none).to_pylist()
     return found
@@ -123,10 +128,3 @@ def _metrics(directory: Path) -> list[dict[str, Any]]:
 
 def _dataset(directory: Path) -> ds.Dataset:
     return ds.dataset(directory, schema=RESULTS, format="parquet")
-
-
-def _partition_totals(row: Mapping[str, Any]) -> PartitionTotals:
-    return PartitionTotals(
-        counts=Counter({count["name"]: count["count"] for count in row["counts"]}),
-        doubts=tuple(Doubt(**doubt) for doubt in row["doubts"]),
-    )

@@ -35,11 +35,14 @@ ANOMALIES = pa.schema(
         pa.field("time", pa.int64()),
         pa.field("fault", pa.string()),
         pa.field("detail", pa.string()),
+        pa.field("seen", pa.bool_()),
     ]
 )
 """One row an anomaly. ``time``: of the ack where there was one, else of the invoke, nanoseconds
-of the Unix epoch. ``fault``: the faults within whose reach that is (``kill#1``, comma-separated;
-see ``checkers.reach``), or null: no fault was on."""
+of the Unix epoch; of what consumers were shown, or read back, when that was. ``fault``: the faults
+within whose reach that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault
+was on. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody knows,
+and of other anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Guarantee:
             everything in the cell; or broken where it was.
         held: Whether it held, promised or not; None where the evidence does not tell.
         broken: How often it was broken where it was promised.
+        anomaly: Whose rows of ``anomalies.parquet`` break it; None where there are none.
         reason: Why it is (not) promised, and what was seen.
     """
 
@@ -61,6 +65,7 @@ class Guarantee:
     promised: bool
     held: bool | None
     broken: int = 0
+    anomaly: str | None = None
     reason: str
 
     @property
@@ -199,6 +204,57 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCounts:
+    """What a consumer of a cell was shown, over all its partitions: each count as
+    :mod:`checkers.shown` has it.
+
+    Attributes:
+        member: Whether it is of a group; else it is a tail reader.
+        group: Kafka's ``group.id``; None for a tail reader, and where nothing tells it.
+    """
+
+    run: int
+    cell: str
+    client: str
+    member: bool
+    group: str | None
+    shown: int | None
+    distinct: int | None
+    again: int | None
+    nonmonotonic: int | None
+    skipped: int | None
+    foreign: int | None
+    inconsistent: int | None
+    vanished: int | None
+    unseen: int | None
+    unread: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCounts:
+    """What the members of a group of a cell committed, over all its partitions: each count as
+    :mod:`checkers.commits` has it."""
+
+    run: int
+    cell: str
+    group: str
+    committed: int | None
+    commit_errors: int | None
+    commits_lost: int | None
+    commits_regressed: int | None
+    skipped_by_commit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumption:
+    """Counts of what consumers were shown and committed, client by client and group by group. A
+    count is what was found; None where that is nothing and not everything could be looked at."""
+
+    clients: tuple[ClientCounts, ...] = ()
+    groups: tuple[GroupCounts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignResult:
     """A checked campaign.
 
@@ -211,6 +267,7 @@ class CampaignResult:
         baseline: Whether the campaign says that it breaks nothing, and did not: it shows nothing
             about faults.
         runs: Those of the manifest, in its order.
+        consumption: Of the consumers, where there are any.
     """
 
     verdict: Verdict
@@ -219,6 +276,7 @@ class CampaignResult:
     findings: tuple[str, ...]
     baseline: bool = False
     runs: tuple[RunResult, ...] = ()
+    consumption: Consumption = Consumption()
 
     @property
     def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:

@@ -6,19 +6,30 @@ Only the plan knows that there were two.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers import crashes
 from checkers.faults import FaultFacts, Partition
-from checkers.gaps import Gap
+from checkers.gaps import UNJUDGED, Gap
 from history import reader
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
-from history.schema import MEASURES, TABLES
+from history.schema import CONSUMPTION, TABLES
 
 File = tuple[str, str, Partition | None]
 """Table, writer and, of a partitioned table, topic and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a writer left: its files, whether they are all that was planned (but for the last
+    moments of who was crashed), and whether it was crashed before it closed them."""
+
+    files: Sequence[Path]
+    whole: bool
+    cut: bool
 
 
 class Writers:
@@ -29,6 +40,7 @@ class Writers:
         history: Directory of its tables.
         closings: Rows of the table ``closings``.
         crashed: The faults that crashed clients, by client (:mod:`checkers.crashes`).
+        ends: Rows of the table ``clients``.
     """
 
     def __init__(
@@ -37,8 +49,10 @@ class Writers:
         history: Path,
         closings: Sequence[Mapping[str, Any]],
         crashed: Mapping[str, FaultFacts],
+        ends: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._run = run
+        self._ends = [row for row in ends if row["fault_id"] is None]
         self._files, self._misnamed = _files(history)
         self._rows = {_named(row): row["rows"] for row in closings}
         self._closed = {file[:2] for file in self._rows}
@@ -62,14 +76,19 @@ class Writers:
 
     def gaps(self) -> Iterator[Gap]:
         """What of the plan is not there, as it was when its writer closed."""
-        yield from (Gap(words=words) for words in self._misnamed)
+        for words, table in self._misnamed.items():
+            yield Gap(words=words, cells=frozenset() if table in UNJUDGED else None)
         cells: dict[str, list[frozenset[str] | None]] = {}
         for file, words in self._lacking.items():
             cells.setdefault(words, []).append(self._cells(file))
         for words, concerned in cells.items():
-            known = [names for names in concerned if names is not None]
-            all_known = len(known) == len(concerned)
-            yield Gap(words=words, cells=frozenset().union(*known) if all_known else None)
+            yield Gap(words=words, cells=_joined(concerned))
+        for row in self._ends:
+            how = row["detail"] or "did not end as it was told to"
+            # Of who only read there is no cell whose evidence ends with it.
+            mine = [file for file, who in self._planned.items() if who.client == row["client"]]
+            mine_alone = _joined([self._cells(file) for file in mine])
+            yield Gap(words=f"the client {row['client']} {how}", cells=mine_alone)
         for planned in self._run.cells:
             yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
             yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
@@ -102,16 +121,27 @@ class Writers:
         mine = self._planned_of.get((table, partition), ())
         return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
 
-    def nodes(self, partition: Partition) -> set[str]:
-        """Whose clock the sends to a partition carry."""
-        mine = self._planned_of.get(("sends", partition), ())
+    def left(self, writer: PlannedWriter, partition: Partition | None) -> Left:
+        """What one of those who are planned left, of a partitioned table of one partition."""
+        file = (writer.table, writer.writer, partition)
+        return Left(
+            files=tuple(self._files.get(file, ())),
+            whole=file in self._planned and file not in self._lacking,
+            cut=file in self._cut,
+        )
+
+    def nodes(self, partition: Partition, table: str = "sends") -> set[str]:
+        """Whose clock the rows of a partition's table carry."""
+        mine = self._planned_of.get((table, partition), ())
         return {self._planned[file].node for file in mine}
 
     def _lacks(self, file: File) -> Iterator[str]:
         """At most one sentence: what is wrong with a planned file first of all."""
         rows, paths = self._rows.get(file), self._files.get(file, ())
         if file in self._cut:
-            if (lack := crashes.lack(paths)) is not None:
+            # A consumer may have had nothing of a partition, or committed nothing yet.
+            silent = file[0] in CONSUMPTION and not paths
+            if not silent and (lack := crashes.lack(paths)) is not None:
                 yield f"{_words(file)}: {lack} by {self._cut[file].label}"
         elif rows is None:
             closed = self._closed & {file[:2]}
@@ -124,7 +154,7 @@ class Writers:
 
     def _cells(self, file: File) -> frozenset[str] | None:
         writer, (_, _, partition) = self._planned[file], file
-        if file[0] in MEASURES:
+        if file[0] in UNJUDGED:
             return frozenset()
         if partition in self._owner:
             return frozenset({self._owner[partition]})
@@ -145,14 +175,20 @@ class Writers:
             yield Gap(words=words, cells=frozenset({cell}))
 
 
-def _files(history: Path) -> tuple[dict[File, Sequence[Path]], list[str]]:
-    """What is there; and what of it has a name that tells nobody whose it is."""
+def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """All of them; every cell of the run, None, where one is that, or there is none."""
+    known = [names for names in cells if names is not None]
+    return frozenset().union(*known) if cells and len(known) == len(cells) else None
+
+
+def _files(history: Path) -> tuple[dict[File, Sequence[Path]], dict[str, str]]:
+    """What is there; and what of it has a name that tells nobody whose it is, by table."""
     found: dict[File, Sequence[Path]] = {}
-    misnamed = []
+    misnamed: dict[str, str] = {}
     for table in TABLES:
         stems, wrong = reader.listed(history, table)
         found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
-        misnamed += [f"{path}: {why}" for path, why in wrong.items()]
+        misnamed |= {f"{path}: {why}": table for path, why in wrong.items()}
     return found, misnamed
 
 

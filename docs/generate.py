@@ -3,6 +3,8 @@
 - ``infra/systems/bundled.json``: the bundled broker's properties, of its configuration, with their
   meanings from ``docs/broker-properties.md``. Nobody may import the broker, which is deployed; this
   is how the harness knows its properties.
+- ``docs/checkers.md``: the table in it, of the catalogue of checkers.
+- ``docs/verdict.schema.json``: of the names in ``verdict.json``.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
@@ -20,7 +22,9 @@ sys.path.insert(0, str(ROOT))
 
 from broker.config import BrokerConfig, TopicConfig  # noqa: E402
 from broker.dynamic_config import text  # noqa: E402
+from checkers.catalogue import CATALOGUE  # noqa: E402
 from harness.campaign import reference, schema  # noqa: E402
+from harness.report import document  # noqa: E402
 
 _PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
 
@@ -67,10 +71,24 @@ def _plain(markdown: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
 
 
+_CATALOGUE = ("<!-- made of checkers/catalogue.py -->\n", "<!-- until here -->\n")
+
+
+def checkers_page() -> str:
+    """The page with the table as it is now."""
+    before, begin, rest = (ROOT / "docs/checkers.md").read_text("utf-8").partition(_CATALOGUE[0])
+    _, end, after = rest.partition(_CATALOGUE[1])
+    lines = ["| anomaly | what it is |", "| --- | --- |"]
+    lines += [f"| `{name}` | {summary} |" for name, summary in CATALOGUE.items()]
+    return f"{before}{begin}\n" + "\n".join(lines) + f"\n\n{end}{after}"
+
+
 MADE: Mapping[str, Callable[[], str]] = {
     "infra/systems/bundled.json": bundled,
     "docs/campaign.schema.json": schema.as_text,
     "docs/campaigns.md": reference.page,
+    "docs/checkers.md": checkers_page,
+    "docs/verdict.schema.json": document.as_text,
 }
 
 

@@ -13,10 +13,12 @@ from harness.commands.catalogues import checkers, faults, workloads
 from harness.commands.check import check, report
 from harness.commands.clean import clean
 from harness.commands.cluster import cluster
+from harness.commands.compare import compare
 from harness.commands.doctor import doctor
 from harness.commands.files import init, schema, validate
 from harness.commands.run import carry_out, run
 from harness.commands.selftest import selftest
+from harness.commands.serve import serve
 from harness.commands.shrink import shrink
 from harness.console import go_on_unread
 from harness.exit_status import ExitStatus
@@ -27,6 +29,8 @@ Examples:
   ackproof run campaigns/quick.yaml             deploy, break, read back, check: 3 minutes
   ackproof run campaigns/quick.yaml --seed 7    the same faults in the same order once more
   ackproof check results/latest                 the checkers again, on the recorded history
+  ackproof compare results/A results/B          what changed, and what of it may be chance
+  ackproof serve                                results, reports and logs in a browser
   ackproof shrink results/latest                what failed once more, with less and less
   ackproof cluster up                           a standing cluster, to try by hand
   ackproof clean                                remove what a killed run left behind
@@ -53,7 +57,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(init, validate, schema, doctor, run, check, report, shrink, cluster, clean),
+    *(init, validate, schema, doctor, run, check, report, compare, serve, shrink, cluster, clean),
     *(faults, workloads, checkers, selftest, carry_out),
 ):
     cli.add_command(command)

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
+from rich.text import Text
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -18,6 +19,11 @@ def console() -> Console:
     """Standard output, as wide as its terminal, or as wide as logs are."""
     found = Console()
     return found if found.is_terminal else Console(width=_WIDTH_OF_A_LOG)
+
+
+def plain(text: str) -> Text:
+    """Nothing in it is markup or an escape sequence: some of it comes from the servers' mouths."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def go_on_unread() -> None:

@@ -4,11 +4,13 @@ side where it has several, why each verdict."""
 from collections.abc import Iterator, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from checkers.verdict import CampaignResult, Verdict
+from harness.console import plain as _plain
+from harness.report import consumption
 from harness.report.comparison import Comparison, compare
 from harness.report.losses import LossWindow, name_of, of_failed
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
@@ -37,6 +39,8 @@ def print_result(
     comparison = compare(result, cells)
     if comparison is not None and len(comparison.clusters) > 1:
         console.print(comparison_table(comparison))
+    if (counted := consumption.in_short(result)) is not None:
+        console.print(consumption_table(counted))
     for cell, names, reason in why(cells):
         _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
     for line in _losses(of_failed(windows, cells)):
@@ -82,6 +86,17 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
+def consumption_table(counted: consumption.Table) -> Table:
+    """The counts of consumers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, heading in enumerate(counted.headings):
+        justify: JustifyMethod = "left" if position < counted.names else "right"
+        table.add_column(Text(heading), justify=justify)
+    for line in counted.lines:
+        table.add_row(*map(_plain, line))
+    return table
+
+
 def styled(words: str, verdict: Verdict) -> Text:
     """Words in the verdict's colour."""
     return Text(words, style=_STYLES[verdict])
@@ -102,8 +117,3 @@ def _losses(windows: Sequence[LossWindow]) -> Iterator[str]:
 def _line(console: Console, *parts: str | Text) -> None:
     texts = (part if isinstance(part, Text) else _plain(part) for part in parts)
     console.print(Text.assemble(*texts), soft_wrap=True)
-
-
-def _plain(text: str) -> Text:
-    """Nothing in it is markup or an escape sequence: some of it comes from the servers' mouths."""
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))

@@ -25,6 +25,8 @@ class Scope(StrEnum):
     """The topic's configuration."""
     PRODUCER = "producer"
     """The producer's configuration."""
+    PROGRAM = "program"
+    """Whoever starts the producer: which program it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +85,42 @@ def _flag(value: object) -> bool:
     return value
 
 
+LIBRDKAFKA = "librdkafka"
+LIBRARIES = (LIBRDKAFKA, "java", "aiokafka", "franz-go")
+"""The client libraries that there are programs for."""
+
+
+def is_program(client: str) -> bool:
+    """Whether it is a program of the user's own, by its path, and none of :data:`LIBRARIES`."""
+    return "/" in client
+
+
+def _client(value: object) -> str:
+    if not isinstance(value, str) or not (value in LIBRARIES or is_program(value)):
+        known = ", ".join(LIBRARIES)
+        raise ValueError(f"{known}, or the path of a program (with a slash), not {value!r}")
+    return value
+
+
 _WRITTEN: Mapping[Callable[[object], Value], Mapping[str, object]] = {
     _acks: {"enum": ["0", "1", "all", "-1", 0, 1, -1]},
     _count: {"type": "integer", "minimum": 1},
     _flag: {"type": "boolean"},
+    _client: {"anyOf": [{"enum": list(LIBRARIES)}, {"type": "string", "pattern": "/"}]},
 }
 
 _IN_FLIGHT_IDEMPOTENT = 5
-_IN_FLIGHT = 1_000_000
-"""librdkafka's defaults (CONFIGURATION.md)."""
+_IN_FLIGHT: Mapping[str, int] = {LIBRDKAFKA: 1_000_000, "java": 5, "aiokafka": 1, "franz-go": 1}
+"""Each library's default without idempotence: librdkafka's CONFIGURATION.md, Java's ProducerConfig,
+franz-go's MaxProduceRequestsInflightPerBroker. aiokafka knows no other."""
+_IN_FLIGHT_OF_OTHERS = 5
+"""What a program of the user's own is told where nothing is said: Kafka's default."""
+
+
+def _in_flight(cell: "Cell") -> int:
+    if cell.enable_idempotence:
+        return _IN_FLIGHT_IDEMPOTENT
+    return _IN_FLIGHT.get(cell.client, _IN_FLIGHT_OF_OTHERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +191,18 @@ class Cell:
         name="max.in.flight.requests.per.connection",
         parse=_count,
         scope=Scope.PRODUCER,
-        default=lambda cell: _IN_FLIGHT_IDEMPOTENT if cell.enable_idempotence else _IN_FLIGHT,
+        default=_in_flight,
         short="inflight",
-        meaning="Requests that a producer may have under way to one broker. With "
-        "enable.idempotence, 5 where nothing is said.",
+        meaning="Requests that a producer may have under way to one broker. Where nothing is said, "
+        "5 with enable.idempotence, else the client library's own default.",
+    )
+    client = Setting(
+        name="client",
+        parse=_client,
+        scope=Scope.PROGRAM,
+        default=lambda _: LIBRDKAFKA,
+        meaning="The client library of the producers: librdkafka, java, aiokafka or franz-go; or "
+        "the path of a program of your own, which needs --program (docs/client-protocol.md).",
     )
 
     def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:
@@ -179,10 +216,25 @@ class Cell:
                 yield name.removeprefix(prefix), value
 
     @property
+    def retries(self) -> int | None:
+        """How often its producer sends a record again; None where that is not said, and it is as
+        often as there is time (librdkafka's ``retries``, of which the longer name is an alias)."""
+        for name in ("producer.retries", "producer.message.send.max.retries"):
+            said = as_text(self.settings.get(name, ""))
+            if said.isdecimal():
+                return int(said)
+        return None
+
+    @property
     def flushes_every_record(self) -> bool:
         """Whether a broker syncs each record before it acknowledges it, or tells its leader that it
         has it (``flush.messages=1``)."""
         return as_text(self.settings.get("topic.flush.messages", "")) == "1"
+
+    @property
+    def compacts(self) -> bool:
+        """Whether its log is compacted (``cleanup.policy``): records may go that were there."""
+        return "compact" in as_text(self.settings.get("topic.cleanup.policy", ""))
 
     @property
     def topic_partitions(self) -> tuple[tuple[str, int], ...]:

@@ -26,12 +26,21 @@ class _Planned(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class PlannedGroup(_Planned):
+    """A consumer group. ``name``: Kafka's ``group.id``; ``delivery``: when its members commit,
+    ``at-least-once``, ``at-most-once`` or ``auto-commit``."""
+
+    name: str
+    delivery: str
+
+
 class PlannedCell(_Planned):
     """A cell, and what is asked of it. ``acked_min``: with fewer acked records nothing is claimed.
     ``expect``: the verdicts that the campaign expects, each of them right; none for one that
-    holds. A manifest of former days has one verdict, or null."""
+    holds. A manifest of former days has one verdict, or null. ``groups``: that read it."""
 
     cell: Cell
+    groups: tuple[PlannedGroup, ...] = ()
     acked_min: int = 1
     expect: tuple[str, ...] = ()
 
@@ -132,9 +141,15 @@ class PlannedRun(_Planned):
 
 
 class Manifest(_Planned):
-    """A campaign's. ``baseline``: the campaign says that it breaks nothing (``faults: []``)."""
+    """A campaign's.
+
+    Attributes:
+        system: What is put to the test, as the campaign names it: ``bundled``, ``kafka:3.9.1``.
+        baseline: The campaign says that it breaks nothing (``faults: []``).
+    """
 
     campaign: str
+    system: str = "bundled"
     seed: int
     baseline: bool
     runs: tuple[PlannedRun, ...]

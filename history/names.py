@@ -3,7 +3,7 @@
 A name is dot-separated fields, and the number of fields says what it is:
 
 - ``<table>.<writer>.parquet``, or ``<table>.<topic>.<partition>.<writer>.parquet`` for the tables
-  that are written per partition (``sends``, ``log``): a closed file;
+  that are written per partition (``sends``, ``log``, ``polls``): a closed file;
 - the same with ``.part-000001`` before ``.parquet``: what was flushed so far by a writer that has
   not closed.
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from history.schema import TABLES
 
-PARTITIONED = frozenset({"sends", "log"})
+PARTITIONED = frozenset({"sends", "log", "polls"})
 """Tables with one file per topic, partition and writer."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -72,12 +72,21 @@ def read_files(table: str, paths: Iterable[Path], columns: Sequence[str] | None 
     tables, damaged = [], {}
     for path in paths:
         try:
-            tables.append(pq.ParquetFile(path).read(schema.names).select(schema.names).cast(schema))
+            tables.append(_read_file(path, schema))
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             damaged[path] = str(error)
     if damaged:
         raise DamagedFiles(damaged)
     return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
+    """A nullable column that is not there is null: a history from before there was one."""
+    table = pq.ParquetFile(path).read(schema.names)
+    for field in schema:
+        if field.nullable and field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(schema.names).cast(schema)
 
 
 def count_rows(paths: Iterable[Path]) -> int:

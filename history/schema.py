@@ -6,7 +6,7 @@ what was recorded stays readable. A writer that was ended leaves ``.part-<n>.par
 place of a closed one: which files count is for ``history.reader`` to say. Times are nanoseconds
 of the Unix epoch, read from the clock of the machine that runs the harness.
 
-``sends`` and ``log`` files hold one partition of one topic each: its name is in theirs
+``sends``, ``log`` and ``polls`` files hold one partition of one topic each: its name is in theirs
 (``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``), so that a checker may
 reconcile partition by partition without a shuffle.
 """
@@ -118,10 +118,14 @@ CLUSTER = pa.schema(
         pa.field("isr", pa.list_(pa.int32())),
         pa.field("controller_epoch", pa.int32()),
         pa.field("broker", pa.int32()),
+        pa.field("version", pa.int32()),
     ]
 )
 """What was seen to change in ZooKeeper. ``kind``: ``partition`` (leader, epoch, ISR),
-``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``."""
+``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``.
+``controller_epoch``: -1 of a partition that no controller has written, as with
+``ackproof.coordination=leader``. ``version``: of the znode that holds a partition's ISR, which each
+write raises by one, so that a change that went unseen between two rows shows."""
 
 PHASES = pa.schema(
     [
@@ -153,11 +157,12 @@ CLIENTS = pa.schema(
         pa.field("client", pa.string(), nullable=False),
         pa.field("exit_code", pa.int32()),
         pa.field("fault_id", pa.int32()),
+        pa.field("detail", pa.string()),
     ]
 )
 """The clients of the workload that have not ended as they were told to, by the manifest's names,
 with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
-ended by itself."""
+ended by itself, and then ``detail`` says how."""
 
 RECOVERY = pa.schema(
     [
@@ -222,6 +227,67 @@ topic had so many ``partitions``, of which that broker led ``moved``. ``led``: w
 metadata first named another leader; ``acked``: when a record was acknowledged that was sent right
 after the kill (acks=all). Null for what did not come in time."""
 
+POLLS = pa.schema(
+    [
+        pa.field("client", _dictionary(), nullable=False),
+        pa.field("topic", _dictionary(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("poll", pa.int64(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("cell", _dictionary()),
+        pa.field("producer", pa.int32()),
+        pa.field("sequence", pa.int64()),
+    ]
+)
+"""What consumers were shown while producers wrote: one row a record, in the order in which
+``client`` was shown them. ``poll``: which of the client's polls returned it, counted from 1 over
+all partitions, empty polls not counted. ``time``: when that poll returned. cell, producer and
+sequence are null where the payload is none of ours or was damaged."""
+
+ASSIGNMENTS = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("group", pa.string()),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("poll", pa.int64(), nullable=False),
+    ]
+)
+"""Which partitions consumers had, one row an event and partition: ``assigned``, ``revoked`` (with
+leave to commit), ``lost`` (without); one row without a partition for an event that is about none.
+``out-of-range``: where the tail reader was to go on, the log has nothing any more, or something
+else than before; it goes on at ``offset``, its place or the end of the log that is nearest to it.
+``group`` is null for a tail reader, which assigns itself all partitions once. ``offset``: of an
+``assigned``, where the client begins to read, null where it does not know yet. ``poll``: the
+client's last poll that returned records before it, 0 for none."""
+
+COMMITS = pa.schema(
+    [
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("commit", pa.int64(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("poll", pa.int64(), nullable=False),
+        pa.field("error", pa.string()),
+    ]
+)
+"""Offsets that the members of groups asked the coordinator to keep, one row an event and partition:
+``invoke``, then at most one of ``ok``, ``fail`` (never sent, ``workloads.commit_outcomes``) and
+``info`` (an error does not tell that it was not kept). What the client library commits by itself
+(``enable.auto.commit``) has no ``invoke``. ``commit`` counts the client's commits from 1.
+``fetched`` rows are no commits, but what the coordinator answered when the client asked what is
+committed (after an assignment), -1 for nothing; ``commit`` is the client's last one then, 0 for
+none. ``poll``: as in ``assignments``. ``error``: Kafka's error name."""
+
 CLOSINGS = pa.schema(
     [
         pa.field("table", pa.string(), nullable=False),
@@ -247,8 +313,14 @@ TABLES: dict[str, pa.Schema] = {
     "clocks": CLOCKS,
     "zookeeper": ZOOKEEPER,
     "failovers": FAILOVERS,
+    "polls": POLLS,
+    "assignments": ASSIGNMENTS,
+    "commits": COMMITS,
     "closings": CLOSINGS,
 }
+
+CONSUMPTION = frozenset({"polls", "assignments", "commits"})
+"""Tables of what consumers were shown and committed."""
 
 MEASURES = frozenset({"zookeeper", "failovers"})
 """Tables of what the cluster cost, not of what it kept: no verdict rests on them."""

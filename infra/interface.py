@@ -236,6 +236,8 @@ class PartitionView:
     replicas: tuple[int, ...]
     leader_epoch: int
     controller_epoch: int
+    version: int | None = field(default=None, compare=False)
+    """Of the znode that holds the ISR: each write raises it by one. None: it is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

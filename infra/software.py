@@ -1,6 +1,7 @@
 """The programs of this machine that nodes run, and where they are."""
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,12 +27,18 @@ def of_this_machine() -> Software:
 
 def zookeeper_jars() -> list[Path]:
     """ZooKeeper and what it needs, as PySpark ships them. Raises InfraError without PySpark."""
+    jars = jars_of_spark(_JARS)
+    if not any(path.name.startswith("zookeeper-") for path in jars):
+        raise InfraError("no ZooKeeper among the jars of PySpark: pip install pyspark")
+    return jars
+
+
+def jars_of_spark(names: Sequence[str]) -> list[Path]:
+    """Those of PySpark's jars, in this order; none for a name that it does not have. Raises
+    InfraError without PySpark."""
     # Not imported: PySpark takes a second to import, and only its files are wanted.
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise InfraError("PySpark is not installed, whose jars hold ZooKeeper: pip install pyspark")
+        raise InfraError("PySpark is not installed, whose jars are needed: pip install pyspark")
     directory = Path(spark.origin).parent / "jars"
-    jars = [path for name in _JARS for path in sorted(directory.glob(f"{name}-*.jar"))]
-    if not any(path.name.startswith("zookeeper-") for path in jars):
-        raise InfraError(f"no ZooKeeper among the jars in {directory}: pip install pyspark")
-    return jars
+    return [path for name in names for path in sorted(directory.glob(f"{name}-*.jar"))]

@@ -25,12 +25,14 @@ class Members:
     Attributes:
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
+        roles: What each of these does.
     """
 
     brokers: tuple[str, ...]
     zookeepers: tuple[str, ...]
     clients: tuple[str, ...] = ()
     workload: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -40,11 +42,12 @@ class Members:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadClient:
     """A client of the workload that was started. ``node``: the name of the node that it runs on;
-    ``runs``: whether it is not known to have ended."""
+    ``role``: ``producer`` or ``consumer``; ``runs``: whether it is not known to have ended."""
 
     name: str
     node: str
     process: Process
+    role: str = "producer"
     runs: bool = True
 
 
@@ -64,11 +67,13 @@ class Cluster:
 
     @property
     def members(self) -> Members:
+        running = [client for client in self.workload() if client.runs]
         return Members(
             brokers=tuple(server.name for server in self.system.brokers),
             zookeepers=tuple(server.name for server in self.system.zookeepers),
             clients=tuple(node.name for node in self.clients),
-            workload={client.name: client.node for client in self.workload() if client.runs},
+            workload={client.name: client.node for client in running},
+            roles={client.name: client.role for client in running},
         )
 
     def server(self, name: str) -> Server:

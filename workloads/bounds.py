@@ -1,16 +1,19 @@
 """Where the logs of many partitions begin and end, asked in parallel until each has answered.
 
 A partition without a leader makes only its own question wait: each question has a time limit and
-goes to the back of the queue when it failed.
+goes to the back of the queue when it failed. Nor do questions and reading wait for each other: an
+administrator is asked, since confluent-kafka (2.16) lets one thread at a time into a consumer.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
+from concurrent.futures import Future
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
-THREADS_MAX = 16
+PARTITIONS_MAX = 16
+"""Asked at a time."""
 QUESTION_SECONDS = 2.0
 RETRY_SECONDS = 0.5
 
@@ -18,56 +21,39 @@ Partition = tuple[str, int]
 
 
 class Bounds:
-    """Asks for log start and high watermark of each partition. A context manager; leaving it
-    waits for the questions under way, at most :data:`QUESTION_SECONDS`."""
+    """Asks for log start and high watermark of each partition."""
 
-    def __init__(self, consumer: Consumer, partitions: Sequence[Partition]) -> None:
-        self._consumer = consumer
-        self._pool = ThreadPoolExecutor(min(THREADS_MAX, max(1, len(partitions))))
-        self._asked: dict[Future[tuple[int, int]], Partition] = {}
-        self._retry: list[tuple[float, Partition]] = []
+    def __init__(self, admin: AdminClient, partitions: Sequence[Partition]) -> None:
+        self._admin = admin
+        self._due = deque((0.0, partition) for partition in partitions)
+        self._asked: dict[Partition, list[Future[ListOffsetsResultInfo]]] = {}
         self.refusals: dict[Partition, str] = {}
         """The last error of each partition that has not answered yet."""
-        for partition in partitions:
-            self._ask(partition)
 
     def answers(self, now: float) -> Iterator[tuple[Partition, int, int]]:
         """What was answered since the last call: partition, log start, high watermark. ``now``: a
         clock that only goes forward, seconds. Never waits."""
-        self._ask_again(now)
-        for future in [future for future in self._asked if future.done()]:
-            partition = self._asked.pop(future)
+        for partition, questions in tuple(self._asked.items()):
+            if not all(question.done() for question in questions):
+                continue
+            del self._asked[partition]
             try:
-                low, high = future.result()
+                low, high = (question.result().offset for question in questions)
             except KafkaException as error:
                 self.refusals[partition] = error.args[0].name()
-                self._retry.append((now + RETRY_SECONDS, partition))
+                self._due.append((now + RETRY_SECONDS, partition))
             else:
                 self.refusals.pop(partition, None)
                 yield partition, low, high
+        self._ask_those_due(now)
 
-    def __enter__(self) -> "Bounds":
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def _ask(self, partition: Partition) -> None:
-        self._asked[self._pool.submit(self._question, partition)] = partition
-
-    def _ask_again(self, now: float) -> None:
-        due = [partition for when, partition in self._retry if when <= now]
-        self._retry = [(when, partition) for when, partition in self._retry if when > now]
-        for partition in due:
-            self._ask(partition)
-
-    def _question(self, partition: Partition) -> tuple[int, int]:
-        answer: tuple[int, int] = self._consumer.get_watermark_offsets(
-            TopicPartition(*partition), timeout=QUESTION_SECONDS, cached=False
-        )
-        return answer
+    def _ask_those_due(self, now: float) -> None:
+        while self._due and self._due[0][0] <= now and len(self._asked) < PARTITIONS_MAX:
+            _, partition = self._due.popleft()
+            self._asked[partition] = [
+                question
+                for where in (OffsetSpec.earliest(), OffsetSpec.latest())
+                for question in self._admin.list_offsets(
+                    {TopicPartition(*partition): where}, request_timeout=QUESTION_SECONDS
+                ).values()
+            ]

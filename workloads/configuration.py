@@ -6,37 +6,79 @@ open, so only a time-out tells the client: ``socket.timeout.ms`` is shorter than
 long a broker may wait for its followers, is shorter still, so that the broker answers before the
 client gives up. ``topic.metadata.refresh.interval.ms`` stays as it is: a client that looked for
 new leaders all the time would never write to one that was deposed behind a partition.
+
+``session.timeout.ms`` of a group's members is Kafka's default before KIP-735: with 45 seconds the
+partitions of a member that was killed would have nobody for most of a run.
+``queued.max.messages.kbytes`` bounds what a consumer fetches ahead of being asked for it.
 """
 
 from collections.abc import Mapping
 
 from history.cell import Cell, Scope
-from workloads.spec import Config, ProducerSpec, SpecificationError
+from workloads.interface import Delivery
+from workloads.spec import (
+    Config,
+    ConsumerSpec,
+    GroupMemberSpec,
+    ProducerSpec,
+    SpecificationError,
+)
 
-PRODUCER_DEFAULTS: Mapping[str, str | bool | int] = {
-    "enable.idempotence": False,
-    "linger.ms": 5,
-    "message.timeout.ms": 20_000,
-    "request.timeout.ms": 5_000,
+_SOCKET_DEFAULTS: Mapping[str, str | bool | int] = {
     "socket.timeout.ms": 6_000,
     "socket.connection.setup.timeout.ms": 5_000,
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 1_000,
+}
+
+PRODUCER_DEFAULTS: Mapping[str, str | bool | int] = {
+    **_SOCKET_DEFAULTS,
+    "enable.idempotence": False,
+    "linger.ms": 5,
+    "message.timeout.ms": 20_000,
+    "request.timeout.ms": 5_000,
     "queue.buffering.max.messages": 100_000,
 }
 
-RESERVED: Mapping[str, str] = {
+CONSUMER_DEFAULTS: Mapping[str, str | bool | int] = {
+    **_SOCKET_DEFAULTS,
+    "session.timeout.ms": 10_000,
+    "queued.max.messages.kbytes": 16_384,
+}
+
+_NOBODYS: Mapping[str, str] = {
     "bootstrap.servers": "the harness knows where the cluster is",
-    "acks": "it is what the cell is about: set the cell's acks",
-    "delivery.report.only.error": "acknowledgements would not be recorded",
-    "transactional.id": "sends are not transactional",
     "plugin.library.paths": "a campaign file must not make anybody load a program",
     "ssl.engine.location": "a campaign file must not make anybody load a program",
 }
+
+RESERVED: Mapping[str, str] = {
+    **_NOBODYS,
+    "acks": "it is what the cell is about: set the cell's acks",
+    "delivery.report.only.error": "acknowledgements would not be recorded",
+    "transactional.id": "sends are not transactional",
+}
 """Properties that ``producer_config`` may not set, and why."""
+
+CONSUMER_RESERVED: Mapping[str, str] = {
+    **_NOBODYS,
+    "client.id": "it is the client's name, by which the history knows it",
+    "group.id": "it is made of the topic and of the group's name",
+    "group.instance.id": "each member has one of its own: say that the group is static",
+    "group.protocol": "what is recorded of assignments and commits is the classic protocol's",
+    "enable.auto.commit": "it is what the group is about: set its delivery",
+    "enable.auto.offset.store": "only what was recorded as shown may be committed",
+    "offset.store.method": "committed offsets are the coordinator's to keep",
+    "auto.offset.reset": "a group that began at the end would be shown nothing of what was before",
+    "isolation.level": "what is shown is held against every record of the log",
+    "enable.partition.eof": "by it a client knows that it has read everything",
+    "check.crcs": "a record that was damaged on its way would count as shown",
+}
+"""Properties that ``consumer_config`` may not set, and why."""
 
 _ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
+    "auto.commit.enable": "enable.auto.commit",
     "request.required.acks": "acks",
     "delivery.timeout.ms": "message.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
@@ -64,7 +106,7 @@ def producer_properties(spec: ProducerSpec) -> Config:
     properties: Config = {
         **PRODUCER_DEFAULTS,
         **given,
-        "client.id": f"{spec.cell}-{spec.producer}",
+        "client.id": spec.client,
         "bootstrap.servers": spec.bootstrap_servers,
         "acks": spec.acks,
     }
@@ -72,6 +114,54 @@ def producer_properties(spec: ProducerSpec) -> Config:
         if not _is_positive(properties[name]):
             raise SpecificationError(f"{name} must be a number above 0: no limit is no option")
     return properties
+
+
+def reader_properties(spec: ConsumerSpec) -> Config:
+    """The properties of a tail reader. Raises SpecificationError for what may not be set.
+
+    confluent-kafka insists on a ``group.id``; nothing is ever committed to it.
+    """
+    return {
+        **_consumer_properties(spec),
+        "group.id": spec.client,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+    }
+
+
+def member_properties(spec: GroupMemberSpec) -> Config:
+    """The properties of a group's member. Raises as :func:`reader_properties`."""
+    automatic = spec.delivery is Delivery.AUTO_COMMIT
+    return {
+        **_consumer_properties(spec),
+        **({} if spec.instance is None else {"group.instance.id": spec.instance}),
+        "group.id": spec.group,
+        "enable.auto.commit": automatic,
+        "enable.auto.offset.store": automatic,
+        "auto.offset.reset": "earliest",
+    }
+
+
+def is_cooperative(properties: Config) -> bool:
+    """Whether a member with these properties is told of changes to what it has (KIP-429), and not
+    of all that it has."""
+    return "cooperative" in str(properties.get("partition.assignment.strategy", ""))
+
+
+def _consumer_properties(spec: ConsumerSpec) -> Config:
+    given = {canonical(name): value for name, value in spec.consumer_config.items()}
+    for name in CONSUMER_RESERVED.keys() & given.keys():
+        raise SpecificationError(f"consumer_config may not set {name}: {CONSUMER_RESERVED[name]}")
+    return {
+        **CONSUMER_DEFAULTS,
+        **given,
+        "client.id": spec.client,
+        "bootstrap.servers": spec.bootstrap_servers,
+        "isolation.level": "read_uncommitted",
+        "enable.partition.eof": True,
+        "check.crcs": True,
+    }
 
 
 def connection_properties(producer_config: Mapping[str, str | int | float | bool]) -> Config:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from history.payload import decode
 from history.writer import PartitionedWriter, TableWriter
@@ -35,6 +36,7 @@ class FinalReader:
     """Reads the partitions of a specification into a ``log`` writer."""
 
     def __init__(self, spec: FinalReadSpec, consumer: Consumer, log: PartitionedWriter) -> None:
+        self._spec = spec
         self._consumer = consumer
         self._log = log
         self._reads = {
@@ -52,15 +54,15 @@ class FinalReader:
 
         ``keep(now)`` is called several times a second, for flushing and progress.
         """
-        with Bounds(self._consumer, sorted(self._reads)) as bounds:
-            while self._open and not stopping() and (now := time.monotonic()) < deadline:
-                for partition, low, high in bounds.answers(now):
-                    self._reads[partition].begin(low, high)
-                    self._consumer.incremental_assign([TopicPartition(*partition, low)])
-                for message in self._consumer.consume(BATCH, WAIT_SECONDS):
-                    self._take(message)
-                keep(now)
-            self._refusals = dict(bounds.refusals)
+        bounds = Bounds(AdminClient(connection_of(self._spec)), sorted(self._reads))
+        while self._open and not stopping() and (now := time.monotonic()) < deadline:
+            for partition, low, high in bounds.answers(now):
+                self._reads[partition].begin(low, high)
+                self._consumer.incremental_assign([TopicPartition(*partition, low)])
+            for message in self._consumer.consume(BATCH, WAIT_SECONDS):
+                self._take(message)
+            keep(now)
+        self._refusals = bounds.refusals
 
     def record(self, reads: TableWriter, unfinished: str) -> None:
         """Write the rows of ``reads``; ``unfinished`` says why reading stopped early, if so."""
@@ -111,12 +113,21 @@ class FinalReader:
         )
 
 
-def consumer_properties(spec: FinalReadSpec) -> Config:
-    """The properties of the final read's consumer."""
+def connection_of(spec: FinalReadSpec) -> Config:
+    """The properties of the final read's clients, by which they connect."""
     return {
         **spec.client_config,
         "bootstrap.servers": spec.bootstrap_servers,
         "client.id": FINAL_READ,
+        "socket.timeout.ms": 10_000,
+        "reconnect.backoff.max.ms": 1_000,
+    }
+
+
+def consumer_properties(spec: FinalReadSpec) -> Config:
+    """Those of its consumer."""
+    return {
+        **connection_of(spec),
         "group.id": FINAL_READ,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -124,8 +135,6 @@ def consumer_properties(spec: FinalReadSpec) -> Config:
         "check.crcs": True,
         "isolation.level": "read_uncommitted",
         "auto.offset.reset": "error",
-        "socket.timeout.ms": 10_000,
-        "reconnect.backoff.max.ms": 1_000,
     }
 
 

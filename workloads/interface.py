@@ -7,39 +7,106 @@ its history and exits with 0.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from history.cell import Cell
 from history.manifest import PlannedWriter
 
 
+class Delivery(StrEnum):
+    """When a member of a group commits (seeds 002 and 004)."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    """After it has processed (recorded) what a poll returned."""
+    AT_MOST_ONCE = "at-most-once"
+    """Before it processes what a poll returned, and processes that only once the commit is
+    answered."""
+    AUTO_COMMIT = "auto-commit"
+    """The client library commits by itself (``enable.auto.commit``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A consumer group of every cell; Kafka's ``group.id`` is ``<topic>-<name>``.
+
+    Attributes:
+        name: E.g. ``at-least-once``.
+        static: Whether its members have a ``group.instance.id`` each (KIP-345).
+        config: Further librdkafka properties of its members.
+    """
+
+    name: str
+    members: int
+    delivery: Delivery
+    static: bool = False
+    config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How hard a cell's producer works. ``rate``: records a second; ``record_bytes``: size of a
-    value."""
+    """The clients of every cell, and how hard they work.
+
+    Attributes:
+        rate: Records a second, of all producers of a cell together.
+        record_bytes: Size of a value.
+        producers: How many send to each cell.
+        readers: Tail readers of each cell: each reads all partitions from their beginning, as they
+            grow, in no group.
+        groups: Consumer groups of each cell.
+    """
 
     rate: float
     record_bytes: int
+    producers: int = 1
+    readers: int = 0
+    groups: Sequence[Group] = ()
+
+
+class Role(StrEnum):
+    """What a client does; decides what it is waited for at the start and at the end."""
+
+    PRODUCER = "producer"
+    """Ready when something was acknowledged to it (``acked`` in its progress file)."""
+    CONSUMER = "consumer"
+    """Ready when it has partitions (``assigned``), or a group that is full without it. Stopped when
+    the producers have ended, and there is time to read what they wrote: it goes on until it has
+    read to the end of what it has, or :data:`CATCH_UP_S` after it was asked to stop."""
+
+
+CATCH_UP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A client process to start: ``python -m <module> <file with specification as JSON>``."""
+    """A client process to start: ``python -m <module> <file with specification as JSON>``.
+
+    Attributes:
+        name: Unique in a run; the writer of its tables, too.
+        cell: The name of the cell that it is of; None for the final read.
+        library: Whose program it has to start, as in :data:`history.cell.LIBRARIES`, or the path of
+            one; whoever starts the client adds its command line to the specification, as
+            ``program``. None where the client is its own.
+    """
 
     name: str
     module: str
+    role: Role
+    cell: str | None
     specification: Mapping[str, object]
+    library: str | None = None
 
 
 class Workload(Protocol):
     """A kind of traffic. ``history`` is the directory, on the node where the client runs, that its
-    tables go to; ``progress`` a file it rewrites once a second for the display."""
+    tables go to; ``progress`` the directory of the files ``<client>.json`` that they rewrite once a
+    second for the display."""
 
     name: str
     summary: str
 
-    def writers(self, cells: Sequence[Cell], node: str) -> Sequence[PlannedWriter]:
+    def writers(self, cells: Sequence[Cell], load: Load, node: str) -> Sequence[PlannedWriter]:
         """Every file that its clients and the final read will write, all on ``node``."""
 
     def clients(

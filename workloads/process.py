@@ -1,7 +1,7 @@
 """What the client processes have in common: being stopped, and saying why they failed.
 
 Exit status: 0 the history is written; 1 the client or its history failed; 2 the specification is
-wrong. The reason goes to standard error.
+wrong; that of a program under test which has ended. The reason goes to standard error.
 """
 
 import logging
@@ -20,7 +20,15 @@ _log = logging.getLogger(__name__)
 
 
 class ClientFailed(Exception):
-    """The client library has failed for good."""
+    """The client library has failed for good.
+
+    Attributes:
+        status: The exit status that tells of it.
+    """
+
+    def __init__(self, reason: str, status: int = 1) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def stop_signal() -> Callable[[], bool]:
@@ -53,7 +61,10 @@ def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[st
     except SpecificationError as error:
         _log.error("%s", error)
         return 2
-    except (HistoryError, ClientFailed, KafkaException, OSError) as error:
+    except ClientFailed as error:
+        _log.error("%s", error)
+        return error.status
+    except (HistoryError, KafkaException, OSError) as error:
         _log.error("%s", error)
         return 1
     return 0

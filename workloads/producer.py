@@ -22,15 +22,13 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from history.payload import Encoder
-from history.writer import PartitionedWriter
 from workloads.configuration import producer_properties
 from workloads.outcomes import of_refusal, of_report
 from workloads.pacer import Pacer
 from workloads.process import ClientFailed, main, note_error
-from workloads.progress import Progress
 from workloads.recorder import SendRecorder
-from workloads.spec import Config, ProducerSpec, SpecificationError, load, writer_of
+from workloads.sending import Keep, encoder, recording
+from workloads.spec import Config, ProducerSpec, SpecificationError, load
 
 POLL_SECONDS_MIN = 0.002
 """Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""
@@ -50,7 +48,7 @@ class CellProducer:
         self._topic = spec.topic
         self._partitions = spec.partitions
         self._acknowledged = spec.acks != "0"
-        self._encode = _encoder(spec).encode
+        self._encode = encoder(spec).encode
         self._recorder = recorder
         self._share = max(1, int(properties["queue.buffering.max.messages"]) // spec.partitions)
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
@@ -58,7 +56,7 @@ class CellProducer:
         self._fatal: KafkaError | None = None
         self._client = _client(properties)
 
-    def run(self, rate: float, stopping: Callable[[], bool], keep: Callable[[float], None]) -> None:
+    def run(self, rate: float, stopping: Callable[[], bool], keep: Keep) -> None:
         """Send ``rate`` records a second until ``stopping``, then wait for the outcomes.
 
         ``keep(now)`` is called several times a second, for flushing and progress. Raises
@@ -103,7 +101,7 @@ class CellProducer:
             error=None if error is None else error.name(),
         )
 
-    def _finish(self, keep: Callable[[float], None]) -> None:
+    def _finish(self, keep: Keep) -> None:
         deadline = time.monotonic() + self._flush_seconds
         while len(self._client) and time.monotonic() < deadline:
             self._serve(self._client.flush, POLL_SECONDS_MAX)
@@ -123,13 +121,6 @@ class CellProducer:
             self._fatal = error.args[0]
 
 
-def _encoder(spec: ProducerSpec) -> Encoder:
-    try:
-        return Encoder(spec.cell, spec.producer, spec.record_bytes)
-    except ValueError as error:
-        raise SpecificationError(str(error)) from None
-
-
 def _client(properties: Config) -> Producer:
     try:
         return Producer({**properties, "error_cb": note_error})
@@ -140,20 +131,8 @@ def _client(properties: Config) -> Producer:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    history = PartitionedWriter(spec.history, "sends", writer_of(spec.cell, spec.producer))
-    recorder = SendRecorder(spec, history, time.time_ns)
-    progress = Progress(spec.progress)
-
-    def keep(now: float) -> None:
-        history.flush_due(now)
-        if progress.due(now):
-            progress.write(recorder.figures())
-
-    try:
+    with recording(spec) as (recorder, keep):
         CellProducer(spec, recorder).run(spec.rate, stopping, keep)
-    finally:
-        history.close()
-        progress.write(recorder.figures())
 
 
 if __name__ == "__main__":

@@ -37,6 +37,15 @@ class SendRecorder:
         """How many records of a partition have no outcome yet."""
         return self._waiting[partition]
 
+    def is_waiting(self, sequence: int) -> bool:
+        """Whether this record was sent, and has no outcome yet."""
+        return sequence in self._unresolved
+
+    @property
+    def unresolved(self) -> int:
+        """How many records have no outcome yet."""
+        return len(self._unresolved)
+
     def invoke(self, partition: int) -> int:
         """A record is about to be handed to the client library; its sequence number."""
         sequence = self._counts["sent"]

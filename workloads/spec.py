@@ -1,7 +1,7 @@
 """The JSON specifications that client processes are started with.
 
-The harness writes them (readable by their owner alone: ``producer_config`` may hold passwords) and
-the client reads them. A specification that is wrong is refused with every problem named, and
+The harness writes them (readable by their owner alone: the clients' properties may hold passwords)
+and the client reads them. A specification that is wrong is refused with every problem named, and
 without the values, which may be secret.
 """
 
@@ -10,6 +10,8 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workloads.interface import Delivery
+
 Config = dict[str, str | bool | int | float]
 """librdkafka properties."""
 
@@ -17,9 +19,24 @@ FINAL_READ = "final-read"
 """The client that reads back, and the writer of what it read."""
 
 
-def writer_of(cell: str, producer: int) -> str:
-    """The writer of a producer's sends: its name in those of the history's files."""
-    return f"{cell}-{producer}"
+def producer_of(topic: str, number: int) -> str:
+    """What a producer is called: as a client, and as the writer of its sends.
+
+    All clients of a topic bear their number, and as the last thing: were the only one of ``t-1``
+    called ``producer-t-1``, it would be one of ``t``, too.
+    """
+    return f"producer-{topic}-{number}"
+
+
+def reader_of(topic: str, number: int) -> str:
+    """What a tail reader is called; as :func:`producer_of`."""
+    return f"reader-{topic}-{number}"
+
+
+def member_of(group_id: str, number: int) -> str:
+    """What a member of a group is called; as :func:`producer_of`. ``group_id``: Kafka's, which
+    begins with the topic."""
+    return f"member-{group_id}-{number}"
 
 
 class SpecificationError(Exception):
@@ -54,6 +71,58 @@ class ProducerSpec(_Specification):
     producer_config: Config = Field(default_factory=dict)
     history: Path
     progress: Path
+
+    @property
+    def client(self) -> str:
+        """Its name, and that of the writer of its sends."""
+        return producer_of(self.topic, self.producer)
+
+
+class ForeignProducerSpec(ProducerSpec):
+    """One producer of one cell, whose client is a program under test.
+
+    Attributes:
+        library: Whose errors it tells, as in :data:`history.cell.LIBRARIES`, or its path.
+        program: Its command line.
+        producer_config: Further properties, by Kafka's names, over the defaults.
+    """
+
+    library: str = Field(min_length=1)
+    program: tuple[str, ...] = Field(min_length=1)
+
+
+class ConsumerSpec(_Specification):
+    """A tail reader of one cell; what any consumer of a cell is told.
+
+    Attributes:
+        client: Its name, and that of the writer of its tables.
+        topic, partitions: As in :class:`history.cell.Cell`.
+        consumer_config: Further librdkafka properties, over the defaults.
+        history: Directory of the tables.
+        progress: File rewritten once a second.
+    """
+
+    client: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+    partitions: int = Field(ge=1)
+    bootstrap_servers: str = Field(min_length=1)
+    consumer_config: Config = Field(default_factory=dict)
+    history: Path
+    progress: Path
+
+
+class GroupMemberSpec(ConsumerSpec):
+    """A member of a group.
+
+    Attributes:
+        group: Kafka's ``group.id``.
+        delivery: When it commits.
+        instance: Its ``group.instance.id``; None for a member that is not static.
+    """
+
+    group: str = Field(min_length=1)
+    delivery: Delivery
+    instance: str | None = Field(default=None, min_length=1)
 
 
 class TopicSpec(_Specification):

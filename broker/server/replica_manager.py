@@ -119,14 +119,15 @@ class ReplicaManager:
             self._record("rejected", role, origin, error=str(error))
             return ErrorCode.inconsistent_topic_id
         try:
-            self._take_role(partition, role)
+            begins = self._take_role(partition, role)
         except (StaleEpoch, ValueError) as error:
             self._record("rejected", role, origin, error=str(error))
             return ErrorCode.stale_controller_epoch
-        self._record("completed", role, origin)
+        self._record("completed", role, origin, begins=partition.replica if begins else None)
         return ErrorCode.none
 
-    def _take_role(self, partition: Partition, role: Assume) -> None:
+    def _take_role(self, partition: Partition, role: Assume) -> bool:
+        """Whether it begins to lead in another epoch than before."""
         before = (partition.replica.leader, partition.replica.leader_epoch)
         partition.step(
             LeaderAndIsr(
@@ -142,12 +143,14 @@ class ReplicaManager:
             )
         )
         if (partition.replica.leader, partition.replica.leader_epoch) == before:
-            return  # who fetches goes on: to begin anew with each ISR change would be to lag
+            # Who fetches goes on: to begin anew with each ISR change would be to lag.
+            return False
         if partition.replica.role is Role.FOLLOWER:
             self._fetchers.follow(partition)
         else:
             self._fetchers.unfollow(partition.tp)
         self._surroundings.purgatory.wake(partition.tp)
+        return partition.replica.role is Role.LEADER
 
     async def ready(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> None:
         """Has the partition's log at hand, without a role yet.
@@ -211,7 +214,14 @@ class ReplicaManager:
                 config = self._topics.get(partition.tp.topic)
                 partition.configure(config, self._replica_config(config))
 
-    def _record(self, event: str, role: Assume, origin: Origin, error: str | None = None) -> None:
+    def _record(
+        self,
+        event: str,
+        role: Assume,
+        origin: Origin,
+        error: str | None = None,
+        begins: Replica | None = None,
+    ) -> None:
         self._state_changes.record(
             event,
             origin,
@@ -219,6 +229,8 @@ class ReplicaManager:
             leader=role.leader,
             leader_epoch=role.leader_epoch,
             error=error,
+            leader_epoch_start_offset=None if begins is None else begins.log_end_offset,
+            high_watermark=None if begins is None else begins.high_watermark,
         )
 
     async def stop(self, stops: Iterable[Stop], origin: Origin) -> Errors:

@@ -8,7 +8,7 @@ import json
 import logging
 
 from broker.server.roles import Origin
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 
 logger = logging.getLogger("state.change.logger")
 
@@ -28,8 +28,11 @@ class StateChangeLog:
         leader: BrokerId | None = None,
         leader_epoch: LeaderEpoch | None = None,
         error: str | None = None,
+        leader_epoch_start_offset: Offset | None = None,
+        high_watermark: Offset | None = None,
     ) -> None:
-        """One line: ``event`` is received, completed or rejected; ``origin`` says of what."""
+        """One line: ``event`` is received, completed or rejected; ``origin`` says of what. Of a
+        leader that begins an epoch, as in Kafka, where its log ends and its high watermark."""
         line = {
             "event": event,
             "change": origin.change,
@@ -38,6 +41,8 @@ class StateChangeLog:
             **origin.by,
             "leader": leader,
             "leader_epoch": leader_epoch,
+            "leader_epoch_start_offset": leader_epoch_start_offset,
+            "high_watermark": high_watermark,
             "error": error,
         }
         logger.info(json.dumps({key: value for key, value in line.items() if value is not None}))

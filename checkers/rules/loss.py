@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.indexes import NONE, Fate, PartitionHistory
 from checkers.rules.rows import rows
 
 
@@ -17,38 +17,58 @@ def lost(partition: PartitionHistory) -> pa.Table:
     gone = np.flatnonzero(acked & (partition.first == NONE) & partition.read.complete)
     offsets = partition.acked_offset[gone]
     ends = (_ending(partition, int(offset)) for offset in offsets)
-    return rows(partition, "lost", records=gone, offsets=offsets, details=ends)
+    seen = None if partition.seen is None else partition.seen[gone]
+    return rows(partition, "lost", records=gone, offsets=offsets, details=ends, seen=seen)
 
 
 def offset_mismatch(partition: PartitionHistory) -> pa.Table:
-    """Records acked at one offset that stand in the log, but only at others.
+    """Records whose acks name an offset that is not theirs: one row a record.
 
-    E.g. one acked copy was truncated away and an earlier attempt's copy stayed.
+    - It stands in the log, but only at other offsets. E.g. one acked copy was truncated away and an
+      earlier attempt's copy stayed.
+    - Another record was acked at the same offset. It is the one of them that does not stand there;
+      where none does, or the log was not read so far, all but the one that was acked last: it was
+      theirs before.
     """
+    details = _shared(partition) | _moved(partition)
+    records = np.array(sorted(details), dtype=np.int64)
+    offsets = partition.acked_offset[records]
+    told = (details[int(record)] for record in records)
+    return rows(partition, "offset-mismatch", records=records, offsets=offsets, details=told)
+
+
+def _moved(partition: PartitionHistory) -> dict[int, str]:
     named = np.flatnonzero(
         (partition.fate == Fate.ACKED)
         & (partition.acked_offset != NONE)
         & (partition.first != NONE)
     )
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
-    moved = elsewhere[~_has_copy_at_acked_offset(partition)[elsewhere]]
-    details = (
-        f"acked at offset {acked}, stands at {stands}; "
+    moved = elsewhere[partition.at_acked_offset()[elsewhere] == NONE]
+    return {
+        int(record): f"acked at offset {acked}, stands at {stands}; "
         f"offset {acked} now holds {partition.standing_at(int(acked))}"
-        for acked, stands in zip(
-            partition.acked_offset[moved], partition.first_offset(moved), strict=True
+        for record, acked, stands in zip(
+            moved, partition.acked_offset[moved], partition.first_offset(moved), strict=True
         )
-    )
-    offsets = partition.acked_offset[moved]
-    return rows(partition, "offset-mismatch", records=moved, offsets=offsets, details=details)
+    }
 
 
-def _has_copy_at_acked_offset(partition: PartitionHistory) -> Array:
-    found = np.zeros(len(partition.fate), dtype=bool)
-    ours = partition.log_record != NONE
-    records = partition.log_record[ours]
-    found[records[partition.log_offset[ours] == partition.acked_offset[records]]] = True
-    return found
+def _shared(partition: PartitionHistory) -> dict[int, str]:
+    """Of the records that were acked at one offset, those whose it is not, and whose it is."""
+    named = partition.named_acks
+    stands = partition.at_acked_offset()[named] != NONE
+    offsets = partition.acked_offset[named]
+    # Whose it is comes last of its offset: who stands there, else who was acked last.
+    order = np.lexsort((partition.time[named], stands, offsets))
+    named, offsets = named[order], offsets[order]
+    last = np.append(np.flatnonzero(np.diff(offsets)), len(offsets) - 1)
+    owner = named[last[np.searchsorted(last, np.arange(len(offsets)))]] if len(named) else named
+    others = named != owner
+    return {
+        int(record): f"acked at offset {offset}, as was {partition.name(whose)}"
+        for record, offset, whose in zip(named[others], offsets[others], owner[others], strict=True)
+    }
 
 
 def _ending(partition: PartitionHistory, offset: int) -> str:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.reach import FaultWindows
 from checkers.verdict import ANOMALIES
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
@@ -21,6 +22,9 @@ def rows(
     offsets: Sequence[int] | Array,
     details: Iterable[str],
     records: Sequence[int] | Array | None = None,
+    times: Sequence[int] | Array | None = None,
+    faults: FaultWindows | None = None,
+    seen: Array | None = None,
 ) -> pa.Table:
     """One row an offence, in the order given.
 
@@ -29,13 +33,20 @@ def rows(
         anomaly: Name of the rule.
         offsets: Where in the log, NONE for nowhere.
         details: What to tell of each.
-        records: Record numbers, NONE or no records at all where it is about none of ours.
+        records: Record numbers; NONE, a number that the history does not know or no records at all
+            where it is about none of ours.
+        times: Of each, where that is not the ack's, or else the send's, of its record; NONE where
+            nobody knows.
+        faults: Where it is not those of the partition that may have to do with it.
+        seen: Whether a consumer was shown each, NONE where nobody knows; without it that is not
+            asked.
     """
     offsets = np.asarray(offsets, dtype=np.int64)
     count = len(offsets)
     records = np.full(count, NONE) if records is None else np.asarray(records, dtype=np.int64)
-    nameless = records == NONE
-    times = _of(partition.time, records, nameless)
+    nameless = (records == NONE) | (records >= len(partition.sequence))
+    when = _of(partition.time, records, nameless) if times is None else np.array(times, np.int64)
+    faults = partition.faults if faults is None else faults
     columns = {
         "cell": pa.repeat(partition.cell, count),
         "anomaly": pa.repeat(anomaly, count),
@@ -44,9 +55,10 @@ def rows(
         "offset": _nullable(offsets, offsets == NONE),
         "producer": _nullable(_of(partition.producer, records, nameless), nameless, pa.int32()),
         "sequence": _nullable(_of(partition.sequence, records, nameless), nameless),
-        "time": _nullable(times, times == NONE),
-        "fault": pc.if_else(pa.array(times != NONE), partition.faults.at(times), None),
+        "time": _nullable(when, when == NONE),
+        "fault": pc.if_else(pa.array(when != NONE), faults.at(when), None),
         "detail": pa.array(details, pa.string()),
+        "seen": _flags(np.full(count, NONE) if seen is None else seen),
     }
     return pa.table(columns, schema=ROWS)
 
@@ -59,3 +71,7 @@ def _of(values: Array, records: Array, nameless: Array) -> Array:
 
 def _nullable(values: Array, missing: Array, kind: Any = None) -> pa.Array:
     return pa.array(values, kind or pa.int64(), mask=missing)
+
+
+def _flags(values: Array) -> pa.Array:
+    return pa.array(values == 1, pa.bool_(), mask=values == NONE)

@@ -12,7 +12,7 @@ from history.cell import Cell
 from infra.documents import Problem
 from workloads.spec import SpecificationError
 
-_NAME_MAX = 200
+NAME_MAX = 200
 """Characters of a cell's name: it is a topic's, of which Kafka allows 249, and in file names."""
 
 
@@ -57,8 +57,8 @@ def _name_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
         if many > 1:
             reason = f"{many} cells would share the topic {name}: give values that differ"
             yield Problem(field="cells", reason=reason)
-        elif len(name) > _NAME_MAX:
-            reason = f"the topic {name} has more than {_NAME_MAX} characters: sweep less"
+        elif len(name) > NAME_MAX:
+            reason = f"the topic {name} has more than {NAME_MAX} characters: sweep less"
             yield Problem(field="cells", reason=reason)
 
 

@@ -36,7 +36,8 @@ class Sweep(Section):
     topic: Mapping[str, OneOrSeveral] = {}
     """Further properties of the topics, by Kafka's names, such as ``segment.bytes``."""
     producer: Mapping[str, OneOrSeveral] = {}
-    """Further properties of the producers, by librdkafka's names, such as ``linger.ms``."""
+    """Further properties of the producers, by librdkafka's names, such as ``linger.ms``; where
+    there are cells of another ``client``, those that [all have](client-protocol.md#properties)."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

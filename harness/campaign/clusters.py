@@ -59,7 +59,9 @@ class ClusterSweep(Section):
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    """What is put to the test. `bundled`: the bundled broker, on Apache ZooKeeper."""
+    """What is put to the test, on Apache ZooKeeper. `bundled`: the bundled broker. `kafka:3.9.1`:
+    that release of Apache Kafka. `kafka:/DIRECTORY`: Apache Kafka as it is unpacked there, with
+    `libs/` ([kafka.md](kafka.md))."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
     """How many; they are called `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)

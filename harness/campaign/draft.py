@@ -18,9 +18,10 @@ from harness.campaign.clusters import ClusterSweep
 from harness.campaign.expectations import Expectation
 from harness.campaign.failover import FailoverSpec
 from harness.campaign.ground import Ground, ground_of
-from harness.campaign.model import Campaign, WorkloadSpec
+from harness.campaign.model import Campaign
 from harness.campaign.planned import ScheduledFault
 from harness.campaign.schedule import Entry, Schedule
+from harness.campaign.workload import WorkloadSpec
 
 
 @dataclass(frozen=True, kw_only=True)

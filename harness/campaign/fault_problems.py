@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from harness.campaign import failover
+from harness.campaign import coordinators, failover
 from harness.campaign.cells import Sweep, expand
 from harness.campaign.draft import Draft
 from harness.campaign.ground import planned_members
@@ -18,14 +18,18 @@ from harness.campaign.schedule import Entry, FaultEntry
 from harness.campaign.schedule_problems import schedule_problems
 from harness.campaign.story_problems import steps_as_faults, story_problems
 from history.cell import Cell
+from infra import systems
 from infra.documents import Problem, problems_of
 from infra.interface import Capability, ClusterView
 from infra.ssh.backend import SshBackend
+from infra.systems import names
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
+from nemesis.clients import CRASH_CLIENT
 from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from nemesis.placement import planned_view
 from nemesis.targets import TargetUnavailable, resolve_planned
+from workloads.interface import Role
 
 _DISKS = Capability.LOSE_UNSYNCED_WRITES
 
@@ -56,6 +60,13 @@ def without_hosts(campaign: Campaign) -> Iterator[Problem]:
         yield Problem(field="cluster.inventory", reason=reason)
 
 
+def elsewhere(campaign: Campaign) -> Iterator[Problem]:
+    """That the system is not deployed on the backend."""
+    cluster = campaign.cluster
+    if reason := systems.obstacle(names.parse(cluster.system), cluster.backend):
+        yield Problem(field="cluster.backend", reason=reason)
+
+
 def own_fault_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     """What is wrong with faults by themselves: names, parameters, and what is no target at all.
     Read as they are written, so that they are judged whatever else is wrong with the file."""
@@ -70,12 +81,14 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
     """What is wrong between faults that are right by themselves, and the cluster and the cells."""
     cells = None if draft.cells is None else _by_topic(draft.cells)
     topics = None if cells is None else _partitions(cells)
+    offsets = coordinators.partitions(draft)
     members = None if draft.cluster is None else planned_members(draft.cluster.smallest)
     found = [
         problem
         for index, entry in enumerate(draft.faults or ())
-        for problem in _fault_or_story(entry, f"faults[{index}]", members, cells)
+        for problem in _fault_or_story(entry, f"faults[{index}]", members, cells, offsets)
     ]
+    found += _crashes_of_nobody(draft)
     yield from found or schedule_problems(draft)
     if (spec := draft.failover) is not None:
         if topics is not None and failover.TOPIC in topics:
@@ -84,6 +97,21 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         yield from failover.problems(spec, None if members is None else len(members.brokers))
         grown = None if topics is None else {**topics, failover.TOPIC: spec.partitions[0]}
         yield from _entry_problems(spec.kill, "failover", members, grown)
+
+
+def _crashes_of_nobody(draft: Draft) -> Iterator[Problem]:
+    """Consumers are to crash, and there are none."""
+    if draft.workload is None or draft.workload.readers or draft.workload.groups:
+        return
+    for index, entry in enumerate(draft.faults or ()):
+        of_consumers = (
+            isinstance(entry, FaultEntry)
+            and entry.fault == CRASH_CLIENT.name
+            and entry.parameters.get("role") == Role.CONSUMER
+        )
+        if of_consumers:
+            reason = "no cell has consumers: give workload.readers or workload.groups"
+            yield Problem(field=f"faults[{index}].parameters.role", reason=reason)
 
 
 def _by_topic(cells: Sweep) -> Mapping[str, Cell]:
@@ -117,11 +145,18 @@ def _unparsable(target: object, field: str) -> Iterator[Problem]:
 
 
 def _fault_or_story(
-    entry: Entry, where: str, members: Members | None, cells: Mapping[str, Cell] | None
+    entry: Entry,
+    where: str,
+    members: Members | None,
+    cells: Mapping[str, Cell] | None,
+    offsets: Mapping[str, int],
 ) -> Iterator[Problem]:
     topics = None if cells is None else _partitions(cells)
     if isinstance(entry, FaultEntry):
-        yield from _entry_problems(entry, where, members, topics, cells)
+        # What a fault does to partitions and topics by orders is not for the coordinators' topic.
+        further = offsets if FAULTS[entry.fault].aim.befalls_servers else {}
+        known = None if topics is None else {**topics, **further}
+        yield from _entry_problems(entry, where, members, known, cells)
         return
     found = list(story_problems(entry, where, cells))
     yield from found
@@ -171,7 +206,8 @@ def _foreseen(
     if target.asks_zookeeper:
         return False
     alike = fault.aim is Aim.BROKERS or not fault.aim.befalls_servers
-    return not target.moving or (alike and cells is not None)
+    placed = all(role.topic is None or role.topic in (cells or {}) for role in target.roles)
+    return not target.moving or (alike and placed and cells is not None)
 
 
 def _placement(

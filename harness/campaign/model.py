@@ -16,18 +16,8 @@ from harness.campaign.expectations import Expectations
 from harness.campaign.failover import FailoverSpec
 from harness.campaign.schedule import Entry, Schedule
 from harness.campaign.section import Section
+from harness.campaign.workload import WorkloadSpec
 from infra.yaml_document import dump
-
-
-class WorkloadSpec(Section):
-    """What the clients of every cell do."""
-
-    kind: str = "produce"
-    """Which workload: `ackproof workloads`."""
-    rate: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-    """Records a second, of each cell."""
-    record_bytes: Annotated[int, Field(ge=1)] = 100
-    """Bytes of a record's value."""
 
 
 class EvidenceSpec(Section):
@@ -99,11 +89,10 @@ class Campaign(Section):
         *,
         seed: int,
         backend: str | None = None,
-        system: str | None = None,
         inventory: str | None = None,
     ) -> Self:
         """This campaign with the seed drawn and the command line's choices in place."""
-        chosen = {"backend": backend, "system": system, "inventory": inventory}
+        chosen = {"backend": backend, "inventory": inventory}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
         return self.model_copy(update={"seed": seed, "cluster": cluster})
 

@@ -1,13 +1,16 @@
-"""What the producer of a cell will be like: its properties, asked of the workload's room."""
+"""What the producer of a cell will be like: its properties, asked of the workload's room.
+librdkafka's are librdkafka's to judge; of others, :mod:`workloads.foreign.properties` has a table.
+"""
 
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, Producer
 
-from history.cell import Cell
+from history.cell import LIBRDKAFKA, Cell
 from history.payload import bytes_min
 from infra.wording import closest
 from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
+from workloads.foreign import properties as foreign
 from workloads.spec import ProducerSpec, SpecificationError
 
 Properties = Mapping[str, str | bool | int | float]
@@ -65,8 +68,11 @@ class RecordRefused(SpecificationError):
     """No record of the size can be sent."""
 
 
-def refused(name: str, value: str | float) -> str | None:
-    """Why no producer may have this property, whatever else it has; None where it may."""
+def refused(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | None:
+    """Why no producer of that client may have this property, whatever else it has; None where it
+    may."""
+    if client != LIBRDKAFKA:
+        return foreign.refused(client, name, value)
     if canonical(name) in RESERVED:
         return f"may not be set: {RESERVED[canonical(name)]}"
     try:
@@ -81,11 +87,30 @@ def refused(name: str, value: str | float) -> str | None:
 
 
 def try_out(cell: Cell, record_bytes: int) -> None:
-    """Make the cell's producer, connected to nowhere, and see whether it can send its records.
+    """Make the cell's producer, connected to nowhere, and see whether it can send its records; of a
+    program under test, whether the table says that it could.
 
     Raises workloads.spec.SpecificationError with librdkafka's reason, or ours; RecordRefused where
     that is the record's size.
     """
+    if cell.client == LIBRDKAFKA:
+        limit, most = "message.max.bytes", _try_out_librdkafka(cell)
+    else:
+        config = producer_config(cell)
+        if reason := foreign.contradiction(cell.client, cell.acks, config):
+            raise SpecificationError(reason)
+        limit, most = "largest request", foreign.record_bytes_max(cell.client, config)
+    least = bytes_min(cell.name)
+    if not least <= record_bytes <= most:
+        raise RecordRefused(
+            f"{record_bytes} bytes cannot be: {least} are needed to say whose a record is, and the "
+            f"producer's {limit} has room for {most}"
+        )
+
+
+def _try_out_librdkafka(cell: Cell) -> int:
+    """Make the cell's producer, connected to nowhere; the size of the largest value that it can
+    send."""
     config = {**properties(cell), "log_level": 0}
     del config["bootstrap.servers"]
     try:
@@ -94,15 +119,11 @@ def try_out(cell: Cell, record_bytes: int) -> None:
         raise SpecificationError(refusal.args[0].str()) from None
     except (TypeError, ValueError) as refusal:
         raise SpecificationError(str(refusal)) from None
-    least = bytes_min(cell.name)
-    most = int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
-    if not least <= record_bytes <= most:
-        raise RecordRefused(
-            f"{record_bytes} bytes cannot be: {least} are needed to say whose a record is, and the "
-            f"producer's message.max.bytes has room for {most}"
-        )
+    return int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
 
 
 def message_timeout_ms(cell: Cell) -> int:
     """How long a send of the cell's producer can be under way."""
+    if cell.client != LIBRDKAFKA:
+        return foreign.delivery_timeout_ms(producer_config(cell))
     return int(properties(cell)["message.timeout.ms"])

@@ -5,13 +5,14 @@ Read as they are written, so that they are judged whatever else is wrong with th
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.campaign import producers
 from harness.campaign.sweep import several
-from history.cell import SETTINGS, Value
+from history.cell import LIBRARIES, LIBRDKAFKA, SETTINGS, Value, is_program
 from infra.documents import Problem
-from infra.systems import SYSTEMS, properties
+from infra.systems import properties
+from infra.systems.names import BUNDLED
 from infra.systems.properties import RESERVED, Known
 from workloads.configuration import canonical
 
@@ -38,7 +39,7 @@ def property_problems(content: Section) -> Iterator[Problem]:
             reason = "stands in cluster.properties, too: say it once for all, or of each"
             yield Problem(field=f"{where}.{key}", reason=reason, key=True)
     yield from _topic_problems(mapping(cells, "topic"), known)
-    yield from _producer_problems(mapping(cells, "producer"))
+    yield from _producer_problems(mapping(cells, "producer"), _clients(cells))
 
 
 def mapping(section: Section, name: str) -> Section:
@@ -48,8 +49,8 @@ def mapping(section: Section, name: str) -> Section:
 
 
 def _system(cluster: Section) -> str:
-    named = cluster.get("system", "bundled")
-    return named if isinstance(named, str) and named in SYSTEMS else ""
+    named = cluster.get("system", BUNDLED)
+    return named if isinstance(named, str) else ""
 
 
 def _broker_problems(given: Section, where: str, known: Known | None) -> Iterator[Problem]:
@@ -74,14 +75,22 @@ def _topic_problems(given: Section, known: Known | None) -> Iterator[Problem]:
             yield from _wrong(known, "topic", name, written, field)
 
 
-def _producer_problems(given: Section) -> Iterator[Problem]:
+def _clients(cells: Section) -> Sequence[str]:
+    """Those of which the file has cells; what is none is for the model to refuse."""
+    written = several(cells.get("client", LIBRDKAFKA))
+    named = [one for one in written if isinstance(one, str)]
+    return [one for one in named if one in LIBRARIES or is_program(one)]
+
+
+def _producer_problems(given: Section, clients: Sequence[str]) -> Iterator[Problem]:
     for name, written in given.items():
         field = f"cells.producer.{name}"
         if canonical(name) in SETTINGS:
             yield _misplaced(field, name)
             continue
         for at, value in _values(written, field):
-            if (reason := producers.refused(name, value)) is not None:
+            reasons = (producers.refused(name, value, client) for client in clients)
+            for reason in dict.fromkeys(filter(None, reasons)):
                 yield Problem(field=at, reason=reason)
 
 

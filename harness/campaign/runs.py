@@ -23,6 +23,7 @@ from history.manifest import (
     PlannedCell,
     PlannedFailover,
     PlannedFault,
+    PlannedGroup,
     PlannedRun,
     PlannedWriter,
 )
@@ -30,6 +31,7 @@ from history.schema import MEASURES
 from infra.interface import Capability
 from nemesis.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
+from workloads.produce import group_id
 
 HARNESS = "harness"
 """The writer of the harness's own tables, and the node that it counts as."""
@@ -81,6 +83,7 @@ def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
     assert campaign.seed is not None
     return Manifest(
         campaign=campaign.name,
+        system=campaign.cluster.system,
         seed=campaign.seed,
         baseline=campaign.baseline,
         runs=tuple(_planned(campaign, run) for run in runs),
@@ -104,6 +107,10 @@ def _run(
         cells=[
             PlannedCell(
                 cell=cell,
+                groups=tuple(
+                    PlannedGroup(name=group_id(cell, group), delivery=group.delivery)
+                    for group in campaign.workload.load.groups
+                ),
                 acked_min=campaign.evidence.acked_min,
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
             )
@@ -147,6 +154,7 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
 
 def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
     cells = [planned.cell for planned in run.cells]
-    clients = WORKLOADS[campaign.workload.kind].writers(cells, CLIENT_NODE)
+    spec = campaign.workload
+    clients = WORKLOADS[spec.kind].writers(cells, spec.load, CLIENT_NODE)
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]

@@ -20,7 +20,7 @@ from harness.campaign.stories import catalogue
 from harness.campaign.sweep import one_or_several
 from history.cell import SETTINGS
 from infra.schemas import Schema
-from infra.systems import SYSTEMS, properties
+from infra.systems import names, properties
 from nemesis import FAULTS, expressions
 from workloads import WORKLOADS
 
@@ -44,7 +44,7 @@ def schema() -> Schema:
             _complete(sections[section.__name__], section)
     fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
     fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
-    fields["ClusterSweep"]["system"]["enum"] = list(SYSTEMS)
+    fields["ClusterSweep"]["system"]["pattern"] = names.PATTERN
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
         if "$ref" in one:
@@ -52,7 +52,7 @@ def schema() -> Schema:
     _add_properties(fields)
     _add_faults(sections["FaultEntry"])
     fields["StoryEntry"]["story"]["enum"] = list(catalogue())
-    return {"$schema": _DIALECT, "title": "Ackproof campaign", **made}
+    return {"$schema": _DIALECT, "title": "Ackproof campaign", **made, **_no_other_properties()}
 
 
 def as_text() -> str:
@@ -91,10 +91,7 @@ def _one_line(text: str) -> str:
 
 
 def _add_properties(fields: Mapping[str, Any]) -> None:
-    known = properties.known("bundled")
-    assert known is not None
-    brokers = {name: one for name, one in known.broker.items() if name not in properties.RESERVED}
-    topics = {name: one for name, one in known.topic.items() if name not in SETTINGS}
+    brokers, topics = _bundled()
     fields["ClusterSweep"]["properties"] |= _mapping(brokers, lists=True)
     fields["Cells"]["topic"] |= _mapping(topics, lists=True)
     (compared,) = fields["ClusterSweep"]["compare"]["patternProperties"].values()
@@ -103,9 +100,33 @@ def _add_properties(fields: Mapping[str, Any]) -> None:
 
 def _mapping(known: Mapping[str, Schema], *, lists: bool) -> dict[str, Any]:
     """Properties by name, with their values, or ``lists`` of these as well."""
+    return {"properties": {name: _property(one, lists=lists) for name, one in known.items()}}
+
+
+def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
+    """The bundled broker's properties, of brokers and of topics, that may stand in a campaign."""
+    known = properties.known(names.BUNDLED)
+    assert known is not None
+    return (
+        {name: one for name, one in known.broker.items() if name not in properties.RESERVED},
+        {name: one for name, one in known.topic.items() if name not in SETTINGS},
+    )
+
+
+def _no_other_properties() -> Schema:
+    """That there are none but these, of a campaign for the bundled broker; what Apache Kafka has is
+    for validation to say."""
+    broker, topic = ({"propertyNames": {"enum": list(some)}} for some in _bundled())
+    cluster = {"properties": broker, "compare": {"additionalProperties": broker}}
+    kafka = {"properties": {"system": {"pattern": f"^{names.KAFKA}:"}}, "required": ["system"]}
     return {
-        "properties": {name: _property(one, lists=lists) for name, one in known.items()},
-        "additionalProperties": False,
+        "if": {"properties": {"cluster": kafka}, "required": ["cluster"]},
+        "else": {
+            "properties": {
+                "cluster": {"properties": cluster},
+                "cells": {"properties": {"topic": topic}},
+            }
+        },
     }
 
 

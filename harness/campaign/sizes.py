@@ -13,9 +13,11 @@ from harness.campaign.ground import hold_range, planned_members
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
 from harness.campaign.stories import catalogue, unrolled
 from harness.campaign.timings import CampaignTimings
+from harness.campaign.workload import clients_of, times_read
 from infra.documents import Problem
 
 _HOUR_MS = 3_600_000
+_PROCESSES_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class Total:
         asked: Above this it must be meant.
         most: Above this it is refused.
         shown: As people read it.
+        rather_at: A better place than ``field``, if this campaign has one.
     """
 
     field: str
@@ -37,6 +40,7 @@ class Total:
     asked: float
     most: float
     shown: Callable[[float], str] = "{:,.0f}".format
+    rather_at: Callable[[Draft], str | None] = lambda _draft: None
 
     def problem(self, draft: Draft, meant: bool) -> Problem | None:
         """That it is too much, if so; what is ``meant`` need not be asked about."""
@@ -47,7 +51,7 @@ class Total:
         if total <= self.most:
             limit = self.shown(self.asked)
             told = f"{self.what}: {self.shown(total)} in all, above {limit}; --yes if that is meant"
-        return Problem(field=self.field, reason=told)
+        return Problem(field=self.rather_at(draft) or self.field, reason=told)
 
 
 def _cells(draft: Draft) -> float | None:
@@ -106,8 +110,9 @@ def _rate(draft: Draft) -> float | None:
 def _bytes(draft: Draft) -> float | None:
     if draft.workload is None or draft.cells is None:
         return None
-    replicas: int = sum(cell.replication_factor for cell in expand(draft.cells))
-    return draft.workload.rate * draft.workload.record_bytes * replicas
+    read, cells = times_read(draft.workload.load), expand(draft.cells)
+    copies: int = sum(cell.replication_factor + read for cell in cells)
+    return draft.workload.rate * draft.workload.record_bytes * copies
 
 
 def _replicas(draft: Draft) -> float | None:
@@ -119,10 +124,15 @@ def _replicas(draft: Draft) -> float | None:
     return replicas
 
 
+def _clients(draft: Draft) -> int:
+    """Of each cell; where nobody can tell, as many as where nobody says."""
+    return 1 if draft.workload is None else clients_of(draft.workload.load)
+
+
 def _processes(draft: Draft) -> float | None:
     if draft.cluster is None or draft.cells is None:
         return None
-    clients = len(expand(draft.cells))
+    clients = len(expand(draft.cells)) * _clients(draft)
     return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
 
 
@@ -143,6 +153,13 @@ def _durations_ms(draft: Draft) -> Sequence[int]:
 
 _FIRST: Sequence[Total] = (
     Total(field="cells", what="cells of a cluster", of=_cells, asked=100, most=CELLS_MAX),
+    Total(
+        field="workload",
+        what="clients of a cell",
+        of=_clients,
+        asked=_PROCESSES_MAX,
+        most=_PROCESSES_MAX,
+    ),
     Total(field="runs", what="runs", of=_runs, asked=60, most=RUNS_MAX),
     Total(field="schedule.rounds", what="faults of a run", of=_faults, asked=500, most=FAULTS_MAX),
 )
@@ -161,7 +178,7 @@ _THEN: Sequence[Total] = (
     Total(field="workload.rate", what="records of a run", of=_sends, asked=1e8, most=1e10),
     Total(
         field="workload.record.bytes",
-        what="bytes a second, of all replicas",
+        what="bytes a second, of all replicas and consumers",
         of=_bytes,
         asked=1e8,
         most=1e10,
@@ -178,7 +195,8 @@ _THEN: Sequence[Total] = (
         what="servers and clients of a run",
         of=_processes,
         asked=120,
-        most=300,
+        most=_PROCESSES_MAX,
+        rather_at=lambda draft: "workload" if _clients(draft) > 1 else None,
     ),
 )
 

@@ -3,7 +3,7 @@
 A refusal names the file and, for every problem found, line, column, field and reason. First comes
 what is wrong with each thing by itself: types and keys (:mod:`harness.campaign.model`), names,
 properties, parameters, targets. Then what those that are right say about each other, and what
-librdkafka says of the producers' properties.
+librdkafka says of the clients' properties.
 """
 
 import re
@@ -19,21 +19,22 @@ from harness.campaign.cell_problems import cell_problems
 from harness.campaign.clusters import COMPARED
 from harness.campaign.draft import Draft, draft
 from harness.campaign.fault_problems import fault_problems, own_fault_problems
+from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
 from harness.campaign.schema import schema
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
-from infra.systems import SYSTEMS, properties
+from infra.systems import names, properties
 from infra.wording import unknown
 from workloads import WORKLOADS
 
 _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
     ("backend", "cluster", "backend", list(BACKENDS)),
-    ("system", "cluster", "system", list(SYSTEMS)),
     ("workload", "workload", "kind", list(WORKLOADS)),
 )
 """What is called by a name of a table: section and key."""
+_SYSTEM = "cluster.system"
 _HINTS = {
     "file": "`ackproof init FILE` writes one to start from",
     "faults": "a campaign that breaks nothing, a baseline, says so: faults: []",
@@ -71,10 +72,12 @@ def load(path: Path) -> Campaign:
     return campaign
 
 
-def check(path: Path, *, meant: bool = False) -> CampaignFile:
+def check(path: Path, *, meant: bool = False, system: str | None = None) -> CampaignFile:
     """The campaign in the file ``path``. Raises CampaignRefused with everything that is wrong with
-    it; ``meant``: that it is unusually large is not."""
-    return judged(_read(path), meant=meant)
+    it; ``meant``: that it is unusually large is not. ``system``: put to the test instead of the
+    file's, and judged with it: what one has as a property is none of the other."""
+    document = _read(path)
+    return judged(document if system is None else _of_system(document, system), meant=meant)
 
 
 def judged(document: Document, *, meant: bool = False) -> CampaignFile:
@@ -87,6 +90,14 @@ def judged(document: Document, *, meant: bool = False) -> CampaignFile:
     if campaign is None or problems or document.problems:
         raise CampaignRefused(document.path, document.refused(problems))
     return CampaignFile(document=document, campaign=campaign)
+
+
+def _of_system(document: Document, system: str) -> Document:
+    content = document.content
+    if not isinstance(content, dict) or not isinstance(content.get("cluster", {}), dict):
+        return document  # which is refused
+    cluster = {**mapping(content, "cluster"), "system": system}
+    return replace(document, content={**content, "cluster": cluster})
 
 
 def _read(path: Path) -> Document:
@@ -112,8 +123,18 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
         name = mapping(content, section).get(key)
         if isinstance(name, str) and name not in known:
             yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
+    yield from _system_problems(mapping(content, "cluster").get("system"))
     yield from property_problems(content)
+    yield from own_group_problems(content)
     yield from own_fault_problems(content)
+
+
+def _system_problems(name: object) -> Iterator[Problem]:
+    try:
+        if isinstance(name, str):
+            names.parse(name)
+    except ValueError as refusal:
+        yield Problem(field=_SYSTEM, reason=str(refusal))
 
 
 def _between(part: Draft, meant: bool) -> Iterator[Problem]:
@@ -122,6 +143,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         return  # what is too large is not even listed
     yield from _contradictions(part)
     yield from cell_problems(part)
+    yield from group_problems(part)
     faults = list(fault_problems(part))
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.

@@ -11,10 +11,12 @@ from pydantic import ValidationError
 from harness import standing_cluster
 from harness.campaign.clusters import ClusterSpec
 from harness.campaign.property_problems import property_problems
+from harness.commands import options
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus
 from harness.running.deadline import Deadline, SystemClock
 from history.cell import Value
+from infra.systems import names, prepare
 
 _UP_WITHIN_S = 120.0
 
@@ -35,18 +37,24 @@ def cluster() -> None:
 @cluster.command()
 @click.option("--brokers", type=click.IntRange(1, 99), default=3, show_default=True)
 @click.option("--zookeepers", type=click.IntRange(1, 9), default=1, show_default=True)
+@options.system
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of brokers.")
-def up(brokers: int, zookeepers: int, properties: tuple[str, ...]) -> None:
+def up(brokers: int, zookeepers: int, system: str | None, properties: tuple[str, ...]) -> None:
     """Start one in the background; print bootstrap.servers and zookeeper.connect."""
     try:
         wanted = ClusterSpec(
-            brokers=brokers, zookeepers=zookeepers, properties=dict(map(_property, properties))
+            brokers=brokers,
+            zookeepers=zookeepers,
+            system=system or names.BUNDLED,
+            properties=dict(map(_property, properties)),
         )
     except ValidationError as invalid:
         fail(f"--property: {invalid.errors()[0]['msg']}", ExitStatus.USAGE)
-    for problem in property_problems({"cluster": {"properties": dict(wanted.properties)}}):
+    cluster = {"system": wanted.system, "properties": dict(wanted.properties)}
+    for problem in property_problems({"cluster": cluster}):
         fail(f"--property: {problem}", ExitStatus.USAGE)
     with told():
+        prepare(wanted.system, click.echo)
         found = standing_cluster.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
         _print(found)
 

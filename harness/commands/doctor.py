@@ -13,6 +13,8 @@ from rich.table import Table
 
 from harness.console import console
 from harness.exit_status import ExitStatus
+from history.cell import LIBRARIES, LIBRDKAFKA
+from infra import client_programs
 from infra.docker.engine import unavailable
 from infra.interface import Capability, InfraError, Scarce
 from infra.java import JAVA_VERSION_MIN, find_java
@@ -77,6 +79,7 @@ def findings(directory: Path) -> Iterator[Finding]:
         _java,
         _memory,
         lambda: _disk(directory),
+        _clients,
         _docker,
         _ssh,
     ):
@@ -193,6 +196,19 @@ def _disk(directory: Path) -> Finding:
         seen=f"{free:.1f} GiB free in {directory}",
         cost="room for logs and histories",
         remedy=f"{_DISK_MIN_GIB:g} GiB or more; ackproof run --out elsewhere",
+    )
+
+
+def _clients() -> Finding:
+    libraries = [one for one in LIBRARIES if one != LIBRDKAFKA]
+    lacking = {one: why for one in libraries if (why := client_programs.missing(one)) is not None}
+    return Finding(
+        what="client libraries",
+        works=not lacking,
+        seen=", ".join(one for one in LIBRARIES if one not in lacking),
+        cost=f"cells with the client {', '.join(lacking)}",
+        remedy="\n".join(lacking.values()),
+        needed=False,
     )
 
 

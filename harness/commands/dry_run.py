@@ -11,6 +11,7 @@ from harness.campaign import scheduler
 from harness.campaign.model import Campaign
 from harness.campaign.planned import ScheduledFault
 from harness.campaign.runs import RunPlan, runs_of
+from harness.campaign.workload import described
 from history.cell import as_text
 
 
@@ -24,6 +25,7 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     lasts = _seconds(scheduler.duration_ms(campaign, run.faults))
     swept = "".join(f", {name}={as_text(value)}" for name, value in run.swept.items())
     yield Text(f"{campaign.name} {run.number}/{runs}{swept}: the workload lasts {lasts} or longer")
+    yield Text(f"each cell has {described(campaign.workload.load)}")
     yield _table(run.faults) if run.faults else Text("no faults")
     if any(planned.gap_ms is not None for planned in run.faults):
         yield Text("+ or later: when the one before is healed, and the cluster has settled")

@@ -11,10 +11,12 @@ import click
 from harness import directory as places
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
-from harness.campaign.fault_problems import lacking_capabilities, without_hosts
+from harness.campaign.client_problems import missing_programs
+from harness.campaign.fault_problems import elsewhere, lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
 from harness.campaign.needs import needs_of
 from harness.campaign.validation import CampaignFile
+from harness.commands import options
 from harness.commands.dry_run import timelines
 from harness.commands.errors import debugging, told
 from harness.console import console
@@ -25,7 +27,7 @@ from harness.running.interruption import Interruption
 from infra.interface import InfraError
 from infra.local.status import MEANT_AS_1
 from infra.registry import Kind
-from infra.systems import SYSTEMS
+from infra.systems import prepare
 
 _SEED_BITS = 32
 
@@ -38,6 +40,7 @@ Examples:
   ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
+  ackproof run campaigns/quick.yaml --system kafka:3.9.1        Apache Kafka itself
 """,
 )
 @click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
@@ -50,7 +53,14 @@ Examples:
     metavar="FINGERPRINT",
     help="Of a host that is met for the first time: SHA256:... . May be given several times.",
 )
-@click.option("--system", type=click.Choice(list(SYSTEMS)), help="What to put to the test.")
+@click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A program that the campaign names as a client and may start. May be given several times.",
+)
+@options.system
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
 @click.option("--yes", "meant", is_flag=True, help="However large it is: that is meant.")
 @click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
@@ -65,6 +75,7 @@ def run(
     backend: str | None,
     inventory: Path | None,
     accepted: tuple[str, ...],
+    programs: tuple[Path, ...],
     system: str | None,
     seed: int | None,
     meant: bool,
@@ -77,13 +88,15 @@ def run(
     that is wrong with it. The last line is the path of the report.
     """
     with told():
-        file = validation.check(campaign_file, meant=meant)
-        campaign = _resolved(file.campaign, backend, inventory, system, seed)
+        file = validation.check(campaign_file, meant=meant, system=system)
+        campaign = _resolved(file.campaign, backend, inventory, seed)
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             console().print(timelines(campaign))
             return
+        file.refuse(missing_programs(campaign, [path.absolute() for path in programs]))
         _check_place(campaign, file, frozenset(accepted))
+        prepare(campaign.cluster.system, click.echo)
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
@@ -136,18 +149,18 @@ def _resolved(
     campaign: Campaign,
     backend: str | None,
     inventory: Path | None,
-    system: str | None,
     seed: int | None,
 ) -> Campaign:
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
     hosts = None if inventory is None else str(inventory.absolute())
-    return campaign.resolved(seed=drawn, backend=backend, system=system, inventory=hosts)
+    return campaign.resolved(seed=drawn, backend=backend, inventory=hosts)
 
 
 def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str]) -> None:
     """Raises InfraError when the backend does not work here, CampaignRefused when it cannot do
     what the campaign needs."""
     file.refuse(without_hosts(campaign))
+    file.refuse(elsewhere(campaign))
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)

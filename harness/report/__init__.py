@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from checkers.verdict import CampaignResult
-from harness.report import junit, losses, page, timeline, verdict
+from harness.report import about, junit, losses, page, timeline, verdict
 from harness.report.losses import LossWindow
 from harness.report.rows import CellRow, rows
 from history import manifest
@@ -48,17 +48,23 @@ def write(directory: Path, result: CampaignResult) -> Written:
     campaign = _campaign(directory)
     planned = _manifest(directory)
     cells = rows(result, planned)
-    verdict.write(directory, verdict.to_document(campaign, result))
-    junit.write(directory / JUNIT, campaign, result, cells)
     planned_runs = {run.number: run for run in planned.runs} if planned else {}
     timelines = {
         int(run.name): _timeline(run / "history", planned_runs.get(int(run.name)))
         for run in (directory / "runs").glob("*")
         if run.name.isdigit()
     }
+    told = about.read(directory, timelines)
     lost = losses.lost(directory)
+    counted = losses.by_fault(directory)
+    verdict.write(directory, verdict.to_document(campaign, result, told, counted))
+    first_rows = losses.first_rows(directory)
+    for_ci = junit.Told(about=told, first_rows=first_rows, page=directory / PAGE)
+    junit.write(directory / JUNIT, campaign, result, cells, for_ci)
     windows = losses.windows(lost[: losses.LISTED_MAX])
-    html = page.render(campaign, result, cells, timelines, windows, lost_total=len(lost))
+    html = page.render(
+        campaign, result, cells, timelines, windows, lost_total=len(lost), about=told
+    )
     write_text(directory / PAGE, html)
     return Written(page=directory / PAGE, cells=cells, windows=windows)
 

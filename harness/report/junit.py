@@ -1,46 +1,172 @@
-"""``junit.xml``: one test case a cell, for CI servers.
+"""``junit.xml``: a suite a run, a case a guarantee of each cell, for CI servers.
 
-A broken guarantee is a failure, an inconclusive cell an error. A cell to which nothing was
-promised passes, its losses in its output, and so does one that came out as expected.
+A broken guarantee is a failure. One of which the evidence does not tell is an error where its cell
+is inconclusive for want of evidence. What was not promised and did not hold is skipped, with what
+was seen: neither broken nor plainly green; so is what was broken as the campaign expects. A cell of
+which a verdict is expected has a case for that, too.
+
+CI servers add the times of cases up: a run's is shared among its cases, so that the sum is its own.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from checkers.verdict import CampaignResult, Verdict
+from checkers.verdict import CampaignResult, Guarantee, Verdict
+from harness.report.about import About, moment
+from harness.report.losses import Row
 from harness.report.rows import COUNTS, CellRow, number
+from harness.report.timeline import NS_PER_S
+
+FirstRows = Mapping[tuple[int, str, str], Row]
+"""The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML cannot hold; servers' words are in reasons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a case needs to know besides its cell. ``page``: where the report is."""
+
+    about: About
+    first_rows: FirstRows
+    page: Path
 
 
 def write(
-    path: Path, campaign: Mapping[str, Any], result: CampaignResult, cells: Sequence[CellRow]
+    path: Path,
+    campaign: Mapping[str, Any],
+    result: CampaignResult,
+    cells: Sequence[CellRow],
+    told: Told,
 ) -> None:
     """Write the result as JUnit XML."""
-    name = str(campaign.get("name"))
-    suite = TestSuite(name)
-    suite.add_property("seed", str(campaign.get("seed")))
-    suite.add_property("verdict", result.verdict.value)
-    suite.add_property("baseline", str(result.baseline).lower())
-    for cell in cells:
-        suite.add_testcase(_case(name, cell))
+    name = _legal(str(campaign.get("name")))
+    numbers = sorted({cell.run for cell in cells})
+    several = len(numbers) > 1
+    document = JUnitXml(name)
+    for run in numbers:
+        prefix = f"{name}.run-{run}" if several else name
+        cases = [case for cell in cells if cell.run == run for case in _cases(prefix, cell, told)]
+        suite = _suite(f"{name} run {run}" if several else name, campaign, result, told.about)
+        _add_times(suite, cases, told.about, run)
+        suite.add_testcases(cases)
+        document.add_testsuite(suite)
     if not cells or (result.infrastructure_failed and result.verdict is not Verdict.FAIL):
         nothing = TestCase("campaign", name)
-        nothing.result = [Error("; ".join(result.findings) or "nothing was checked")]
+        nothing.result = [Error(_legal("; ".join(result.findings) or "nothing was checked"))]
+        suite = _suite(f"{name} as a whole", campaign, result, told.about)
         suite.add_testcase(nothing)
-    document = JUnitXml()
-    document.add_testsuite(suite)
+        document.add_testsuite(suite)
     document.write(str(path), pretty=True)
 
 
-def _case(campaign: str, cell: CellRow) -> TestCase:
-    case = TestCase(f"run {cell.run}: {cell.cell}", campaign)
-    counts = ", ".join(f"{name} {number(cell.counts[name])}" for name in COUNTS)
-    case.system_out = f"{counts}: {cell.words}"
-    reasons = "; ".join(cell.reasons)
-    if cell.counts_as is Verdict.FAIL:
-        case.result = [Failure(f"{cell.words}: {reasons}")]
-    elif cell.counts_as is Verdict.INCONCLUSIVE:
-        case.result = [Error(f"{cell.words}: {reasons}")]
+def _suite(
+    name: str, campaign: Mapping[str, Any], result: CampaignResult, about: About
+) -> TestSuite:
+    suite = TestSuite(name)
+    versions = {k: v for k, v in about.environment.versions.model_dump().items() if v is not None}
+    properties = {
+        "seed": str(campaign.get("seed")),
+        "verdict": result.verdict.value,
+        "baseline": str(result.baseline).lower(),
+        **versions,
+    }
+    for key, value in properties.items():
+        suite.add_property(key, _legal(value))
+    return suite
+
+
+def _add_times(suite: TestSuite, cases: Sequence[TestCase], about: About, run: int) -> None:
+    span, took_s = about.spans.get(run), about.run_s(run)
+    if span is None or took_s is None:
+        return
+    # Without a zone, which is UTC: the older of the schemas in use refuse one.
+    suite.timestamp = f"{datetime.fromtimestamp(span[0] // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%S}"
+    for case in cases:
+        case.time = round(took_s / len(cases), 3)
+
+
+def _cases(prefix: str, cell: CellRow, told: Told) -> list[TestCase]:
+    place = f"{prefix}.{_legal(cell.cell)}"
+    cases = [_case(place, cell, one, told) for one in cell.guarantees]
+    lacking = any(isinstance(one, Error) for case in cases for one in case.result)
+    if cell.expected or (cell.counts_as is Verdict.INCONCLUSIVE and not lacking):
+        cases.append(_whole(place, cell, told))
+    return cases
+
+
+def _case(place: str, cell: CellRow, guarantee: Guarantee, told: Told) -> TestCase:
+    case = TestCase(_legal(guarantee.name), place)
+    outcome = _outcome(cell, guarantee, told)
+    if outcome is not None:
+        case.result = [outcome]
+    case.system_out = _legal(f"{guarantee.promise}\n{guarantee.reason}\n{_counts(cell)}")
     return case
+
+
+def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error | Skipped | None:
+    """None where it held."""
+    reason = _legal(guarantee.reason)
+    if guarantee.is_broken and cell.counts_as is Verdict.FAIL:
+        failure = Failure(reason, "broken")
+        failure.text = _legal("\n".join(_story(cell, guarantee, told)))
+        return failure
+    if guarantee.is_broken:
+        return Skipped(f"broken, {_legal(cell.words)}: {reason}")
+    if guarantee.held is None:
+        lacking = cell.counts_as is Verdict.INCONCLUSIVE
+        return Error(reason, "inconclusive") if lacking else Skipped(f"cannot be told: {reason}")
+    return None if guarantee.held else Skipped(f"not promised, and not held: {reason}")
+
+
+def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
+    """Of the cell's verdict, where that is told by no guarantee."""
+    case = TestCase("verdict", place)
+    reasons = _legal(f"{cell.words}: {'; '.join(cell.reasons)}")
+    if cell.counts_as is Verdict.FAIL:
+        failure = Failure(reasons, "unexpected")
+        failure.text = _legal(f"{reasons}\nreport: {told.page}")
+        case.result = [failure]
+    elif cell.counts_as is Verdict.INCONCLUSIVE:
+        case.result = [Error(reasons, "inconclusive")]
+    case.system_out = _legal(f"{cell.words}\n{_counts(cell)}")
+    return case
+
+
+def _story(cell: CellRow, guarantee: Guarantee, told: Told) -> list[str]:
+    """What is to be known at once of a broken guarantee, a line each."""
+    row = told.first_rows.get((cell.run, cell.cell, guarantee.anomaly or ""))
+    first = [] if row is None else [f"fault: {row['fault'] or 'none was on'}", _first(row)]
+    return [
+        f"{cell.name}: {cell.words}",
+        f"{guarantee.name}: {guarantee.reason}",
+        *first,
+        f"report: {told.page}",
+    ]
+
+
+def _first(row: Row) -> str:
+    parts = [
+        f"{row['anomaly']} in {row['topic']}-{row['partition']}",
+        None if row["producer"] is None else f"producer {row['producer']}",
+        None if row["sequence"] is None else f"sequence {row['sequence']}",
+        None if row["offset"] is None else f"offset {row['offset']}",
+        None if row["time"] is None else f"at {moment(row['time'])}",
+        row["detail"],
+    ]
+    return f"first: {', '.join(part for part in parts if part)}"
+
+
+def _counts(cell: CellRow) -> str:
+    return ", ".join(f"{name} {number(cell.counts[name])}" for name in COUNTS)
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)

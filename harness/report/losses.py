@@ -10,13 +10,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.verdict import ANOMALIES, Verdict
-from harness.report.rows import CellRow
+from harness.report.rows import CellRow, told
 from history.errors import DamagedFiles
 
 ANOMALIES_FILE = "anomalies.parquet"
 
 LISTED_MAX = 100_000
 """Records that the page names one by one; further ones are in ``anomalies.parquet`` alone."""
+
+_COUNTED = ("lost", "duplicated")
 
 Row = Mapping[str, Any]
 
@@ -43,6 +45,12 @@ class LossWindow:
         return f"lost to {self.fault}" if self.fault else "lost while no fault was on"
 
     @property
+    def seen(self) -> str:
+        """How many of them consumers were shown before, as far as that is known."""
+        known = [row["seen"] for row in self.rows if row["seen"] is not None]
+        return told(sum(known), len(known) == len(self.rows))
+
+    @property
     def offsets(self) -> tuple[int, int] | None:
         """First and last offset of the acks; None where the client was told none."""
         told = [row["offset"] for row in self.rows if row["offset"] is not None]
@@ -65,16 +73,36 @@ def lost(directory: Path) -> list[dict[str, Any]]:
     Raises DamagedFiles when it is not there or cannot be read: that nothing is lost would be said
     otherwise, by a file that is gone.
     """
-    file = directory / ANOMALIES_FILE
-    try:
-        rows = pq.read_table(file, schema=ANOMALIES)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise DamagedFiles({file: str(error).splitlines()[0]}) from None
+    rows = _rows(directory)
     order = [(key, "ascending") for key in ("run", "cell", "partition", "time", "sequence")]
     records: list[dict[str, Any]] = (
         rows.filter(pc.equal(rows["anomaly"], "lost")).sort_by(order).to_pylist()
     )
     return records
+
+
+def by_fault(directory: Path) -> list[dict[str, Any]]:
+    """How many records are lost and duplicated, by run, cell, partition and fault; in that order.
+    Raises as :func:`lost`."""
+    place = ["run", "cell", "topic", "partition", "fault"]
+    rows = _rows(directory)
+    told = rows.filter(pc.is_in(rows["anomaly"], pa.array(_COUNTED)))
+    counts: dict[tuple[Any, ...], dict[str, int]] = {}
+    for row in told.group_by([*place, "anomaly"]).aggregate([([], "count_all")]).to_pylist():
+        count = counts.setdefault(tuple(row[name] for name in place), dict.fromkeys(_COUNTED, 0))
+        count[row["anomaly"]] = row["count_all"]
+    ordered = sorted(counts, key=lambda key: (*key[:-1], key[-1] or ""))
+    return [{**dict(zip(place, key, strict=True)), **counts[key]} for key in ordered]
+
+
+def first_rows(directory: Path) -> dict[tuple[int, str, str], Row]:
+    """The earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
+    rows = _rows(directory)
+    numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
+    by_time = numbered.sort_by([("time", "ascending"), ("partition", "ascending")])
+    grouped = by_time.group_by(["run", "cell", "anomaly"], use_threads=False)
+    chosen = grouped.aggregate([("row", "first")])["row_first"]
+    return {(row["run"], row["cell"], row["anomaly"]): row for row in rows.take(chosen).to_pylist()}
 
 
 def windows(records: Iterable[Row]) -> list[LossWindow]:
@@ -93,3 +121,11 @@ def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[L
     """Those of cells that failed."""
     failed = {(cell.run, cell.cell) for cell in cells if cell.verdict is Verdict.FAIL}
     return [window for window in windows if (window.run, window.cell) in failed]
+
+
+def _rows(directory: Path) -> pa.Table:
+    file = directory / ANOMALIES_FILE
+    try:
+        return pq.read_table(file, schema=ANOMALIES)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DamagedFiles({file: str(error).splitlines()[0]}) from None

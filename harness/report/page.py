@@ -12,10 +12,12 @@ from markupsafe import Markup
 
 from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
-from harness.report import figures, losses
+from harness.report import chance, consumption, figures, losses
+from harness.report.about import About, lasted, moment
 from harness.report.comparison import compare, label, seconds
 from harness.report.rows import (
     COUNTS,
+    UNKNOWN,
     CellRow,
     columns,
     number,
@@ -68,10 +70,12 @@ def render(
     windows: Sequence[losses.LossWindow],
     *,
     lost_total: int,
+    about: About | None = None,
 ) -> str:
     """The page.
 
     Args:
+        about: When, where and how it was run; nothing of it is known without.
         campaign: The resolved campaign.
         result: What the checkers found.
         cells: Its cells, to be shown.
@@ -95,6 +99,7 @@ def render(
         seconds=seconds,
     )
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
+    made = about or About()
     return environment.get_template("report.html").render(
         campaign=campaign,
         campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
@@ -108,6 +113,9 @@ def render(
         setting=setting,
         matrices=_matrices(result, cells),
         comparison=compare(result, cells),
+        consumption=consumption.tables(result),
+        meanings=consumption.MEANINGS,
+        unknown=UNKNOWN,
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
             _run(number, line, cells, bounds.get(number))
@@ -118,7 +126,25 @@ def render(
         untold=[cell.name for cell in cells if cell.counts["lost"] is None],
         lost_listed=sum(len(window.rows) for window in windows),
         lost_total=lost_total,
+        command=made.command,
+        **_made(made),
     )
+
+
+def _made(about: About) -> dict[str, Any]:
+    """When, how long, with what and on what, in words; nothing is left out for being unknown."""
+    took_s, machine = about.duration_s, about.environment.machine
+    versions = about.environment.versions.model_dump()
+    return {
+        "began": UNKNOWN if about.began is None else moment(about.began)[:16].replace("T", " "),
+        "took": UNKNOWN if took_s is None else lasted(took_s),
+        "made_with": {
+            **{name: version or UNKNOWN for name, version in versions.items()},
+            "machine": UNKNOWN
+            if machine is None
+            else f"{machine.cores} cores, {machine.memory_mb:,} MB, {machine.architecture}",
+        },
+    }
 
 
 _TOLD_AT_ONCE = (Verdict.FAIL, Verdict.INCONCLUSIVE)
@@ -185,10 +211,14 @@ def _summary(cells: Sequence[CellRow]) -> str:
 
 def _loss(cells: Sequence[CellRow]) -> str:
     lost, whole = total(cells, "lost")
-    acked = told(*total(cells, "acked"))
+    known, all_known = total(cells, "acked")
+    acked = told(known, all_known)
     if not lost and not whole:
         return f"it is unknown how many of {acked} acknowledged records were lost"
-    return f"{told(lost, whole)} of {acked} acknowledged records were lost"
+    words = f"{told(lost, whole)} of {acked} acknowledged records were lost"
+    if not lost and known and all_known:
+        return f"{words}: {chance.at_most(known)}"
+    return words
 
 
 def _several(value: object) -> str:

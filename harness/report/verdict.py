@@ -1,11 +1,12 @@
 """``verdict.json``: the verdict of a campaign for scripts, and the way back from it.
 
-The names are the contract; scripts depend on them. A cell's settings stand beside its numbers,
-under Kafka's names. ``expected`` is null, a verdict, or a list of those that are right.
+The names are the contract; scripts depend on them: :mod:`harness.report.document` says what each
+means. A cell's settings stand beside its numbers, under Kafka's names, and so does what is swept of
+its cluster. ``expected`` is null, a verdict, or a list of those that are right.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from checkers.verdict import CampaignResult, CellResult
 from harness.campaign.sweep import several
+from harness.report.about import About, moment
+from harness.report.document import VERSION, VerdictDocument
+from harness.report.timeline import FaultSpan
 from history.aside import write_text
+from history.cell import SETTINGS, Value
 from history.errors import DamagedFiles
 
 FILE = "verdict.json"
@@ -23,23 +28,59 @@ _RESULT = TypeAdapter(CampaignResult)
 _OF_A_CELL = {field.name for field in fields(CellResult)}
 
 
-def to_document(campaign: Mapping[str, Any], result: CampaignResult) -> dict[str, Any]:
-    """The content of ``verdict.json``. ``campaign``: the resolved campaign, for name and seed."""
+def to_document(
+    campaign: Mapping[str, Any],
+    result: CampaignResult,
+    about: About | None = None,
+    losses: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The content of ``verdict.json``.
+
+    Args:
+        campaign: The resolved campaign, for name, seed and system.
+        result: What the checkers found.
+        about: When, where and how it was run; nothing of it is known without.
+        losses: What was lost and duplicated, by partition and fault.
+    """
+    told = about or About()
+    clusters = {run.number: run.cluster for run in result.runs}
     return {
+        "version": VERSION,
         "campaign": campaign.get("name"),
         "seed": campaign.get("seed"),
+        "began": None if told.began is None else moment(told.began),
+        "duration_s": told.duration_s,
+        **_place(campaign),
+        **told.environment.model_dump(),
+        "command": told.command,
         **asdict(result),
-        "cells": [_cell(asdict(cell)) for cell in result.cells],
+        "cells": [_cell(asdict(cell), clusters.get(cell.run, {})) for cell in result.cells],
+        "runs": [{**asdict(run), "duration_s": told.run_s(run.number)} for run in result.runs],
+        "faults": [
+            _fault(number, span) for number, spans in sorted(told.faults.items()) for span in spans
+        ],
+        "losses": list(losses),
     }
 
 
 def from_document(document: Mapping[str, Any]) -> CampaignResult:
     """The result that was written. ValueError where the document is not one of ours."""
     try:
-        cells = [_gathered(cell) for cell in document["cells"]]
+        _refuse_newer(document)
+        clusters = {run["number"]: run.get("cluster", {}) for run in document.get("runs", ())}
+        cells = [_gathered(cell, clusters.get(cell.get("run"), {})) for cell in document["cells"]]
         return _RESULT.validate_python({**document, "cells": cells})
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"no verdict of a campaign: {error}") from None
+
+
+def read_document(file: Path) -> VerdictDocument:
+    """All that stands in it, of whatever version up to ours. Raises OSError where it cannot be
+    read, ValueError where it is not one of ours."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    if isinstance(content, Mapping):
+        _refuse_newer(content)
+    return VerdictDocument.model_validate(content)
 
 
 def write(directory: Path, document: Mapping[str, Any]) -> None:
@@ -58,21 +99,48 @@ def read(directory: Path) -> CampaignResult | None:
         raise DamagedFiles({file: str(error)}) from None
 
 
-def _cell(result: dict[str, Any]) -> dict[str, Any]:
+def _refuse_newer(document: Mapping[str, Any]) -> None:
+    version = document.get("version", 0)
+    if not isinstance(version, int) or version > VERSION:
+        raise ValueError(f"its version is {version}, and this is Ackproof up to {VERSION}")
+
+
+def _place(campaign: Mapping[str, Any]) -> dict[str, Any]:
+    cluster = campaign.get("cluster")
+    known = cluster if isinstance(cluster, Mapping) else {}
+    return {name: known.get(name) for name in ("system", "backend")}
+
+
+def _cell(result: dict[str, Any], cluster: Mapping[str, Value]) -> dict[str, Any]:
     cell = result.pop("settings")
     expected = result["expected"]
     result["expected"] = expected if len(expected) > 1 else next(iter(expected), None)
     named = {"run": result.pop("run"), "cell": cell["name"], "topic": cell["topic"]}
-    return {**named, **cell["settings"], **result}
+    # A broker's min.insync.replicas is swept, and each topic has one of its own: that one counts.
+    return {**named, **cluster, **cell["settings"], **result}
 
 
-def _gathered(document: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"cell", "topic"}
-    settings = {k: v for k, v in document.items() if k not in _OF_A_CELL | names}
+def _gathered(document: Mapping[str, Any], cluster: Mapping[str, Value]) -> dict[str, Any]:
+    other = {"cell", "topic", *_OF_A_CELL, *(cluster.keys() - SETTINGS.keys())}
+    settings = {name: value for name, value in document.items() if name not in other}
     cell = {"name": document["cell"], "topic": document["topic"], "settings": settings}
     expected = document.get("expected")
     return {
         **{name: document[name] for name in document.keys() & _OF_A_CELL},
         "settings": cell,
         "expected": () if expected is None else several(expected),
+    }
+
+
+def _fault(run: int, span: FaultSpan) -> dict[str, Any]:
+    part = span.part
+    return {
+        "run": run,
+        "name": span.label,
+        "target": span.target,
+        "servers": list(span.servers),
+        "story": None if part is None else f"{part.story} {part.step}",
+        "began": moment(span.start),
+        "healed": None if span.end is None else moment(span.end),
+        "proven": span.proven,
     }

@@ -3,14 +3,18 @@
 import contextlib
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, in_words
+from infra import client_programs
 from infra.interface import Command, InfraError, Node, Process, ProcessState
-from workloads.interface import Client
+from workloads.interface import Client, Role
+
+_READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
+"""The figure of its progress file by which a client is seen to have begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +42,35 @@ class ClientProcess:
 
 
 def start(client: Client, node: Node, progress: Path) -> ClientProcess:
-    """Start ``client`` on ``node``, with its specification in a file of the node's own."""
+    """Start ``client`` on ``node``, with its specification in a file of the node's own.
+    ``progress``: the directory of all progress files, as it is seen here."""
     specification = node.directory / f"{client.name}.json"
-    node.write(specification, json.dumps(client.specification, indent=1).encode())
+    content = dict(client.specification)
+    if client.library is not None:
+        content["program"] = client_programs.command(client.library, node.software)
+    node.write(specification, json.dumps(content, indent=1).encode())
     command = Command(name=client.name, argv=_argv(client, node, specification))
-    return ClientProcess(client, node.start(command), progress)
+    return ClientProcess(client, node.start(command), progress / f"{client.name}.json")
+
+
+def of_role(role: Role, running: Iterable[ClientProcess]) -> list[ClientProcess]:
+    """Those of ``running`` with this role."""
+    return [one for one in running if one.client.role is role]
+
+
+def done(started: Iterable[ClientProcess]) -> tuple[int, int]:
+    """How many records were acknowledged to producers so far, and shown to consumers."""
+    counts = [one.counts() for one in started]
+    return sum(c.get("acked", 0) for c in counts), sum(c.get("shown", 0) for c in counts)
+
+
+def ready(running: ClientProcess) -> bool:
+    """Whether it has begun to do its work: see :class:`workloads.interface.Role`."""
+    return running.counts().get(_READY_BY[running.client.role], 0) > 0
 
 
 def ask_to_stop(running: ClientProcess) -> None:
-    """Ask it to stop sending, to wait for what is under way and to close its history."""
+    """Ask it to finish what is under way, to close its history and to end."""
     _signal(running, signal.SIGTERM)
 
 
@@ -56,19 +80,28 @@ def kill(running: ClientProcess) -> None:
 
 
 def wait(running: ClientProcess, deadline: Deadline) -> str | None:
-    """Wait for its end. Returns what went wrong, None when nothing did.
+    """Wait for its end. Returns how it ended instead, None when all went well.
 
     A client that does not end in time is killed.
     """
-    name = running.client.name
     if not deadline.until(running.ended):
         try:
             kill(running)
         except InfraError as silence:
-            return f"the client {name} did not end in time, and cannot be killed: {silence}"
-        return f"the client {name} did not end in time and was killed"
+            return f"did not end in time, and cannot be killed: {silence}"
+        return "did not end in time and was killed"
     status = exit_status(running.process)
-    return f"the client {name} ended with {in_words(status)}" if status != 0 else None
+    return f"ended with {in_words(status)}" if status != 0 else None
+
+
+def last_words(name: str, node: Node) -> str | None:
+    """The last line that a client's log has; None where it has none, or the node does not say."""
+    try:
+        log = node.read(node.log_directory / f"{name}.log")
+    except (InfraError, OSError):
+        return None
+    lines = log.decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
 
 def _argv(client: Client, node: Node, specification: PurePosixPath) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ class Run:
         number: From 1.
         directory: ``runs/<number>`` of the results.
         started: The clients of the workload, filled by the step ``workload``.
-        producers: Those of them that are not known to have ended; emptied by ``flush``.
+        running: Those of them that are not known to have ended; emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
         failovers: What is measured when the final read is over.
@@ -72,7 +72,7 @@ class Run:
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
     started: list[ClientProcess] = field(default_factory=list)
-    producers: list[ClientProcess] = field(default_factory=list)
+    running: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
@@ -86,6 +86,11 @@ class Run:
     def history(self) -> Path:
         """Where all tables of the run go, the clients' and the harness's."""
         return self.directory / "history"
+
+    @property
+    def progress_files(self) -> Path:
+        """Where the clients say how far they are."""
+        return self.directory / "progress"
 
     @property
     def cluster(self) -> Cluster:
@@ -103,7 +108,8 @@ class Run:
                 name=one.client.name,
                 node=self.client_node.name,
                 process=one.process,
-                runs=one in self.producers,
+                role=one.client.role,
+                runs=one in self.running,
             )
             for one in self.started
         ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from checkers.verdict import CampaignResult, Verdict
+from harness import environment
 from harness.backends import BACKENDS, CLIENT_NODE, Site, make
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, manifest_of, runs_of
@@ -49,6 +50,7 @@ def carry_out(
     """
     runs = runs_of(campaign)
     manifest_of(campaign, runs).write(directory)
+    environment.write(directory)
     for plan in runs:
         try:
             with progress(console, f"{campaign.name} {plan.number}/{len(runs)}") as display:
@@ -94,9 +96,22 @@ def tell(directory: Path, result: CampaignResult, console: Console) -> ExitStatu
     from harness import report, summary
 
     written = report.write(directory, result)
+    _list_among_all(directory.parent)
     summary.print_result(console, result, written.cells, written.windows)
     console.print(str(written.page), soft_wrap=True, highlight=False, markup=False)
     return exit_status(result)
+
+
+def _list_among_all(root: Path) -> None:
+    """Write the index of all results anew. It is for show: what was found is told without it."""
+    from harness.report import index
+
+    if not index.wanted(root):
+        return
+    try:
+        index.write(root)
+    except OSError:
+        log.exception("the index of %s", root)
 
 
 def _one_run(

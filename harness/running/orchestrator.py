@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from harness.campaign.scheduler import duration_ms
+from harness.running import clients
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline
 from harness.running.interruption import Interruption
@@ -120,9 +121,8 @@ class _Attempt:
 
     def _tick(self) -> None:
         elapsed_s = self._run.clock.monotonic() - self._began
-        counts = [producer.counts() for producer in tuple(self._run.producers)]
-        acked = sum(count.get("acked", 0) for count in counts)
-        self._run.progress.tick(elapsed_s, self._left_s(elapsed_s), acked)
+        acked, shown = clients.done(tuple(self._run.started))
+        self._run.progress.tick(elapsed_s, self._left_s(elapsed_s), acked, shown)
 
     def _left_s(self, elapsed_s: float) -> float | None:
         if not all(self._run.ended_well.values()):

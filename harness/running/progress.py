@@ -26,9 +26,9 @@ class Progress(Protocol):
         """A fault changed: ``on`` is what is on from now, None for nothing; ``said`` what
         happened."""
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
         """About once a second: time since the run began, what the plan still takes (None where
-        nobody knows), records acknowledged so far."""
+        nobody knows), records acknowledged so far, and how many consumers were shown."""
 
     def note(self, text: str) -> None:
         """Something worth a line: a finding."""
@@ -44,13 +44,15 @@ class _State:
         self.elapsed_s = 0.0
         self.remaining_s: float | None = None
         self.acked = 0
+        self.shown = 0
         self.rate = 0.0
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int) -> None:
         passed = elapsed_s - self.elapsed_s
         if passed > 0:
             self.rate = max(0.0, (acked - self.acked) / passed)
-        self.elapsed_s, self.remaining_s, self.acked = elapsed_s, remaining_s, acked
+        self.elapsed_s, self.remaining_s = elapsed_s, remaining_s
+        self.acked, self.shown = acked, shown
 
     def line(self) -> str:
         parts = [f"{self.title}  {self.elapsed_s:4.0f} s  {self.phase}"]
@@ -58,6 +60,8 @@ class _State:
             parts.append(f"about {self.remaining_s:.0f} s left")
         if self.acked:
             parts.append(f"{self.acked:,} acked, {self.rate:,.0f}/s")
+        if self.shown:
+            parts.append(f"{self.shown:,} shown to consumers")
         if self.fault:
             parts.append(self.fault)
         return "  |  ".join(parts)
@@ -79,8 +83,8 @@ class PlainProgress:
         self._state.fault = on
         self.note(said)
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
-        self._state.tick(elapsed_s, remaining_s, acked)
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
+        self._state.tick(elapsed_s, remaining_s, acked, shown)
         if elapsed_s - self._last_line_s >= HEARTBEAT_S:
             self._print()
 
@@ -116,8 +120,8 @@ class LiveProgress:
         self._state.fault = on
         self.note(said)
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None:
-        self._state.tick(elapsed_s, remaining_s, acked)
+    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
+        self._state.tick(elapsed_s, remaining_s, acked, shown)
         self._redraw()
 
     def note(self, text: str) -> None:

@@ -82,15 +82,18 @@ class RunRecorder:
             fault_id=fault_id,
         )
 
-    def client(self, client: str, exit_code: int | None, fault_id: int | None) -> None:
-        """A client of the workload has not ended as it was told to; ``fault_id`` accounts for
-        it."""
+    def client(
+        self, client: str, exit_code: int | None, fault_id: int | None, detail: str | None
+    ) -> None:
+        """A client of the workload has not ended as it was told to; ``fault_id`` accounts for it,
+        or ``detail`` says how it did end."""
         self._write(
             "clients",
             time=self._clock.time_ns(),
             client=client,
             exit_code=exit_code,
             fault_id=fault_id,
+            detail=detail,
         )
 
     def recovery(

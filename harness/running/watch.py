@@ -3,11 +3,12 @@ a minute to say so, keeps nobody else from being looked at."""
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from infra.interface import InfraError
 
 LOOK_EVERY_S = 1.0
+_LAST_LOOK_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -48,3 +49,13 @@ class Watch:
             log.info("%s: %s", self._thread.name, silence)
         except Exception:
             log.exception("%s", self._thread.name)
+
+
+def stop(watches: dict[str, Watch], names: Sequence[str]) -> None:
+    """Take those that have ``names`` out of ``watches``, and wait for their last look."""
+    stopped = {name: watches.pop(name) for name in names if name in watches}
+    for watch in stopped.values():
+        watch.stop(0.0)
+    for name, watch in stopped.items():
+        if not watch.stop(_LAST_LOOK_S):
+            log.warning("the last look at %s has no answer yet", name)

@@ -1,5 +1,6 @@
-"""What of a campaign can be less: fewer faults, sooner, shorter, fewer cells and servers, a lower
-rate. Each candidate is a campaign file that is right; what would not be is not asked for."""
+"""What of a campaign can be less: fewer faults, sooner, shorter, fewer cells, servers and clients,
+a lower rate. Each candidate is a campaign file that is right; what would not be is not asked for.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -165,6 +166,16 @@ def _fewer_servers(document: Content) -> Iterator[Callable[[Content], None]]:
             yield _set("cluster", kind, value=number)
 
 
+def _fewer_clients(document: Content) -> Iterator[Callable[[Content], None]]:
+    """One producer a cell; no reader; without each group."""
+    clients = document["workload"]
+    yield _set("workload", "producers", value=1)
+    yield _set("workload", "readers", value=0)
+    for number in range(len(clients["groups"])):
+        others = [group for other, group in enumerate(clients["groups"]) if other != number]
+        yield _set("workload", "groups", value=others)
+
+
 def _lower_rate(document: Content) -> Iterator[Callable[[Content], None]]:
     half = document["workload"]["rate"] / 2
     if half >= RATE_MIN:
@@ -177,5 +188,6 @@ WAYS: Sequence[Way[Candidate]] = (
     Way(name="holds", less=_less(_shorter)),
     Way(name="cells", less=_less(_fewer_cells)),
     Way(name="servers", less=_less(_fewer_servers)),
+    Way(name="clients", less=_less(_fewer_clients)),
     Way(name="rate", less=_less(_lower_rate)),
 )

@@ -1,33 +1,29 @@
-"""What can be deployed: the table of systems."""
+"""What can be deployed: systems by the names that campaigns give them (:mod:`names`)."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from infra.disks import DiskPlan
 from infra.interface import Backend, InfraError, System
 from infra.systems.bundled import BundledSystem
+from infra.systems.kafka import jars
+from infra.systems.kafka.system import KafkaSystem
+from infra.systems.names import SystemName, parse
 
-_PLANNED = frozenset({"kafka"})
-
-
-class _Make(Protocol):
-    """See :func:`make_system`."""
-
-    def __call__(
-        self,
-        backend: Backend,
-        *,
-        brokers: int,
-        zookeepers: int,
-        properties: Mapping[str, str],
-        disks: DiskPlan | None,
-        clocks: bool,
-    ) -> System: ...
+_KAFKA_RUNS_ON = "local"
 
 
-SYSTEMS: Mapping[str, _Make] = {
-    "bundled": BundledSystem,
-}
+def prepare(name: str, tell: Callable[[str], None]) -> None:
+    """Have on this machine what the system needs and a run could not fetch. ``tell`` is told, a
+    line at a time, of what takes long. Raises InfraError when it cannot be had."""
+    if (kafka := _parsed(name).kafka) is not None:
+        jars.fetch(kafka, tell)
+
+
+def obstacle(name: SystemName, backend: str) -> str | None:
+    """Why a system cannot be deployed on a backend; None: it can."""
+    if name.kafka is None or backend == _KAFKA_RUNS_ON:
+        return None
+    return f"{name.text} is deployed on the backend {_KAFKA_RUNS_ON} alone so far, not on {backend}"
 
 
 def make_system(
@@ -44,18 +40,34 @@ def make_system(
 
     ``properties``: Kafka's broker properties. ``disks``: what the brokers' logs lie on; None:
     directories of their nodes. ``clocks``: whether its servers go by fake clocks. Raises
-    InfraError for a name that is none or is not there yet, ValueError for properties that cannot
-    be.
+    InfraError for a name that is none, or that is not deployed there, ValueError for properties
+    that cannot be.
     """
-    if name in _PLANNED:
-        raise InfraError(f"system {name!r} cannot be deployed yet; there is: {', '.join(SYSTEMS)}")
-    if name not in SYSTEMS:
-        raise InfraError(f"no system {name!r}; there is: {', '.join(SYSTEMS)}")
-    return SYSTEMS[name](
+    named = _parsed(name)
+    if named.kafka is None:
+        return BundledSystem(
+            backend,
+            brokers=brokers,
+            zookeepers=zookeepers,
+            properties=properties,
+            disks=disks,
+            clocks=clocks,
+        )
+    if reason := obstacle(named, backend.name):
+        raise InfraError(reason)
+    return KafkaSystem(
         backend,
+        name=named,
         brokers=brokers,
         zookeepers=zookeepers,
         properties=properties,
         disks=disks,
         clocks=clocks,
     )
+
+
+def _parsed(name: str) -> SystemName:
+    try:
+        return parse(name)
+    except ValueError as reason:
+        raise InfraError(str(reason)) from None

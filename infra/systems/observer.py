@@ -3,7 +3,8 @@
 Whenever a watch fires, and whenever the connection is back, the whole view is read again (setting
 the watches anew) and compared with the one before. So nothing is missed for good, whatever
 happened to the session meanwhile; but ZooKeeper's watches tell that something changed, not how
-often: of two changes in quick succession the first may go unseen.
+often: of two changes in quick succession the first may go unseen. The version of a partition's
+znode tells that there was one.
 
 Not reported: topics that are deleted.
 """
@@ -43,9 +44,9 @@ class ChangeKind(StrEnum):
 class ClusterChange:
     """A change, when it was seen (nanoseconds of the Unix epoch), and what holds since.
 
-    ``topic``, ``partition``, ``leader``, ``leader_epoch`` and ``isr`` are of a partition;
-    ``controller_epoch`` is of a partition or a controller; ``broker`` is the broker that went up
-    or down, or the controller, None while there is none.
+    ``topic``, ``partition``, ``leader``, ``leader_epoch``, ``isr`` and ``version`` are of a
+    partition; ``controller_epoch`` is of a partition or a controller; ``broker`` is the broker that
+    went up or down, or the controller, None while there is none.
     """
 
     time_ns: int
@@ -56,6 +57,7 @@ class ClusterChange:
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     controller_epoch: int | None = None
+    version: int | None = None
     broker: int | None = None
 
 
@@ -76,7 +78,9 @@ def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[C
             broker=after.controller,
         )
     for key, partition in after.partitions.items():
-        if partition != before.partitions.get(key):
+        seen = before.partitions.get(key)
+        # The ISR may have changed, and changed back, before it was read again: the version tells.
+        if seen is None or (partition, partition.version) != (seen, seen.version):
             yield _partition_change(partition, time_ns)
 
 
@@ -216,4 +220,5 @@ def _partition_change(partition: PartitionView, time_ns: int) -> ClusterChange:
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
         controller_epoch=partition.controller_epoch,
+        version=partition.version,
     )

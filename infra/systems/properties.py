@@ -1,7 +1,8 @@
 """Which properties brokers and topics of a system have, and which values these take, as far as that
 can be told before anything is deployed.
 
-The bundled broker's are in ``bundled.json``, made of its own configuration and documentation.
+The bundled broker's are in ``bundled.json``, made of its own configuration and documentation; those
+of a release of Apache Kafka in ``kafka/<version>.json``, made of that release.
 """
 
 import json
@@ -9,30 +10,40 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from infra.schemas import Schema
+from infra.systems.kafka import releases
+from infra.systems.names import BUNDLED, parse
 from infra.wording import hint
 
 Value = str | int | float | bool
 
 RESERVED: Mapping[str, str] = dict.fromkeys(
-    ("broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "zookeeper.connect"),
+    (
+        "broker.id", "node.id", "process.roles", "listeners", "advertised.listeners",
+        "log.dir", "log.dirs", "zookeeper.connect",
+    ),
     "is set for each broker by the harness",
-)
+)  # fmt: skip
 """Broker properties that a campaign may not set, and why."""
 
-_DESCRIBED = frozenset({"bundled"})
 _LONG_MAX = 2**63 - 1
-_PAGE = "those that there are: docs/broker-properties.md"
+_OURS = "ackproof."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The properties of one system, by name, each with the JSON Schema of its value."""
+    """The properties of one system, by name, each with the JSON Schema of its value.
+
+    Attributes:
+        page: What is said of a name that looks like none of them.
+    """
 
     system: str
+    page: str
     broker: Mapping[str, Schema]
     topic: Mapping[str, Schema]
 
@@ -41,7 +52,9 @@ class Known:
         known = self._of(kind)
         if name in known:
             return None
-        return f"unknown {kind} property; {hint(name, known, otherwise=_PAGE)}"
+        if name.startswith(_OURS) and self.system != BUNDLED:
+            return f"is a property of the bundled broker, and none of {self.system}"
+        return f"unknown {kind} property; {hint(name, known, otherwise=self.page)}"
 
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
         """What is wrong with the value of a property that there is."""
@@ -53,8 +66,9 @@ class Known:
         defaults = {name: one.get("default") for name, one in self.broker.items()}
         values: Mapping[str, Any] = {**defaults, **properties}
         limit = "replica.lag.time.max.ms"
-        if values["ackproof.coordination"] == "leader" and values["ackproof.keep.in.sync.ms"]:
-            limit = "ackproof.keep.in.sync.ms"
+        keep = "ackproof.keep.in.sync.ms"
+        if values.get("ackproof.coordination") == "leader" and values[keep]:
+            limit = keep
         wait_ms, limit_ms = int(values["replica.fetch.wait.max.ms"]), int(values[limit])
         if wait_ms > limit_ms:
             name = "replica.fetch.wait.max.ms"
@@ -67,18 +81,33 @@ class Known:
 
 @cache
 def known(system: str) -> Known | None:
-    """Those of ``system``; None where nobody can tell."""
-    if system not in _DESCRIBED:
+    """Those of ``system``; None where nobody can tell, or there is no such system."""
+    try:
+        named = parse(system)
+    except ValueError:
         return None
-    page = Path(__file__).with_name(f"{system}.json")
-    found = json.loads(page.read_text(encoding="utf-8"))
-    return Known(system=system, broker=found["broker"], topic=found["topic"])
+    if named.kafka is None:
+        page = Path(__file__).with_name(f"{BUNDLED}.json")
+        found, where = json.loads(page.read_text(encoding="utf-8")), "docs/broker-properties.md"
+    else:
+        found = releases.described(named.kafka.version)
+        where = f"Apache Kafka {named.kafka.version}'s own documentation"
+    if found is None:
+        return None
+    return Known(
+        system=system,
+        page=f"those that there are: {where}",
+        broker=found["broker"],
+        topic=found["topic"],
+    )
 
 
 def _wrong(value: Value, schema: Schema) -> str | None:
     kind = schema["type"]
     if kind == "integer":
         return _wrong_number(value, schema)
+    if kind == "number":
+        return None if _is_number(value) else f"a number, not {value!r}"
     if kind == "boolean":
         right = str(value).lower() in ("true", "false")
         return None if right else f"true or false, not {value!r}"
@@ -90,6 +119,13 @@ def _wrong(value: Value, schema: Schema) -> str | None:
     if isinstance(value, bool) or not re.search(schema.get("pattern", "."), text):
         return f"{value!r} cannot be; a value matches {schema.get('pattern', '.')}"
     return None
+
+
+def _is_number(value: Value) -> bool:
+    try:
+        return not isinstance(value, bool) and isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _wrong_number(value: Value, schema: Mapping[str, Any]) -> str | None:

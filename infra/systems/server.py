@@ -29,6 +29,7 @@ class NodeServer:
         clock: What it shall go by, where that is not the true time.
         knock: What is sent to it so that it writes a line into its log, and what stands there (see
             ``infra.clocks.Question``).
+        before_start: Called before each start; may wait.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class NodeServer:
         disks: Sequence[Disk] = (),
         clock: FakeClock | None = None,
         knock: Callable[[], tuple[bytes, str]] = lambda: (b"", ""),
+        before_start: Callable[[], None] = lambda: None,
     ) -> None:
         self.node = node
         self.name = node.name
@@ -51,6 +53,7 @@ class NodeServer:
         self.clock = None if clock is None else ServerClock(clock, self._question)
         self._command = command
         self._knock = knock
+        self._before_start = before_start
         self._process: Process | None = None
 
     @property
@@ -66,6 +69,7 @@ class NodeServer:
         return self._process
 
     def start(self) -> Process:
+        self._before_start()
         if self.clock is None:
             self._process = self.node.start(self._command)
         else:

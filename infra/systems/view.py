@@ -195,6 +195,7 @@ def _partition(
         replicas=replicas,
         leader_epoch=written.get("leader_epoch", -1),
         controller_epoch=written.get("controller_epoch", -1),
+        version=None if state is None else state[1].version,
     )
 
 
@@ -212,6 +213,7 @@ def _led(
         replicas=tuple(assigned.get("replicas", ())),
         leader_epoch=max(one.get("leader_epoch", -1) for one in (claim, in_sync)),
         controller_epoch=-1,
+        version=None if isr is None else isr[1].version,
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from checked_in_process import checked
+from made_consumers import MadeConsumer, given, seen
 from made_histories import (
     ACKS_1,
     AFTER,
@@ -38,8 +39,9 @@ from reference_checker import findings
 from checkers.catalogue import CATALOGUE
 from checkers.check import check, evidence
 from checkers.items import work_items
-from checkers.reconcile import items_table, reconcile_batches
+from checkers.reconcile import reconcile_batches
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from checkers.work_item import items_table
 from history.manifest import FILE
 
 pytestmark = pytest.mark.spark
@@ -66,7 +68,12 @@ def anomalies(directory: Path) -> list[dict[str, Any]]:
 
 def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     told: list[str] = []
-    result = check(write_campaign(tmp_path, run()), spark=spark, progress=told.append)
+    reader = MadeConsumer(
+        polls=[seen(1, e.offset, e.producer, e.sequence) for e in WELL.log],
+        assigned=[given(0, at(0), 0)],
+    )
+    made = run(consumers=[reader])
+    result = check(write_campaign(tmp_path, made), spark=spark, progress=told.append)
     assert result.verdict is Verdict.PASS
     assert result.findings == ()
     assert result.anomalies == dict.fromkeys(CATALOGUE, 0)
@@ -74,6 +81,9 @@ def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     assert (found.sent, found.acked, found.failed, found.indeterminate) == (3, 3, 0, 0)
     assert (found.lost, found.duplicated, found.reordered) == (0, 0, 0)
     assert anomalies(tmp_path) == []
+    assert [(one.shown, one.unseen, one.unread) for one in result.consumption.clients] == [
+        (3, 0, 0)
+    ]
     assert told == ["checking 1 partitions of 1 runs", "judging"]
     assert result == checked(tmp_path)
 
@@ -97,6 +107,7 @@ def test_a_lost_record_fails_and_is_told_in_full(tmp_path: Path, spark: SparkSes
         "sequence": 1,
         "time": at(DURING),
         "fault": "kill#1",
+        "seen": None,
         "detail": "acked at offset 1; truncated: the log ends at 1",
     }
     assert (second["time"], second["fault"]) == (at(AFTER), None)
@@ -205,6 +216,7 @@ pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps(result))
 """
 
 
+@pytest.mark.long
 def test_a_task_that_dies_takes_down_its_own_partition_alone(tmp_path: Path) -> None:
     """Of three cells the middle one's worker dies, each time; the last has lost a record."""
     topics = {"t": WELL, "u": WELL, "v": losing(WELL, 2)}

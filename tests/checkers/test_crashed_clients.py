@@ -37,15 +37,15 @@ CRASH = fault_rows(
 UNPROVEN = [{**row, "proven": row["proven"] and row["event"] == "healed"} for row in CRASH]
 KILLED = {"time": at(CRASH_S), "client": "producer-2", "exit_code": -9, "fault_id": 2}
 
-LIVES_ON = kept(BEFORE, DURING, 29, AFTER)
+LIVES_ON = kept(BEFORE, DURING, 29)
 ITS_SENDS = (
-    *(send("invoke", 2, 0, at(12)), send("ok", 2, 0, at(12.1), 4)),
-    *(send("invoke", 2, 1, at(13)), send("ok", 2, 1, at(13.1), 5)),
+    *(send("invoke", 2, 0, at(29.1)), send("ok", 2, 0, at(29.2), 3)),
+    *(send("invoke", 2, 1, at(29.3)), send("ok", 2, 1, at(29.4), 4)),
     send("invoke", 2, 2, at(29.5)),
 )
 """Two acked, and one under way."""
-ITS_LOG = (entry(4, 2, 0), entry(5, 2, 1))
-UNRECORDED = entry(6, 2, 3)
+ITS_LOG = (entry(3, 2, 0), entry(4, 2, 1))
+UNRECORDED = entry(5, 2, 3)
 """Sent after the last that it recorded."""
 
 
@@ -57,10 +57,14 @@ def crashed(
     **changes: Any,
 ) -> MadeRun:
     """Producers 1, which goes on, if ``others``, and 2, which was crashed."""
-    made = LIVES_ON if others else LIVES_ON.but(sends=[], log=[])
-    stands = [*made.log, *log]
-    ours = made.but(
-        sends=[*made.sends, *sends],
+    all_sends, stands = [*sends], [*log]
+    if others:
+        last = max(one.offset for one in (*LIVES_ON.log, *log)) + 1
+        goes_on = (send("invoke", 1, 3, at(AFTER)), send("ok", 1, 3, at(AFTER), last))
+        all_sends += [*LIVES_ON.sends, *goes_on]
+        stands = [*LIVES_ON.log, *log, entry(last, 1, 3)]
+    ours = LIVES_ON.but(
+        sends=all_sends,
         log=stands,
         start=min((one.offset for one in stands), default=0),
         end=max((one.offset for one in stands), default=-1) + 1,
@@ -80,7 +84,7 @@ def test_what_it_recorded_counts_and_others_go_on(tmp_path: Path) -> None:
 
 
 def test_a_loss_of_what_it_was_acked_is_a_loss(tmp_path: Path) -> None:
-    gone = [entry(4, 2, 0), entry(5, 1, 0)]
+    gone = [entry(3, 2, 0), entry(4, 1, 0)]
     result = checked(write_campaign(tmp_path, crashed(log=gone)))
     assert result.cells[0].verdict is FAIL
     assert result.cells[0].lost == 1
@@ -92,7 +96,7 @@ def test_nobody_else_sends_to_its_cell(tmp_path: Path) -> None:
     assert result.cells[0].verdict is INCONCLUSIVE
     assert "nobody sends to this cell after crash-client#2" in told(result)
     assert "not closed by its writer" not in told(result)
-    lost = crashed(others=False, log=[entry(4, 2, 0), entry(5)])
+    lost = crashed(others=False, log=[entry(3, 2, 0), entry(4)])
     assert checked(write_campaign(tmp_path / "lost", lost)).cells[0].verdict is FAIL
 
 
@@ -104,7 +108,7 @@ def test_what_it_sent_last_and_could_not_record_is_no_phantom(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "strange",
-    [entry(6, 1, 9), entry(6, 3, 0), entry(6), entry(6, 2, -1)],
+    [entry(5, 1, 9), entry(5, 3, 0), entry(5), entry(5, 2, -1)],
     ids=["of who lives on", "of nobody", "no payload of ours", "before the last it recorded"],
 )
 def test_everything_else_that_nobody_sent_is_one(tmp_path: Path, strange: Entry) -> None:

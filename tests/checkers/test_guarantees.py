@@ -8,12 +8,19 @@ import pytest
 from made_histories import ACKS_0, ACKS_1, ALL, cell
 from made_results import cell_result
 
-from checkers.guarantees import NO_LOSS, Facts, campaign_verdict, judged, verdict
+from checkers.facts import Facts
+from checkers.guarantees import NO_LOSS, campaign_verdict, judged, verdict
 from checkers.liveness import Living
 from checkers.verdict import Guarantee, Verdict
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
-KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, "replicas compared": 1}
+LOOKED_AT = {
+    "replicas compared": 1,
+    "partitions watched": 1,
+    "partitions watched by version": 1,
+    "partitions spoken of": 1,
+}
+KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, **LOOKED_AT}
 VOIDED = {"acked": 9, "acked promised": 4, "acked unpromised": 5, "partitions unpromised": 1}
 CLEAN = Facts(cell=cell(ALL).cell, counts=KEPT)
 

@@ -3,7 +3,7 @@ concerned suffer; with one anomaly planted it fails, and nothing else is found; 
 files hold, checking does not raise."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import pytest
 from checked_in_process import checked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_consumers import MadeConsumer, committed_ok, seen
+from made_consumers import given as given_to
 from made_histories import (
     FINISHED,
     RECOVERY_MS,
@@ -26,9 +28,10 @@ from made_histories import (
     write_campaign,
 )
 
+from checkers.gaps import UNJUDGED
 from checkers.verdict import CampaignResult, Verdict
+from history.cell import Cell
 from history.manifest import FILE
-from history.schema import MEASURES
 
 EXAMPLES = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -36,7 +39,8 @@ EXAMPLES = settings(max_examples=20, deadline=None, suppress_health_check=[Healt
 @st.composite
 def whole(draw: st.DrawFn) -> MadeRun:
     """Two cells of one or two partitions each, faults one after the other that touch all of them,
-    acks of one or two producers before, during and after each."""
+    acks of one or two producers before, during and after each; a tail reader of each cell and a
+    member of a group."""
     faults = draw(st.integers(1, 3))
     moments = sorted(
         at_ + draw(st.integers(0, 900)) / 1000
@@ -57,9 +61,11 @@ def whole(draw: st.DrawFn) -> MadeRun:
         )
     ]
     over = 100 * faults + 70
+    partitions = {key: _made(moments, draw(st.booleans())) for key in keys}
     return MadeRun(
-        partitions={key: _made(moments, draw(st.booleans())) for key in keys},
+        partitions=partitions,
         cells=cells,
+        consumers=[one for planned in cells for one in _consumers(planned.cell, partitions)],
         faults=rows,
         recovery=[recovered(*key, seconds=over) for key in keys],
     )
@@ -67,11 +73,30 @@ def whole(draw: st.DrawFn) -> MadeRun:
 
 def _made(moments: list[float], second: bool) -> Made:
     """With a second producer it has a record of its own, which was lost for all anybody knows."""
-    sends, log = acked(*moments)
-    if second:
-        more, also = acked(*moments, offset=len(log), producer=2)
-        sends, log = sends + more, log + also
-    return Made(sends=sends, log=log, end=len(log))
+    producers = (1, 2) if second else (1,)
+    sends, log = [], []
+    for producer in producers:  # in turns: what is sent later stands behind
+        more, also = acked(*moments, offset=producer - 1, step=len(producers), producer=producer)
+        sends += more
+        log += also
+    return Made(sends=sends, log=sorted(log, key=lambda one: one.offset), end=len(log))
+
+
+def _consumers(of: Cell, partitions: Mapping[tuple[str, int], Made]) -> Iterator[MadeConsumer]:
+    """They are shown all of its first partition, and the member commits it."""
+    keys = of.topic_partitions
+    log = partitions[keys[0]].log
+    reader = MadeConsumer(
+        client=f"reader-{of.name}",
+        polls=[seen(1, record.offset, record.producer, record.sequence) for record in log],
+        assigned=[given_to(0, at(0), 0)],
+        partition=keys[0],
+        of=keys,
+        cell=of.name,
+    )
+    kept = committed_ok(1, at(1), len(log), 1)
+    yield reader
+    yield reader.but(client=f"member-{of.name}", group=f"{of.topic}-g", commits=kept)
 
 
 def verdicts(result: CampaignResult) -> dict[str, Verdict]:
@@ -110,8 +135,8 @@ def test_any_file_taken_away_is_missed_by_those_it_concerns(
 
 def concerned(file: str) -> set[str]:
     """The cells that a file is about; all, where it is about the run; none, where it holds what was
-    measured, on which no verdict rests."""
-    if file.removeprefix("closings.").startswith(tuple(MEASURES)):
+    measured or shown to consumers, which no verdict waits for."""
+    if file.removeprefix("closings.").startswith(tuple(UNJUDGED)):
         return set()
     of_cell = {"c": (".t.", "sends-c-"), "d": (".u~v.", "sends-d-")}
     mine = {name for name, marks in of_cell.items() if any(mark in file for mark in marks)}
@@ -157,7 +182,9 @@ def test_acks_taken_from_around_a_fault_are_missed(
     partitions = {
         key: _only(made, keep) if key[0] == "t" else made for key, made in run.partitions.items()
     }
-    less = change(run, partitions=partitions)
+    # Its consumers would have been shown what nobody sent.
+    others = [one for one in run.consumers if one.cell != "c"]
+    less = change(run, partitions=partitions, consumers=others)
     result = checked(write_campaign(tmp_path_factory.mktemp("less"), less))
     assert verdicts(result) == {"c": Verdict.INCONCLUSIVE, "d": Verdict.PASS}
     (reason, *_) = result.cells[0].reasons
@@ -185,7 +212,9 @@ def test_a_planted_loss_fails_and_nothing_else_is_found(
     result = checked(write_campaign(tmp_path_factory.mktemp("lost"), planted))
     name = "c" if key[0] == "t" else "d"
     assert verdicts(result) == {"c": Verdict.PASS, "d": Verdict.PASS} | {name: Verdict.FAIL}
-    assert {what: count for what, count in result.anomalies.items() if count} == {"lost": 1}
+    shown = any(key == one.partition for one in run.consumers)
+    expected = {"lost": 1} | ({"inconsistent-read": 1} if shown else {})
+    assert {what: count for what, count in result.anomalies.items() if count} == expected
     assert sum(found.lost or 0 for found in result.cells) == 1
 
 
@@ -213,8 +242,11 @@ def test_a_partition_that_does_not_recover_fails_its_cell(
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign that passes."""
     sends, log = acked(5, 15, 40)
-    made = Made(sends=sends, log=log, end=len(log))
-    return write_campaign(tmp_path_factory.mktemp("sample"), MadeRun(partitions={("t", 0): made}))
+    made = {("t", 0): Made(sends=sends, log=log, end=len(log))}
+    consumers = list(_consumers(cell().cell, made))
+    return write_campaign(
+        tmp_path_factory.mktemp("sample"), MadeRun(partitions=made, consumers=consumers)
+    )
 
 
 @settings(EXAMPLES, max_examples=150)
@@ -222,8 +254,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
     tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject
 ) -> None:
-    """A byte that was changed may be one that says nothing; and nothing rests on what was
-    measured, but that it is damaged is told."""
+    """A byte that was changed may be one that says nothing; and no verdict waits for what was
+    measured, or shown to consumers, but that it is damaged is told."""
     directory = tmp_path_factory.mktemp("damaged") / "results"
     shutil.copytree(sample, directory)
     files = [*sorted(history_of(directory).glob("*.parquet")), directory / FILE]
@@ -237,7 +269,7 @@ def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
         content[where] ^= data.draw(st.integers(1, 255))
     path.write_bytes(bytes(content))
     result = checked(directory)
-    if cut and path.name.startswith(tuple(MEASURES)):
+    if cut and path.name.startswith(tuple(UNJUDGED)):
         assert result.findings
     elif cut:
         assert result.verdict is Verdict.INCONCLUSIVE

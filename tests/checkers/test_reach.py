@@ -21,7 +21,8 @@ from made_histories import (
 from checkers.check import evidence
 from checkers.items import work_items
 from checkers.reach import NO_FAULTS, FaultWindows
-from checkers.reconcile import items_table, reconcile
+from checkers.reconcile import reconcile
+from checkers.work_item import items_table
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from made_histories import Entry, Made, Send, entry, indexed, send
 
-from checkers.catalogue import CATALOGUE, CHECKERS, DIVERGENT
+from checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION, DIVERGENT
 from checkers.reach import FaultWindows
 from checkers.rules.rows import ROWS
 
@@ -177,5 +177,5 @@ def test_contradictions_are_counted() -> None:
 
 
 def test_the_catalogue_has_one_line_each() -> None:
-    assert CATALOGUE.keys() == {*CHECKERS, DIVERGENT}
+    assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, DIVERGENT}
     assert all(summary and "\n" not in summary for summary in CATALOGUE.values())

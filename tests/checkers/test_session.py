@@ -60,6 +60,7 @@ def test_sessions_share_their_classes(spark: SparkSession) -> None:
     assert str(CLASSES) in Path(f"/proc/{_jvm(spark)}/maps").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_session_goes_without_classes_that_are_of_no_use(tmp_path: Path) -> None:
     classes = tmp_path / "classes.jsa"

@@ -94,7 +94,9 @@ def test_killed_in_the_middle(ackproof) -> None:
     assert ackproof("clean").stdout == "nothing to remove\n"
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
     """Healed, flushed, torn down, checked; by SIGINT, too, which was ignored when we started."""
     harness = ackproof.start("run", "small.yaml", "--out", "results")
@@ -131,6 +133,7 @@ def test_asked_twice_it_ends_at_once(ackproof) -> None:
     assert ackproof("clean").stdout == "nothing to remove\n"
 
 
+@pytest.mark.long
 def test_ctrl_c_in_a_night(ackproof) -> None:
     """The campaign under way is healed, checked and cleaned up after; no other one begins."""
     seeds = ("--seed", "1", "--seed", "2")

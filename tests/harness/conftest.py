@@ -95,7 +95,9 @@ class Told:
     def fault(self, on: str | None, said: str) -> None:  # noqa: ARG002
         self.said.append(said)
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int) -> None: ...
+    def tick(
+        self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0
+    ) -> None: ...
 
     def note(self, text: str) -> None:
         self.said.append(text)

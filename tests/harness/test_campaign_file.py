@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign import producers
-from harness.campaign.fault_problems import lacking_capabilities
+from harness.campaign import consumers, producers
+from harness.campaign.fault_problems import elsewhere, lacking_capabilities
 from harness.campaign.model import Campaign
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
 from infra.interface import Capability
+from workloads.interface import Delivery
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -80,6 +81,27 @@ REFUSALS = [
         "must not make anybody load a program",
     ),
     ({"cells.producer": {"acks": 1}}, "cells.producer.acks", "belongs to cells.acks"),
+    ({"cells.client": "jav"}, "cells.client", "java, aiokafka, franz-go, or the path of a program"),
+    (
+        {"cells.client": ["librdkafka", "java"], "cells.producer": {"client.rack": "x"}},
+        "cells.producer.client.rack",
+        "of java's, these may be set: batch.size",
+    ),
+    (
+        {"cells.client": ["aiokafka", "java"], "cells.producer": {"retries": 3}},
+        "cells.producer.retries",
+        "aiokafka has no such property",
+    ),
+    (
+        {"cells.client": "java", "cells.enable~idempotence": True},
+        "cells",
+        "enable.idempotence needs acks=all (in acks-0",
+    ),
+    (
+        {"cells.client": "franz-go", "cells.producer": {"batch.size": 600}},
+        "workload.record.bytes",
+        "has room for 88",
+    ),
     (
         {"cells.producer": {"request.required.acks": 1}},
         "cells.producer.request.required.acks",
@@ -109,12 +131,65 @@ REFUSALS = [
         "cluster.brokers",
         "140 in all, above 120",
     ),
+    ({"workload.producers": 20}, "workload", "124 in all, above 120; --yes if that is meant"),
+    ({"workload.readers": 10**9}, "workload", "clients of a cell: 1,000,000,001 in all, at most 3"),
+    (
+        {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": "x"}}]},
+        "workload.groups[0].consumer.session.timeout.ms",
+        "Invalid value",
+    ),
+    (
+        {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": 500}}]},
+        "workload.groups[0].consumer",
+        "session.timeout.ms is 500, and brokers take 6000 to 1800000",
+    ),
+    (
+        {"cells.producer": {"client.rack": ["x" * 120, "y"]}},
+        "cells",
+        "would have more than 255 characters: sweep less",
+    ),
+    (
+        {
+            "cells.producer": {"client.rack": ["x", "x-b"]},
+            "workload.groups": [{"name": "b-c", "members": 1}, {"name": "c", "members": 1}],
+        },
+        "workload.groups",
+        "clients would be called",
+    ),
     (
         {"cluster.backend": "moon"},
         "cluster.backend",
         "unknown backend 'moon'; known: local, docker, ssh",
     ),
     ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
+    ({"cluster.system": "kafka"}, "cluster.system", "which Apache Kafka? kafka:3.9.1, or"),
+    ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
+    ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"ackproof.generation": "0.10"}},
+        "cluster.properties.ackproof.generation",
+        "is a property of the bundled broker, and none of kafka:3.9.1",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"node.id": 7}},
+        "cluster.properties.node.id",
+        "by the harness",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"process.roles": "broker"}},
+        "cluster.properties.process.roles",
+        "by the harness",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cells.topic": {"segment.bites": 1}},
+        "cells.topic.segment.bites",
+        "did you mean segment.bytes?",
+    ),
+    (
+        {"cluster.properties": {"num.network.threads": 8}},
+        "cluster.properties.num.network.threads",
+        "unknown broker property",
+    ),
     ({"cluster.properties": {"broker.id": 7}}, "cluster.properties.broker.id", "by the harness"),
     (
         {"cluster.properties": {"zookeeper.session.timeout.ms": "soon"}},
@@ -404,6 +479,16 @@ def test_the_campaigns_that_ship_are_right(path: Path) -> None:
         {"faults": [], "expect": "inconclusive"},
         {"expect": [{"where": {"acks": -1, "min.insync.replicas": 2}, "verdict": "pass"}]},
         {"expect": [{"verdict": ["fail", "pass"]}]},
+        {"workload.groups": [{"name": "more-than-partitions", "members": 5}]},
+        {
+            "workload.groups": [
+                {
+                    "name": "together",
+                    "members": 1,
+                    "consumer": {"session.timeout.ms": 400_000, "max.poll.interval.ms": 500_000},
+                }
+            ]
+        },
     ],
 )
 def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
@@ -411,10 +496,38 @@ def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
     check(file)
 
 
+@pytest.mark.parametrize("system", ["kafka:3.9.1", "bundled"])
+def test_another_system_is_judged_by_what_it_has(campaign_file, system: str) -> None:
+    """Whatever the file says, and the copy that is run has its name."""
+    other = {"kafka:3.9.1": "bundled", "bundled": "kafka:3.9.1"}[system]
+    own = {"kafka:3.9.1": "num.network.threads", "bundled": "log.message.timestamp.type"}[system]
+    value = {"num.network.threads": 8, "log.message.timestamp.type": "CreateTime"}[own]
+    file = campaign_file({"cluster.system": other, "cluster.properties": {own: value}})
+    found = check(file, system=system).campaign
+    assert found.cluster.system == system
+    assert f"system: {system}" in found.resolved(seed=1).to_yaml()
+    wrong = {"kafka:3.9.1": "ackproof.generation", "bundled": "num.network.threads"}[system]
+    value = {"ackproof.generation": "0.10", "num.network.threads": 8}[wrong]
+    file = campaign_file({"cluster.system": other, "cluster.properties": {wrong: value}})
+    assert check(file).campaign.cluster.system == other
+    with pytest.raises(CampaignRefused, match=wrong) as refused:
+        check(file, system=system)
+    (problem,) = refused.value.problems
+    assert problem.position is not None
+
+
+def test_where_a_system_is_not_deployed(campaign_file) -> None:
+    campaign = load(campaign_file({"cluster.system": "kafka:3.9.1"})).resolved(seed=1)
+    assert list(elsewhere(campaign)) == []
+    (problem,) = elsewhere(campaign.resolved(seed=1, backend="docker"))
+    assert problem.field == "cluster.backend"
+    assert "kafka:3.9.1 is deployed on the backend local alone" in problem.reason
+
+
 def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
     swept = {"cluster.brokers": [3, 4], "expect": "fail", "cells.topic": {"segment.bytes": [1, 2]}}
     campaign = load(campaign_file(swept))
-    resolved = campaign.resolved(seed=42, backend=None, system=None)
+    resolved = campaign.resolved(seed=42, backend=None)
     file = tmp_path / "resolved.yaml"
     file.write_text(resolved.to_yaml())
     assert load(file) == resolved
@@ -431,6 +544,21 @@ def test_a_list_of_verdicts_reads_back(campaign_file, tmp_path: Path) -> None:
     assert [one.value for one in load(file).expect[0].verdict] == ["fail", "pass"]
 
 
+def test_groups_read_back(campaign_file, tmp_path: Path) -> None:
+    group = {"name": "a", "members": 2, "delivery": "auto-commit", "consumer": {"check": 1}}
+    campaign = load(campaign_file({"workload.groups": [group], "workload.producers": 3}))
+    file = tmp_path / "resolved.yaml"
+    file.write_text(campaign.to_yaml())
+    assert load(file).workload == campaign.workload
+    (read,) = load(file).workload.load.groups
+    assert (read.delivery, read.config, read.static) == (Delivery.AUTO_COMMIT, {"check": 1}, False)
+
+
 @pytest.mark.parametrize("name", producers.OFTEN_SET)
 def test_what_is_suggested_of_producers_is_there(name: str) -> None:
     assert "No such" not in (producers.refused(name, "?") or "")
+
+
+@pytest.mark.parametrize("name", consumers.OFTEN_SET)
+def test_what_is_suggested_of_consumers_is_there(name: str) -> None:
+    assert "No such" not in (consumers.refused(name, "?") or "")

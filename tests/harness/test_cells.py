@@ -77,6 +77,7 @@ def test_what_the_file_leaves_out_is_filled_in() -> None:
         "unclean.leader.election.enable": False,
         "enable.idempotence": False,
         "max.in.flight.requests.per.connection": 1_000_000,
+        "client": "librdkafka",
         "topic.preallocate": True,
     }
 

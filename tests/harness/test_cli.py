@@ -61,6 +61,10 @@ def test_catalogues() -> None:
         ("run",),
         ("run", "x.yaml", "--seed", "-1"),
         ("run", "x.yaml", "--backend", "moon"),
+        ("run", "x.yaml", "--system", "kafka"),
+        ("run", "x.yaml", "--system", "kafka:latest"),
+        ("cluster", "up", "--system", "kafka:/nowhere"),
+        ("cluster", "up", "--system", "kafka:3.9.1", "--property", "ackproof.generation=0.10"),
         ("cluster", "up", "--brokers", "0"),
         ("cluster", "up", "--property", "nothing"),
         ("cluster", "up", "--property", "zookeeper.session.timeout.ms=soon"),
@@ -117,6 +121,17 @@ def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture
     assert "10,000 acked, 1,000/s" in lines[1]
     assert "about 70 s left" in lines[2]
     assert "kill#1 injected" in lines[3]
+
+
+def test_what_consumers_were_shown_is_told_where_there_are_any(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress(Console(width=120), "quick") as display:
+        display.tick(HEARTBEAT_S, None, 100)
+        display.tick(2 * HEARTBEAT_S, None, 200, 1500)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("100 acked, 10/s")
+    assert second.endswith("200 acked, 10/s  |  1,500 shown to consumers")
 
 
 # --- nobody reads what is said (``ackproof ... | head``) ----------------------------------------

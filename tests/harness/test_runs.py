@@ -17,10 +17,11 @@ from harness.campaign.needs import needs_of
 from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
 from harness.campaign.scheduler import run_seed
 from harness.campaign.validation import CampaignRefused, check, load
+from harness.campaign.workload import clients_of
 from history import manifest
+from history.schema import CONSUMPTION
 from infra.interface import Capability
 from workloads import WORKLOADS
-from workloads.interface import Load
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
@@ -36,6 +37,11 @@ def test_the_same_seed_gives_the_same_manifest(campaign: Campaign) -> None:
     assert planned(campaign) != planned(campaign, seed=6)
 
 
+def test_it_says_what_is_put_to_the_test(campaign_file) -> None:
+    assert planned(load(campaign_file({}))).system == "bundled"
+    assert planned(load(campaign_file({"cluster.system": "kafka:3.9.1"}))).system == "kafka:3.9.1"
+
+
 def test_it_comes_back_from_disk_as_it_was(campaign_file, tmp_path: Path) -> None:
     given = {"cells.topic": {"segment.bytes": [100000, 200000]}, "cluster.brokers": [3, 4]}
     written = planned(load(campaign_file(given)))
@@ -49,8 +55,8 @@ def test_every_cell_fault_and_writer_of_a_run_is_in_it(campaign: Campaign) -> No
     assert {fault.fault for fault in run.faults} == {"kill", "pause"}
     assert [fault.fault_id for fault in run.faults] == [1, 2]
     writers = [(one.table, one.writer, one.node) for one in run.writers]
-    for cell in run.cells:
-        assert ("sends", f"{cell.cell.name}-0", "client-1") in writers
+    senders = [(one.cell, one.node) for one in run.writers if one.table == "sends"]
+    assert senders == [(cell.cell.name, "client-1") for cell in run.cells]
     assert ("log", "final-read", "client-1") in writers
     assert [table for table, writer, node in writers if (writer, node) == ("harness", "harness")]
     assert {table for table, writer, _ in writers if writer == "harness"} == set(HARNESS_TABLES)
@@ -187,15 +193,21 @@ def test_what_is_expected_is_in_it(campaign_file) -> None:
     assert later == {("inconclusive",)}
 
 
-def test_the_manifest_names_the_clients_that_will_be_started(campaign: Campaign) -> None:
+def test_the_manifest_names_the_clients_that_will_be_started(campaign_file) -> None:
+    """Whatever these are: each of them writes something, and nobody else writes of a cell."""
+    groups = [{"name": "a", "members": 3}, {"name": "b", "members": 1, "delivery": "auto-commit"}]
+    given = {"workload.producers": 2, "workload.readers": 1, "workload.groups": groups}
+    campaign = load(campaign_file(given))
     (run,) = planned(campaign).runs
-    workload = WORKLOADS[campaign.workload.kind]
     for one in run.cells:
-        started = workload.clients(
-            one.cell, Load(rate=1, record_bytes=1), bootstrap_servers="", history="", progress=""
+        started = WORKLOADS[campaign.workload.kind].clients(
+            one.cell, campaign.workload.load, bootstrap_servers="", history="", progress=""
         )
-        senders = [w for w in run.writers if (w.table, w.cell) == ("sends", one.cell.name)]
-        assert [sender.client for sender in senders] == [client.name for client in started]
+        written = {writer.client for writer in run.writers if writer.cell == one.cell.name}
+        assert written == {client.name for client in started}
+        assert len(written) == clients_of(campaign.workload.load) == 7
+    tables = {writer.table for writer in run.writers}
+    assert tables >= {"sends", *CONSUMPTION}
 
 
 def test_nothing_is_expected_where_nothing_is_said(campaign: Campaign) -> None:

@@ -15,6 +15,7 @@ from harness.campaign.model import Campaign
 from harness.campaign.runs import runs_of
 from harness.campaign.schedule import FaultEntry, StoryEntry
 from harness.campaign.validation import check, load
+from harness.campaign.workload import GroupSpec
 from harness.children import Children, Interrupted
 from harness.cli import cli
 from harness.directory import create
@@ -216,6 +217,18 @@ def test_no_fewer_brokers_than_replicas(campaign: Campaign) -> None:
     start = candidate(campaign, ("broker-4", 0, 8_000), cluster=cluster)
     found = [one.campaign.cluster.largest for one in way("servers").less(start)]
     assert [(one.brokers, one.zookeepers) for one in found] == [(4, 3), (5, 1), (5, 2)]
+
+
+def test_clients_that_it_does_not_take_go(campaign: Campaign) -> None:
+    groups = tuple(GroupSpec(name=name, members=2) for name in "ab")
+    busy = campaign.workload.model_copy(update={"producers": 3, "readers": 1, "groups": groups})
+    found = [
+        (one.campaign.workload.producers, one.campaign.workload.readers,
+         [group.name for group in one.campaign.workload.groups])
+        for one in way("clients").less(candidate(campaign, workload=busy))
+    ]  # fmt: skip
+    both = ["a", "b"]
+    assert found == [(1, 1, both), (3, 0, both), (3, 1, ["b"]), (3, 1, ["a"])]
 
 
 def test_a_whole_search_over_campaigns(campaign: Campaign) -> None:

@@ -13,7 +13,7 @@ from harness.running import clients, servers
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps import closing, setup
+from harness.running.steps import closing, flushing, setup
 from harness.running.watch import Watch
 from history import reader
 from infra.clocks import ClockReading
@@ -23,7 +23,7 @@ from nemesis import FAULTS
 from nemesis.effects import Crash, Kill
 from nemesis.interface import Plan, Target
 from nemesis.ledger import OpenFault
-from workloads.interface import Client
+from workloads.interface import Client, Role
 
 
 @dataclass
@@ -167,21 +167,24 @@ class Ended:
     process: SilentProcess = field(default_factory=lambda: SilentProcess("producer-t"))
 
     def client(self, run: Run) -> ClientProcess:
-        client = Client(name="producer-t", module="m", specification={})
+        client = Client(
+            name="producer-t", module="m", role=Role.PRODUCER, cell=None, specification={}
+        )
         return ClientProcess(client, self.process, run.directory / "progress.json")
 
 
 def test_a_client_that_ends_by_itself_is_a_finding(run: Run) -> None:
     ended = Ended()
-    run.producers.append(ended.client(run))
+    run.running.append(ended.client(run))
     run.watches[setup.CLIENTS] = Watch("none", lambda: None)
     setup._look_after_clients(run)
     assert not run.findings
     ended.process.current, ended.process.code = ProcessState.EXITED, 1
     setup._look_after_clients(run)
     assert run.findings == ["run 1, workload: the client producer-t ended by itself, status 1"]
-    assert run.producers == []
+    assert run.running == []
     assert ends(run) == [("producer-t", 1, None)]
+    assert run.ended_well.get("workload") is not False, "it is its own cell's matter alone"
 
 
 @pytest.mark.parametrize("found_by", ["the watch", "flush"])
@@ -189,7 +192,7 @@ def test_a_client_that_a_fault_crashed_is_no_finding(run: Run, found_by: str) ->
     """Not even when its fault is healed, and it is found long after."""
     ended = Ended()
     run.started.append(ended.client(run))
-    run.producers.append(ended.client(run))
+    run.running.append(ended.client(run))
     assert run.cluster.members.workload == {"producer-t": "client-1"}
     crash(run, 1, "producer-t")
     run.ledger.close(1)
@@ -200,8 +203,8 @@ def test_a_client_that_a_fault_crashed_is_no_finding(run: Run, found_by: str) ->
         assert run.cluster.members.workload == {}
         assert [client.name for client in run.cluster.workload()] == ["producer-t"]
     else:
-        closing.flush(run, Deadline.after(run.clock, 10))
-    assert run.producers == []
+        flushing.flush(run, Deadline.after(run.clock, 10))
+    assert run.running == []
     assert run.findings == []
     assert ends(run) == [("producer-t", -9, 1)]
 
@@ -223,14 +226,14 @@ def test_a_silent_client_host_ends_neither_the_watching_nor_the_flush(run: Run) 
     """The others are flushed, the clocks asked; that it did not end is told."""
     silent, other = Ended(), Ended()
     silent.process.silent = True
-    run.producers.extend([other.client(run), silent.client(run)])
+    run.running.extend([other.client(run), silent.client(run)])
     run.watches[setup.CLIENTS] = Watch("none", lambda: None)
     setup._look_after_clients(run)
     del run.watches[setup.CLIENTS]
     assert not run.findings
     run.ended_well["workload"] = True
-    closing.flush(run, Deadline.after(run.clock, 10))
-    assert run.producers == []
+    flushing.flush(run, Deadline.after(run.clock, 10))
+    assert run.running == []
     assert [text for text in run.findings if "cannot be killed" in text]
     assert not run.ended_well["flush"]
     assert [row["moment"] for row in reader.read(run.history, "clocks").to_pylist()] == ["end"]
@@ -239,7 +242,7 @@ def test_a_silent_client_host_ends_neither_the_watching_nor_the_flush(run: Run) 
 def test_a_client_killed_in_vain_keeps_nothing_from_being_closed(run: Run, memory: Memory) -> None:
     silent = Ended()
     silent.process.silent = True
-    run.producers.append(silent.client(run))
+    run.running.append(silent.client(run))
     memory.backend.links_cut.add(("a", "b"))
     closing.teardown(run, Deadline.after(run.clock, 30))
     assert not memory.backend.links_cut, "the backend was closed"

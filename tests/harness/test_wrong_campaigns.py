@@ -49,6 +49,16 @@ workload:
   kind: produce
   rate: 300
   record.bytes: 100
+  producers: 2
+  readers: 1
+  groups:
+    - name: audit
+      members: 2
+      delivery: at-most-once
+      static: true
+      consumer:
+        session.timeout.ms: 6000
+    - {name: other, members: 4}
 evidence:
   acked.min: 1000
 schedule:
@@ -68,6 +78,7 @@ faults:
   - fault: cut
     target: broker-1 <-> zookeeper
     at: 20s
+  - {fault: pause, target: "leader(__consumer_offsets, 0)"}
 failover:
   partitions: [10, 100]
   replication.factor: 3
@@ -79,6 +90,70 @@ limits:
 HEAD = "name: a\ncells: {acks: all}\nworkload: {rate: 1}\n"
 
 WRONG = {
+    "groups": (
+        "name: a\n"
+        + "cells: {acks: all}\n"
+        + "workload:\n"
+        + "  rate: 1\n"
+        + "  readers: -1\n"
+        + "  groups:\n"
+        + "  - {name: a, members: 0, delivery: at-lest-once}\n"
+        + "  - {name: A b, member: 1}\n"
+        + "  - {name: a, members: 1, consumer: {session.timout.ms: 1, group.id: b, check.crcs: 2}}"
+        + "\n"
+        + "faults: []\n",
+        [
+            "5:12: workload.readers: Input should be greater than or equal to 0, not -1",
+            "7:24: workload.groups[0].members: Input should be greater than or equal to 1, not 0",
+            "7:37: workload.groups[0].delivery: Input should be 'at-least-once', 'at-most-once' or "
+            "'auto-commit', not 'at-lest-once'; did you mean at-least-once?",
+            "8:12: workload.groups[1].name: String should match pattern "
+            "'^[a-z0-9][a-z0-9-]*$', not 'A b'",
+            "8:17: workload.groups[1].member: unknown key; did you mean members?",
+            "9:12: workload.groups[2].name: workload.groups[0] is called 'a', too",
+            "9:57: workload.groups[2].consumer.session.timout.ms: No such configuration property: "
+            '"session.timout.ms"; did you mean session.timeout.ms?',
+            "9:70: workload.groups[2].consumer.group.id: may not be set: it is made of the topic "
+            "and of the group's name",
+            "9:85: workload.groups[2].consumer.check.crcs: may not be set: a record that was "
+            "damaged on its way would count as shown",
+        ],
+    ),
+    "what groups and faults say of each other": (
+        "name: a\n"
+        + "cells: {acks: all, partitions: 2}\n"
+        + "cluster: {properties: {offsets.topic.num.partitions: 2}}\n"
+        + "workload:\n"
+        + "  rate: 1\n"
+        + "  groups:\n"
+        + "  - {name: a, members: 3, consumer: {session.timeout.ms: 400000}}\n"
+        + "faults:\n"
+        + "- {fault: kill, target: 'leader(__consumer_offsets, 1)'}\n"
+        + "- {fault: kill, target: 'leader(__consumer_offsets, 2)'}\n"
+        + "- {fault: isolate, target: 'leader(_consumer_offsets, 0)'}\n"
+        + "- {fault: elect-preferred, target: 'partition(__consumer_offsets, 0)'}\n",
+        [
+            "7:37: workload.groups[0].consumer: `max.poll.interval.ms`must be >= "
+            "`session.timeout.ms`",
+            "10:25: faults[1].target: __consumer_offsets has the partitions 0 to 1",
+            "11:28: faults[2].target: no cell has the topic '_consumer_offsets'; did you mean "
+            "__consumer_offsets?",
+            "12:36: faults[3].target: no cell has the topic '__consumer_offsets'; known: "
+            "acks-all-minisr-1",
+        ],
+    ),
+    "nobody who consumes": (
+        HEAD
+        + "faults:\n"
+        + "- {fault: crash-client, target: clients, parameters: {role: consumer}}\n"
+        + "- {fault: kill, target: 'leader(__consumer_offsets, 0)'}\n",
+        [
+            "5:61: faults[0].parameters.role: no cell has consumers: give workload.readers or "
+            "workload.groups",
+            "6:25: faults[1].target: no cell has the topic '__consumer_offsets'; known: "
+            "acks-all-minisr-1",
+        ],
+    ),
     "one misspelt timeout is one problem, of which no other follows": (
         HEAD
         + "cluster:\n"
@@ -307,14 +382,15 @@ def test_a_wrong_value_is_told_in_its_line(
 ) -> None:
     lines = RIGHT.splitlines()
     places = [
-        (steps, position)
+        position
         for steps, position in right.positions.items()
         if steps in right.keys and right.keys[steps] != position
     ]
-    steps, position = places[number % len(places)]
-    line, flow = lines[position.line - 1], steps[:-1] in dict(places)
-    assume(not flow)  # whose end in the line is not the value's
-    text = replaced(position.line, position.column, line[position.column - 1 :], wrong)
+    position = places[number % len(places)]
+    line, column = lines[position.line - 1], position.column - 1
+    before, value = line[:column], line[column:]
+    assume("{" not in before)  # whose end in the line is not the value's
+    text = replaced(position.line, position.column, value, wrong)
     told = refusal(text, tmp_path).problems
     assert position.line in [one.position.line for one in told if one.position]
 

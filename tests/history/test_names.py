@@ -39,7 +39,8 @@ def test_a_dot_in_a_topic_is_written_as_a_character_no_topic_has() -> None:
 @pytest.mark.parametrize(
     "name",
     ["sends.parquet", "sends.t.x.w.parquet", "sends.t.0.w.part-1.parquet", "nothing.w.parquet",
-     "sends.t.0.w.csv", "phases.w.part-000001.x.parquet", "phases.a b.parquet", "parquet"],
+     "sends.t.0.w.csv", "polls.w.parquet", "commits.t.0.w.parquet",
+     "phases.w.part-000001.x.parquet", "phases.a b.parquet", "parquet"],
 )  # fmt: skip
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"no name|no table|no legal|invalid literal"):
@@ -51,7 +52,9 @@ def test_other_names_are_refused(name: str) -> None:
     [
         ({"table": "send", "writer": "w"}, "no table"),
         ({"table": "sends", "writer": "w"}, "takes a topic"),
+        ({"table": "polls", "writer": "w"}, "takes a topic"),
         ({"table": "phases", "writer": "w", "partition": ("t", 0)}, "takes no topic"),
+        ({"table": "commits", "writer": "w", "partition": ("t", 0)}, "takes no topic"),
         ({"table": "phases", "writer": "a/b"}, "no legal name"),
         ({"table": "sends", "writer": "w", "partition": ("../t", 0)}, "no legal name"),
         ({"table": "phases", "writer": ""}, "no legal name"),

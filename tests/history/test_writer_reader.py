@@ -46,6 +46,18 @@ def test_without_files_a_table_is_empty_and_has_its_schema(tmp_path: Path) -> No
         assert read(tmp_path, table).num_rows == 0
 
 
+def test_a_column_that_a_history_of_former_days_lacks_is_null(tmp_path: Path) -> None:
+    """If it may be: what every row must have is missing."""
+    row = dict.fromkeys(TABLES["cluster"].names) | {"time": 1, "kind": "controller", "broker": 2}
+    whole = pa.Table.from_pylist([row], TABLES["cluster"])
+    path = tmp_path / "cluster.harness.parquet"
+    pq.write_table(whole.drop_columns(["version"]), path)
+    assert read(tmp_path, "cluster").to_pylist() == [row]
+    pq.write_table(whole.drop_columns(["kind"]), path)
+    with pytest.raises(DamagedFiles, match=r"cluster\.harness"):
+        read(tmp_path, "cluster")
+
+
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     rows = [
         ("a.b", "t", 0, 1, 2, "invoke", 3, None, None),
@@ -312,11 +324,16 @@ def test_partitions_put_the_tables_side_by_side(tmp_path: Path) -> None:
     log = TableWriter(tmp_path, "log", "final-read", partition=("a.b", 1))
     log.append(("a.b", 1, 0, None, 5, None, None, None))
     log.flush()
+    polls = PartitionedWriter(tmp_path, "polls", "reader-0", [("a.b", 1)])
+    polls.partition("a.b", 1).append(("reader-0", "a.b", 1, 1, 5, 0, None, "c", 0, 0))
+    polls.close()
     found = partitions(tmp_path)
     assert list(found) == [("a-b", 10), ("a.b", 1)]
-    assert found["a-b", 10]["log"] == ()
+    assert found["a-b", 10]["log"] == found["a-b", 10]["polls"] == ()
     assert read_files("sends", found["a.b", 1]["sends"]).column("sequence").to_pylist() == [0]
     assert read_files("log", found["a.b", 1]["log"]).num_rows == 1
+    shown = read_files("polls", found["a.b", 1]["polls"]).to_pylist()
+    assert [(row["client"], row["offset"], row["cell"]) for row in shown] == [("reader-0", 0, "c")]
 
 
 def test_partitions_are_of_partitioned_tables(tmp_path: Path) -> None:

@@ -178,9 +178,11 @@ def views_where_leaders_coordinate(scratch: Path) -> None:
             assert view.partitions["t", 0].leader_epoch == 3, "the claim has none yet"
             client.set(f"{where}/leader", _json(version=1, leader=2, leader_epoch=4))
             known = {"kind": ChangeKind.PARTITION, "topic": "t", "isr": (1, 2)}
-            _await(seen, leader=2, leader_epoch=4, **known)
+            _await(seen, leader=2, leader_epoch=4, version=0, **known)
             client.delete(f"{where}/leader")
             _await(seen, leader=-1, leader_epoch=3, **known)
+            client.set(f"{where}/ISR", _json(version=1, isr=[1, 2], leader_epoch=3))
+            _await(seen, version=1, **known)
             client.ensure_path("/brokers/topics/t/1")
             client.create("/brokers/topics/t/1/replicas", _json(version=1, replicas=[1]))
             _await(seen, kind=ChangeKind.PARTITION, topic="t", partition=1)
@@ -219,7 +221,10 @@ def observes(scratch: Path) -> None:
             _await(seen, kind=ChangeKind.CONTROLLER, broker=1, controller_epoch=4)
             _await(seen, kind=ChangeKind.PARTITION, leader_epoch=7, controller_epoch=4, **partition)
             client.set("/brokers/topics/t/partitions/0/state", _state(leader=2, isr=[2], epoch=8))
-            _await(seen, kind=ChangeKind.PARTITION, leader=2, isr=(2,), leader_epoch=8)
+            changed = {"kind": ChangeKind.PARTITION, "leader": 2, "isr": (2,), "leader_epoch": 8}
+            _await(seen, version=1, **changed)
+            client.set("/brokers/topics/t/partitions/0/state", _state(leader=2, isr=[2], epoch=8))
+            _await(seen, version=2, **changed)
             client.delete("/controller")
             _await(seen, kind=ChangeKind.CONTROLLER, broker=None)
             assert session == client.client_id[0]

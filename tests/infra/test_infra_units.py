@@ -14,8 +14,8 @@ from infra.interface import ClusterView, InfraError, PartitionView
 from infra.java import find_java, parse_version
 from infra.local.network import free_subnet
 from infra.systems import make_system
-from infra.systems.bundled import _server_properties
 from infra.systems.observer import ChangeKind, ClusterChange, changes
+from infra.systems.on_zookeeper import _server_properties
 from infra.systems.zookeeper import configuration
 from infra.waiting import wait_until
 
@@ -157,7 +157,8 @@ def test_a_controller_that_goes_and_comes_back_is_told_by_its_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    "difference", [{"leader": -1}, {"isr": (2,)}, {"leader_epoch": 4}, {"controller_epoch": 2}]
+    "difference",
+    [{"leader": -1}, {"isr": (2,)}, {"leader_epoch": 4}, {"controller_epoch": 2}, {"version": 8}],
 )
 def test_each_part_of_a_partition_s_state_counts(difference: dict[str, object]) -> None:
     after = replace(VIEW, partitions={("t", 0): replace(PARTITION, **difference)})
@@ -170,7 +171,9 @@ def test_changes_fit_the_history() -> None:
     assert fields - {"time_ns"} == set(CLUSTER.names) - {"time"}
 
 
-@pytest.mark.parametrize(("name", "says"), [("kafka", "yet"), ("pulsar", "no system")])
+@pytest.mark.parametrize(
+    ("name", "says"), [("kafka", "which Apache"), ("pulsar", "unknown system")]
+)
 def test_systems_that_are_none(name: str, says: str) -> None:
     with pytest.raises(InfraError, match=says):
         make_system(name, SimpleNamespace(), brokers=3, zookeepers=1, properties={})

@@ -1,6 +1,8 @@
 """What the harness says of a property before anything is deployed is what the bundled broker says:
 its configuration is asked."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,6 +114,52 @@ def test_it_is_said_what_would_be_right(name: str, value: object, told: str) -> 
     assert told in (BUNDLED.wrong("broker", name, value) or "")
 
 
-def test_of_other_systems_nothing_is_known() -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "told"),
+    [
+        ("broker", "log.cleaner.min.cleanable.ratio", "x", "a number, not 'x'"),
+        ("broker", "log.cleaner.min.cleanable.ratio", "nan", "a number, not 'nan'"),
+        ("broker", "log.cleaner.min.cleanable.ratio", True, "a number, not True"),
+        ("broker", "log.cleaner.min.cleanable.ratio", 0.2, None),
+        ("broker", "num.network.threads", 0, "a whole number from 1"),
+        ("broker", "num.network.threads", 8, None),
+        ("broker", "replica.lag.time.max.ms", 0, "a whole number from 1"),
+        ("broker", "compression.type", "zip", "one of uncompressed, zstd, lz4"),
+        ("broker", "inter.broker.protocol.version", "3.9", None),
+        ("topic", "compression.gzip.level", -1, None),
+        ("topic", "min.insync.replicas", 0, "a whole number from 1"),
+    ],
+)
+def test_of_apache_kafka_it_is_known_what_its_own_configuration_says(
+    kind: str, name: str, value: object, told: str | None
+) -> None:
+    kafka = known("kafka:3.9.1")
+    assert kafka is not None
+    found = kafka.wrong(kind, name, value)
+    assert found is None if told is None else told in (found or "")
+
+
+def test_names_of_the_one_are_none_of_the_other() -> None:
+    kafka = known("kafka:3.9.1")
+    assert kafka is not None
+    assert "bundled broker, and none of kafka:3.9.1" in (
+        kafka.unknown("broker", "ackproof.generation") or ""
+    )
+    assert kafka.unknown("broker", "num.network.threads") is None
+    assert BUNDLED.unknown("broker", "num.network.threads") is not None
+    assert "did you mean num.network.threads?" in (
+        kafka.unknown("broker", "num.network.thread") or ""
+    )
+    assert "Apache Kafka 3.9.1's own documentation" in (kafka.unknown("topic", "colour") or "")
+    waits = {"replica.lag.time.max.ms": 400}
+    assert [name for name, _ in kafka.contradictions(waits)] == ["replica.lag.time.max.ms"]
+    assert not list(kafka.contradictions({"replica.lag.time.max.ms": 4000}))
+
+
+def test_of_other_systems_nothing_is_known(tmp_path: Path) -> None:
     assert known("kafka") is None
     assert known("../bundled") is None
+    (tmp_path / "libs").mkdir()
+    jar = tmp_path / "libs" / "kafka_2.13-3.8.1.jar"
+    jar.touch()
+    assert known(f"kafka:{tmp_path}") is None, "its jars and its properties are nobody's to list"

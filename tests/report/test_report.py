@@ -180,6 +180,7 @@ def test_verdict_json_keeps_the_contract_and_comes_back_whole(directory: Path) -
     report.write(directory, RESULT)
     document = json.loads((directory / "verdict.json").read_text())
     assert (document["campaign"], document["seed"], document["verdict"]) == ("quick", 42, "fail")
+    assert document["system"] == "bundled"
     assert set(document["cells"][0]) >= {
         "run",
         "acks",
@@ -200,21 +201,6 @@ def test_verdict_json_keeps_the_contract_and_comes_back_whole(directory: Path) -
 
 def test_nothing_was_checked_yet(tmp_path: Path) -> None:
     assert report.load(tmp_path) is None
-
-
-def test_junit_tells_broken_from_inconclusive(directory: Path) -> None:
-    report.write(directory, RESULT)
-    suite = ElementTree.parse(directory / "junit.xml").getroot()
-    cases = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
-    assert "failure" in cases["run 1: acks-all.minisr-2"]
-    assert "error" in cases["run 1: acks-all.minisr-1"]
-    assert cases["run 1: acks-1.minisr-1"] == ["system-out"]
-
-
-def test_junit_of_an_empty_campaign_is_an_error(directory: Path) -> None:
-    report.write(directory, replace(RESULT, cells=(), verdict=Verdict.INCONCLUSIVE))
-    suite = ElementTree.parse(directory / "junit.xml").getroot()
-    assert [child.tag for case in suite.iter("testcase") for child in case] == ["error"]
 
 
 def test_page_stands_alone_and_names_what_was_lost(directory: Path) -> None:
@@ -357,7 +343,10 @@ def test_an_expected_failure_is_shown_as_such(directory: Path) -> None:
     surprise = replace(RESULT, cells=(did_not,))
     assert "fail, expected pass" in page_of(directory, surprise)
     suite = ElementTree.parse(directory / "junit.xml").getroot()
-    assert len(list(suite.iter("failure"))) == 1
+    cases = [
+        case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None
+    ]
+    assert cases == ["no-acked-record-lost", "verdict"]
 
 
 def test_of_several_expected_verdicts_each_is_right(directory: Path) -> None:
@@ -371,7 +360,7 @@ def test_of_several_expected_verdicts_each_is_right(directory: Path) -> None:
         assert words in printed(directory, result)
         suite = ElementTree.parse(directory / "junit.xml").getroot()
         assert not list(suite.iter("failure"))
-        assert words in next(suite.iter("system-out")).text
+        assert any(words in out.text for out in suite.iter("system-out"))
         assert report.load(directory) == result
         written = json.loads((directory / "verdict.json").read_text())
         assert written["cells"][0]["expected"] == ["fail", "pass"]

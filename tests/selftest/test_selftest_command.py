@@ -42,6 +42,7 @@ def selftest(
     )
 
 
+@pytest.mark.long
 @pytest.mark.simulation
 def test_a_loud_bug_is_found_and_the_sound_broker_is_not_blamed(tmp_path: Path) -> None:
     done = selftest(tmp_path, *SMALL, "--bugs", LOUD, "--out", "docs/page.md")

@@ -25,7 +25,7 @@ from simulation.world import run
 
 pytestmark = pytest.mark.simulation
 
-WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "60")) // 2
+WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "40")) // 2
 BLOCKS = 3
 SEEDS = 40
 FOUND = {

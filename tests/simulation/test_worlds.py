@@ -29,7 +29,7 @@ from simulation.world import Outcome, Simulation, run
 
 pytestmark = pytest.mark.simulation
 
-WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "60"))
+WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "40"))
 PLANS = Path(__file__).parent / "plans"
 BLOCKS = 6
 SEEDS_FOR_A_MUTATION = 150

@@ -1,12 +1,11 @@
 """A check without Spark: the same evidence, items, reconciliation and judgement, in one process."""
 
-from collections import Counter
 from pathlib import Path
 
 from checkers.check import evidence
 from checkers.items import work_items
 from checkers.judge import campaign_result
-from checkers.reconcile import Doubt, reconcile
+from checkers.reconcile import reconcile
 from checkers.totals import PartitionTotals, Totals
 from checkers.verdict import CampaignResult
 
@@ -18,8 +17,5 @@ def checked(directory: Path) -> CampaignResult:
     for item in (item for run in runs for item in work_items(run)):
         *_, metrics = reconcile(item)
         (row,) = metrics.to_pylist()
-        partitions[item.run, (item.topic, item.partition)] = PartitionTotals(
-            counts=Counter({count["name"]: count["count"] for count in row["counts"]}),
-            doubts=tuple(Doubt(**doubt) for doubt in row["doubts"]),
-        )
+        partitions[item.run, (item.topic, item.partition)] = PartitionTotals.of(row)
     return campaign_result(runs, Totals(partitions=partitions), gaps=gaps)

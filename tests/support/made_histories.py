@@ -3,18 +3,22 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+from made_consumers import MadeConsumer, write_consumer, writers_of
 
 from checkers.indexes import FinalRead, PartitionHistory, index
 from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.timeline.known import UNSEEN, Timeline
 from history.cell import Cell, Value
 from history.manifest import (
     Manifest,
     PlannedCell,
     PlannedFailover,
     PlannedFault,
+    PlannedGroup,
     PlannedRun,
     PlannedWriter,
 )
@@ -43,6 +47,7 @@ class Entry:
     offset: int
     producer: int | None = None
     sequence: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +70,21 @@ def send(type_: str, producer: int, sequence: int, time: int, offset: int | None
     return Send(type=type_, producer=producer, sequence=sequence, time=time, offset=offset)
 
 
-def entry(offset: int, producer: int | None = None, sequence: int | None = None) -> Entry:
-    return Entry(offset=offset, producer=producer, sequence=sequence)
+def entry(
+    offset: int,
+    producer: int | None = None,
+    sequence: int | None = None,
+    leader_epoch: int | None = None,
+) -> Entry:
+    return Entry(offset=offset, producer=producer, sequence=sequence, leader_epoch=leader_epoch)
 
 
 def indexed(
-    made: Made, *, sends_whole: bool = True, faults: FaultWindows = NO_FAULTS
+    made: Made,
+    *,
+    sends_whole: bool = True,
+    faults: FaultWindows = NO_FAULTS,
+    timeline: Timeline = UNSEEN,
 ) -> PartitionHistory:
     """The history as rules are given it."""
     sends = {
@@ -83,6 +97,7 @@ def indexed(
     }
     log = {
         "offset": pa.array([e.offset for e in made.log], pa.int64()),
+        "leader_epoch": pa.array([e.leader_epoch for e in made.log], pa.int32()),
         "cell": pa.array([_cell(e) for e in made.log], pa.string()),
         "producer": pa.array([e.producer for e in made.log], pa.int32()),
         "sequence": pa.array([e.sequence for e in made.log], pa.int64()),
@@ -96,6 +111,7 @@ def indexed(
         read=FinalRead(complete=made.complete, start=made.start, end=made.end),
         sends_whole=sends_whole,
         faults=faults,
+        timeline=timeline,
     )
 
 
@@ -116,13 +132,17 @@ def at(seconds: float) -> int:
     return T0 + int(seconds * SECOND)
 
 
-def acked(*seconds: float, offset: int = 0, producer: int = 1) -> tuple[list[Send], list[Entry]]:
-    """Records of one producer, acked at these moments, and how they stand in the log."""
+def acked(
+    *seconds: float, offset: int = 0, step: int = 1, producer: int = 1
+) -> tuple[list[Send], list[Entry]]:
+    """Records of one producer, acked at these moments, and how they stand in the log: each so many
+    offsets behind the one before."""
     sends, log = [], []
     for number, moment in enumerate(seconds):
+        place = offset + number * step
         sends.append(send("invoke", producer, number, at(moment) - 5))
-        sends.append(send("ok", producer, number, at(moment), offset + number))
-        log.append(entry(offset + number, producer, number))
+        sends.append(send("ok", producer, number, at(moment), place))
+        log.append(entry(place, producer, number))
     return sends, log
 
 
@@ -158,11 +178,13 @@ def cell(
     partitions: int = 1,
     acked_min: int = 1,
     expect: str | None = None,
+    groups: Mapping[str, str] = MappingProxyType({}),
 ) -> PlannedCell:
-    """A cell of a manifest."""
+    """A cell of a manifest. ``groups``: delivery by ``group.id``."""
     mine = {**settings, "partitions": partitions}
     made = Cell(name=name, topic=topic, settings=mine)
-    return PlannedCell(cell=made, acked_min=acked_min, expect=expect)
+    planned = tuple(PlannedGroup(name=name, delivery=how) for name, how in groups.items())
+    return PlannedCell(cell=made, acked_min=acked_min, expect=expect, groups=planned)
 
 
 FINISHED = tuple(
@@ -228,6 +250,8 @@ def state(
     *,
     topic: str = TOPIC,
     partition: int = 0,
+    version: int | None = None,
+    controller_epoch: int | None = 1,
 ) -> dict[str, Any]:
     """A row of ``cluster`` on a partition."""
     return {
@@ -238,6 +262,8 @@ def state(
         "leader": leader,
         "leader_epoch": epoch,
         "isr": list(isr),
+        "controller_epoch": controller_epoch,
+        "version": version,
     }
 
 
@@ -251,10 +277,10 @@ class MadeRun:
     """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
-    early; ``crashed``: producers that closed nothing. ``bounds``: of the
-    client's clock, offset and bound in nanoseconds. ``failovers``: those planned; ``failed_over``:
-    rows on them; ``named``: what is swept of the cluster; ``replicas``: whether their logs are to
-    be collected."""
+    early; ``crashed``: producers that closed nothing; ``consumers``: of the cells. ``bounds``: of
+    the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
+    ``failed_over``: rows on them; ``named``: what is swept of the cluster; ``replicas``: whether
+    their logs are to be collected."""
 
     partitions: Mapping[tuple[str, int], Made]
     cells: Sequence[PlannedCell] = (cell(),)
@@ -265,6 +291,7 @@ class MadeRun:
     servers: Sequence[Mapping[str, Any]] | None = None
     clients: Sequence[Mapping[str, Any]] = ()
     crashed: Collection[int] = ()
+    consumers: Sequence[MadeConsumer] = ()
     recovery: Sequence[Mapping[str, Any]] | None = None
     failovers: Sequence[PlannedFailover] = ()
     zookeeper: Sequence[Mapping[str, Any]] | None = None
@@ -418,6 +445,8 @@ def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
                 client=f"producer-{producer}",
                 partitions=planned.cell.topic_partitions,
             )
+    for consumer in run.consumers:
+        yield from writers_of(consumer, CLIENT)
     yield PlannedWriter(table="log", writer="final-read", node=CLIENT, partitions=tuple(run.keys))
     yield PlannedWriter(table="reads", writer="final-read", node=CLIENT)
     tables = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
@@ -447,6 +476,8 @@ def _write_run(history: Path, run: MadeRun) -> None:
                 name = planned.cell.name if row.producer is not None else None
                 log.partition(*key).append(_row("log", key, {**vars(row), "cell": name}))
     _end(log, run.closed)
+    for consumer in run.consumers:
+        write_consumer(history, consumer, run.closed)
     _small_tables(history, run)
 
 
@@ -479,7 +510,9 @@ def _end(writer: PartitionedWriter, closed: bool) -> None:
 
 
 def _small_tables(history: Path, run: MadeRun) -> None:
-    seen = [state(-5, 1, 0, (1, 2, 3), topic=key[0], partition=key[1]) for key in run.keys]
+    kept_in = [("__consumer_offsets", 0)] if any(planned.groups for planned in run.cells) else []
+    watched = [*run.keys, *kept_in]
+    seen = [state(-5, 1, 0, (1, 2, 3), topic=key[0], partition=key[1]) for key in watched]
     offset, bound = run.bounds
     clocks = [
         {"node": CLIENT, "moment": m, "time": T0, "offset_ns": offset, "bound_ns": bound}

@@ -41,7 +41,10 @@ def guarantee(
     *,
     promised: bool = True,
     held: bool | None = True,
+    anomaly: str | None = "lost",
     reason: str = "so",
 ) -> Guarantee:
     """A guarantee, held as promised."""
-    return Guarantee(name=name, promise="p", promised=promised, held=held, reason=reason)
+    return Guarantee(
+        name=name, promise="p", promised=promised, held=held, anomaly=anomaly, reason=reason
+    )

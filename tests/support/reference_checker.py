@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from made_histories import Made
+from made_histories import Made, Send
 
 Finding = tuple[str, int | None, int | None, int | None]
 """Anomaly, offset, producer, sequence."""
@@ -28,6 +28,7 @@ def findings(made: Made) -> set[Finding]:
     invoked = {(event.producer, event.sequence) for event in made.sends}
     sent = {record: offsets for record, offsets in places.items() if record in invoked}
     found = _phantoms(made, invoked) | _misplaced(made, sent) | _in_log(made, sent)
+    found |= _at_one_offset(made, sent) | _acked_backwards(made)
     return found | (_gaps(made) if made.complete else set())
 
 
@@ -48,6 +49,39 @@ def _misplaced(made: Made, sent: dict[Record, list[int]]) -> set[Finding]:
         if record in sent and ack.offset is not None and ack.offset not in sent[record]:
             found.add(("offset-mismatch", ack.offset, *record))
     return found
+
+
+def _named_acks(made: Made) -> dict[Record, Send]:
+    acks = (event for event in made.sends if event.type == "ok" and event.offset is not None)
+    return {(ack.producer, ack.sequence): ack for ack in acks}
+
+
+def _at_one_offset(made: Made, sent: dict[Record, list[int]]) -> set[Finding]:
+    acks = _named_acks(made)
+    found: set[Finding] = set()
+    for record, ack in acks.items():
+        assert ack.offset is not None
+        others = [other for other in acks if acks[other].offset == ack.offset and other != record]
+        if not others or ack.offset in sent.get(record, ()):
+            continue
+        theirs = any(ack.offset in sent.get(other, ()) for other in others)
+        if theirs or any(acks[other].time > ack.time for other in others):
+            found.add(("offset-mismatch", ack.offset, *record))
+    return found
+
+
+def _acked_backwards(made: Made) -> set[Finding]:
+    acks = {
+        record: ack.offset for record, ack in _named_acks(made).items() if ack.offset is not None
+    }
+    return {
+        ("nonmonotonic-send", offset, *record)
+        for record, offset in acks.items()
+        if any(
+            other[0] == record[0] and other[1] < record[1] and acks[other] > offset
+            for other in acks
+        )
+    }
 
 
 def _in_log(made: Made, sent: dict[Record, list[int]]) -> set[Finding]:

@@ -19,9 +19,10 @@ from infra.interface import (
     PartitionView,
     ProcessState,
     Server,
+    System,
     ViewUnavailable,
 )
-from infra.systems.bundled import BundledSystem
+from infra.systems import make_system
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.executor import Executor
@@ -59,7 +60,7 @@ class Striker:
     def __init__(
         self,
         backend: Backend,
-        system: BundledSystem,
+        system: System,
         clients: Sequence[Node],
         ledger: Path,
         workload: Callable[[], Sequence[WorkloadClient]] = tuple,
@@ -173,10 +174,12 @@ def striker(
     properties: Mapping[str, str] = {},
     disks: DiskPlan | None = None,
     clocks: bool = False,
+    system_name: str = "bundled",
 ) -> Iterator[Striker]:
     """A cluster to strike; nothing of it runs afterwards."""
     settings = {**TIMINGS, **properties}
-    system = BundledSystem(
+    system = make_system(
+        system_name,
         backend,
         brokers=brokers,
         zookeepers=zookeepers,

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -43,11 +44,10 @@ class ClientProcess:
     def log(self) -> str:
         return self._log.read_text()
 
-    def figures(self) -> Mapping[str, int]:
+    def figures(self) -> Counter[str]:
         """What the progress file says; all zero while there is none."""
-        if not self.progress.exists():
-            return dict.fromkeys(("sent", "acked", "failed", "indeterminate"), 0)
-        return json.loads(self.progress.read_text())
+        said = json.loads(self.progress.read_text()) if self.progress.exists() else {}
+        return Counter(said)
 
     def terminate(self) -> int:
         self.process.terminate()

@@ -6,16 +6,25 @@ from pathlib import Path
 import pytest
 
 from history.cell import Cell
+from history.names import PARTITIONED, Stem
 from workloads import WORKLOADS
-from workloads.configuration import connection_properties, producer_properties
-from workloads.interface import Load
+from workloads.configuration import (
+    CONSUMER_RESERVED,
+    connection_properties,
+    is_cooperative,
+    member_properties,
+    producer_properties,
+    reader_properties,
+)
+from workloads.interface import Client, Delivery, Group, Load, Role
 from workloads.spec import (
     FINAL_READ,
+    ConsumerSpec,
     FinalReadSpec,
+    GroupMemberSpec,
     ProducerSpec,
     SpecificationError,
     load,
-    writer_of,
 )
 from workloads.topics import topic_properties
 
@@ -32,19 +41,45 @@ CELL = Cell(
         "producer.linger.ms": 0,
     },
 )
+OTHER = Cell(name="acks-all", topic="acks-all", settings={"acks": "all"})
 PRODUCE = WORKLOADS["produce"]
+GROUPS = (
+    Group(
+        name="twice",
+        members=2,
+        delivery=Delivery.AT_LEAST_ONCE,
+        config={"session.timeout.ms": 7000},
+    ),
+    Group(name="fixed", members=1, delivery=Delivery.AUTO_COMMIT, static=True),
+)
+FULL = Load(rate=100, record_bytes=200, producers=2, readers=1, groups=GROUPS)
+
+
+def clients(cell: Cell, asked: Load) -> dict[str, Client]:
+    made = PRODUCE.clients(
+        cell, asked, bootstrap_servers="10.0.0.1:9092", history="/h", progress="/p"
+    )
+    named = {client.name: client for client in made}
+    assert len(named) == len(made)
+    return named
 
 
 def producer_spec(**changed: object) -> dict[str, object]:
-    (client,) = PRODUCE.clients(
-        CELL,
-        Load(rate=100, record_bytes=200),
-        bootstrap_servers="10.0.0.1:9092",
-        history="/h",
-        progress="/p",
-    )
-    assert client.module == "workloads.producer"
+    (client,) = clients(CELL, Load(rate=100, record_bytes=200)).values()
+    assert (client.module, client.role) == ("workloads.producer", Role.PRODUCER)
     return {**client.specification, **changed}
+
+
+def reader_spec(**changed: object) -> ConsumerSpec:
+    client = clients(CELL, FULL)["reader-acks-all-minisr-2-0"]
+    assert (client.module, client.role) == ("workloads.tail_reader", Role.CONSUMER)
+    return ConsumerSpec.model_validate({**client.specification, **changed})
+
+
+def member_spec(group: str = "twice", **changed: object) -> GroupMemberSpec:
+    client = clients(CELL, FULL)[f"member-acks-all-minisr-2-{group}-0"]
+    assert (client.module, client.role) == ("workloads.group_member", Role.CONSUMER)
+    return GroupMemberSpec.model_validate({**client.specification, **changed})
 
 
 def written(path: Path, specification: object) -> Path:
@@ -130,21 +165,89 @@ def test_a_topic_is_made_of_what_the_cell_says_of_it() -> None:
     }
 
 
+def test_several_producers_share_the_rate_of_a_cell() -> None:
+    specs = [
+        ProducerSpec.model_validate(client.specification)
+        for client in clients(CELL, FULL).values()
+        if client.role is Role.PRODUCER
+    ]
+    assert [(spec.producer, spec.rate) for spec in specs] == [(0, 50), (1, 50)]
+    assert [spec.client for spec in specs] == [
+        "producer-acks-all-minisr-2-0",
+        "producer-acks-all-minisr-2-1",
+    ]
+
+
+def test_each_client_has_a_progress_file_of_its_own() -> None:
+    for name, client in clients(CELL, FULL).items():
+        assert client.specification["progress"] == f"/p/{name}.json"
+        assert client.cell == CELL.name
+
+
+def test_no_two_clients_of_a_run_share_a_name() -> None:
+    """A topic's name may be the beginning of another's, and end in a number."""
+    cells = [Cell(name=name, topic=name, settings={"acks": "1"}) for name in ("t", "t-1", "t-1-1")]
+    names = [name for cell in cells for name in clients(cell, FULL)]
+    assert len(set(names)) == len(names) == 18
+
+
+def test_a_tail_reader_hides_no_place_that_the_log_has_no_more() -> None:
+    properties = reader_properties(reader_spec())
+    assert properties["auto.offset.reset"] == "error"
+    assert properties["enable.auto.commit"] is False
+    assert properties["check.crcs"] is True
+    assert properties["sasl.password"] == "hunter2"
+    assert "linger.ms" not in properties
+
+
+def test_a_member_commits_as_its_delivery_says() -> None:
+    by_hand, automatic = member_properties(member_spec()), member_properties(member_spec("fixed"))
+    assert by_hand["group.id"] == "acks-all-minisr-2-twice"
+    assert by_hand["session.timeout.ms"] == 7000
+    assert by_hand["enable.auto.commit"] is by_hand["enable.auto.offset.store"] is False
+    assert automatic["enable.auto.commit"] is automatic["enable.auto.offset.store"] is True
+    assert "group.instance.id" not in by_hand
+    assert automatic["group.instance.id"] == "member-acks-all-minisr-2-fixed-0"
+    assert by_hand["auto.offset.reset"] == automatic["auto.offset.reset"] == "earliest"
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
+def test_the_protocol_of_a_group_follows_from_its_assignor(assignor: str) -> None:
+    spec = member_spec(consumer_config={"partition.assignment.strategy": assignor})
+    assert is_cooperative(member_properties(spec)) is (assignor == "cooperative-sticky")
+    assert not is_cooperative(member_properties(member_spec()))
+
+
+@pytest.mark.parametrize("name", [*CONSUMER_RESERVED, "metadata.broker.list", "auto.commit.enable"])
+def test_properties_that_would_falsify_what_was_shown_are_refused(name: str) -> None:
+    with pytest.raises(SpecificationError, match="may not set"):
+        member_properties(member_spec(consumer_config={name: "1"}))
+    with pytest.raises(SpecificationError, match="may not set"):
+        reader_properties(reader_spec(consumer_config={name: "1"}))
+
+
 def test_every_file_that_clients_will_write_is_planned() -> None:
-    sends, log, reads = PRODUCE.writers([CELL], "client-1")
+    planned = PRODUCE.writers([CELL, OTHER], FULL, "client-1")
+    assert {writer.node for writer in planned} == {"client-1"}
+    *of_clients, log, reads = planned
     partitions = tuple((CELL.topic, number) for number in range(3))
-    spec = ProducerSpec.model_validate(producer_spec())
-    assert (sends.table, sends.writer, sends.cell, sends.partitions) == (
-        "sends",
-        writer_of(spec.cell, spec.producer),
-        CELL.name,
-        partitions,
-    )
-    assert (log.table, log.writer, log.cell, log.partitions) == (
-        "log",
-        FINAL_READ,
-        None,
-        partitions,
-    )
+    tables: dict[str, list[str]] = {}
+    for writer in of_clients:
+        cell = CELL if writer.cell == CELL.name else OTHER
+        assert writer.writer == writer.client
+        assert writer.partitions == (
+            cell.topic_partitions if writer.table in PARTITIONED else ()
+        ), writer
+        tables.setdefault(str(writer.client), []).append(writer.table)
+        Stem(
+            table=writer.table,
+            writer=writer.writer,
+            partition=writer.partitions[0] if writer.partitions else None,
+        )
+    assert tables.keys() == {*clients(CELL, FULL), *clients(OTHER, FULL)}
+    of_kind = {"producer": ["sends"], "reader": ["polls", "assignments"]}
+    of_kind["member"] = [*of_kind["reader"], "commits"]
+    assert all(said == of_kind[name.partition("-")[0]] for name, said in tables.items())
+    assert (log.table, log.writer, log.cell) == ("log", FINAL_READ, None)
+    assert log.partitions == (*partitions, (OTHER.topic, 0))
     assert (reads.table, reads.writer, reads.partitions) == ("reads", FINAL_READ, ())
-    assert {writer.node for writer in (sends, log, reads)} == {"client-1"}

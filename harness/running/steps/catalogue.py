@@ -4,14 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.campaign import scheduler
-from harness.campaign.producers import message_timeout_ms
 from harness.campaign.timings import fault_limit_ms
+from harness.campaign.workload import clients_of
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps import closing, failover, nemesis, recovering, setup, story
+from harness.running.steps import closing, failover, flushing, nemesis, recovering, setup, story
+from history.cell import LIBRDKAFKA
 
 _START_CLIENTS_S = 30.0
-_CLOSE_HISTORIES_S = 20.0
+_START_A_CLIENT_S = 1.0
+"""What each of them may add to that, on a machine with few cores."""
+_START_A_PROGRAM_S = 4.0
+"""What a program under test may add besides: it may be a Java virtual machine."""
 _LAST_LOOK_S = 5.0
 """That the look during which the time for recovering ends may still take."""
 
@@ -34,6 +38,13 @@ class Step:
     needs: str | None = None
     cleans_up: bool = False
     planned: Callable[[Run], bool] = lambda _run: True
+
+
+def _start_s(run: Run) -> float:
+    load = run.campaign.workload.load
+    each = len(run.cells) * clients_of(load)
+    programs = load.producers * sum(cell.client != LIBRDKAFKA for cell in run.cells)
+    return _START_CLIENTS_S + each * _START_A_CLIENT_S + programs * _START_A_PROGRAM_S
 
 
 def _faults_s(run: Run) -> float:
@@ -61,11 +72,6 @@ def _failover_s(run: Run) -> float:
     return len(run.failovers) * (4 * (spec.limit if spec else 0) + back_ms) / 1000
 
 
-def _flush_s(run: Run) -> float:
-    """Clients wait at most message.timeout.ms for what is under way."""
-    return max(map(message_timeout_ms, run.cells)) / 1000 + _CLOSE_HISTORIES_S
-
-
 STEPS: tuple[Step, ...] = (
     Step(name="deploy", act=setup.deploy, limit_s=lambda run: run.campaign.limits.deploy / 1000),
     Step(
@@ -77,7 +83,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         name="workload",
         act=setup.start_workload,
-        limit_s=lambda _run: _START_CLIENTS_S,
+        limit_s=_start_s,
         needs="ready",
     ),
     Step(name="faults", act=nemesis.faults, limit_s=_faults_s, needs="workload"),
@@ -94,11 +100,11 @@ STEPS: tuple[Step, ...] = (
         limit_s=lambda run: _LAST_LOOK_S + _recover_s(run),
         needs="ready",
     ),
-    Step(name="flush", act=closing.flush, limit_s=_flush_s, needs="ready", cleans_up=True),
+    Step(name="flush", act=flushing.flush, limit_s=flushing.limit_s, needs="ready", cleans_up=True),
     Step(
         name="final-read",
         act=closing.final_read,
-        limit_s=lambda run: run.campaign.limits.final_read / 1000 + _CLOSE_HISTORIES_S,
+        limit_s=lambda run: run.campaign.limits.final_read / 1000 + flushing.CLOSE_HISTORIES_S,
         needs="ready",
     ),
     Step(

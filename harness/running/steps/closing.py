@@ -1,48 +1,29 @@
-"""The steps after the last fault: flush, final read, collect, teardown."""
+"""The last steps: final read, collect, teardown."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import PurePosixPath
 
-from harness.running import clients
+from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps.setup import CLIENTS, compare_clocks, fault_ended
 from infra.interface import InfraError, Node, Server, System
 
-_LAST_LOOK_S = 5.0
-
 log = logging.getLogger(__name__)
-
-
-def flush(run: Run, deadline: Deadline) -> None:
-    """Stop sending: every client waits for what is under way, closes its history and ends."""
-    _stop_watching(run, [CLIENTS])
-    for producer in [one for one in run.producers if not one.ended()]:
-        _tried(run, "flush", partial(clients.ask_to_stop, producer))
-    while run.producers:
-        problem = clients.wait(run.producers[-1], deadline)
-        ended = run.producers.pop()
-        if problem and not fault_ended(run, ended):
-            run.finding("flush", problem)
-    _tried(run, "flush", run.client_node.sync)
-    if run.ended_well.get("workload") is not None:
-        _tried(run, "flush", partial(compare_clocks, run, "end"))
 
 
 def final_read(run: Run, deadline: Deadline) -> None:
     """Read every partition of every cell from its start to its end."""
     shared = run.client_node.share(run.directory)
-    progress = "progress/final-read.json"
     reader = run.workload.final_read(
         run.cells,
         bootstrap_servers=run.system.bootstrap_servers,
         history=str(shared / "history"),
-        progress=str(shared / progress),
+        progress=str(shared / "progress"),
         deadline_s=run.campaign.limits.final_read / 1000,
     )
-    started = clients.start(reader, run.client_node, run.directory / progress)
+    started = clients.start(reader, run.client_node, run.progress_files)
     problem = clients.wait(started, deadline)
     run.client_node.sync()
     if problem:
@@ -51,7 +32,7 @@ def final_read(run: Run, deadline: Deadline) -> None:
 
 def collect(run: Run, deadline: Deadline) -> None:
     """Fetch every replica's raw log, if there ever was one, and every process's output."""
-    _stop_watching(run, list(run.watches))
+    watch.stop(run.watches, list(run.watches))
     for broker in run.system.brokers if run.ended_well.get("deploy") else ():
         deadline.check()
         for place, source in _replicas(run.system, broker):
@@ -63,8 +44,8 @@ def collect(run: Run, deadline: Deadline) -> None:
 
 def teardown(run: Run, deadline: Deadline) -> None:
     """Stop everything. One failure does not keep the rest from being tried."""
-    _stop_watching(run, list(run.watches))
-    killing = {p.client.name: partial(clients.kill, p) for p in run.producers if not p.ended()}
+    watch.stop(run.watches, list(run.watches))
+    killing = {p.client.name: partial(clients.kill, p) for p in run.running if not p.ended()}
     parts: dict[str, Callable[[], None]] = {
         **killing,
         "observer": run.observer.close,
@@ -78,23 +59,6 @@ def teardown(run: Run, deadline: Deadline) -> None:
         except Exception as error:
             log.exception("closing the %s", part)
             run.finding("teardown", f"the {part} was not closed: {error}")
-
-
-def _stop_watching(run: Run, names: Sequence[str]) -> None:
-    watches = {name: run.watches.pop(name) for name in names if name in run.watches}
-    for watch in watches.values():
-        watch.stop(0.0)
-    for name, watch in watches.items():
-        if not watch.stop(_LAST_LOOK_S):
-            log.warning("the last look at %s has no answer yet", name)
-
-
-def _tried(run: Run, phase: str, act: Callable[[], None]) -> None:
-    """A host that does not answer is a finding; what is left to do is done."""
-    try:
-        act()
-    except InfraError as silence:
-        run.finding(phase, str(silence))
 
 
 def _nodes(run: Run) -> list[Node]:

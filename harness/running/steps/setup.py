@@ -1,5 +1,8 @@
 """The steps before the first fault: deploy, ready, workload."""
 
+from collections.abc import Sequence
+
+from harness.campaign.workload import described, idle
 from harness.running import clients, servers
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
@@ -7,7 +10,7 @@ from harness.running.ends import exit_status, in_words
 from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
 from harness.running.watch import Watch
-from workloads.interface import Load
+from workloads.interface import Role
 from workloads.topics import create_topics
 
 CLIENTS = "clients"
@@ -32,29 +35,42 @@ def ready(run: Run, deadline: Deadline) -> None:
 
 
 def start_workload(run: Run, deadline: Deadline) -> None:
-    """Start every cell's clients; wait until each has something acknowledged."""
+    """Start every cell's clients; wait until each of them has begun to do its work."""
     compare_clocks(run, "start")
-    load = Load(rate=run.campaign.workload.rate, record_bytes=run.campaign.workload.record_bytes)
+    load = run.campaign.workload.load
+    run.progress.note(f"each cell has {described(load)}")
     shared = run.client_node.share(run.directory)
     for cell in run.cells:
-        deadline.check()
-        progress = f"progress/{cell.name}.json"
         for client in run.workload.clients(
             cell,
             load,
             bootstrap_servers=run.system.bootstrap_servers,
             history=str(shared / "history"),
-            progress=str(shared / progress),
+            progress=str(shared / "progress"),
         ):
-            started = clients.start(client, run.client_node, run.directory / progress)
+            deadline.check()
+            started = clients.start(client, run.client_node, run.progress_files)
             run.started.append(started)
-            run.producers.append(started)
+            run.running.append(started)
     run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()
-    if not deadline.until(
-        lambda: all(producer.counts().get("acked") for producer in run.producers)
-    ):
-        silent = [p.client.name for p in run.producers if not p.counts().get("acked")]
-        raise StepTimeout(f"nothing was acknowledged to {', '.join(silent)}")
+    if not deadline.until(lambda: not unready(run)):
+        raise StepTimeout("; ".join(unready(run)))
+
+
+def unready(run: Run) -> Sequence[str]:
+    """What is missing until all clients that run have begun to do their work, in words."""
+    waiting = [one for one in tuple(run.running) if not clients.ready(one)]
+    silent = [one.client.name for one in clients.of_role(Role.PRODUCER, waiting)]
+    problems = [f"nothing was acknowledged to {', '.join(silent)}"] if silent else []
+    for cell in run.cells:
+        consumers = clients.of_role(Role.CONSUMER, waiting)
+        there = [one.client.name for one in consumers if one.client.cell == cell.name]
+        # Which of a group's members are idle is for the group to say.
+        idlers = idle(run.campaign.workload.load, cell)
+        if len(there) > idlers:
+            but = f", of which {idlers} may be idle" if idlers else ""
+            problems.append(f"no partition was assigned to {', '.join(there)}{but}")
+    return problems
 
 
 def compare_clocks(run: Run, moment: str) -> None:
@@ -63,22 +79,25 @@ def compare_clocks(run: Run, moment: str) -> None:
     run.recorder.clock(run.client_node.name, moment, run.client_node.clock())
 
 
-def fault_ended(run: Run, producer: clients.ClientProcess) -> bool:
-    """Record that a client has not ended as it was told to; whether a fault accounts for it."""
-    fault_id = run.ledger.ended_by(producer.client.name)
-    if producer.ended():
-        run.recorder.client(producer.client.name, exit_status(producer.process), fault_id)
-    return fault_id is not None
+def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
+    """Record that a client has ended, and not as it was told to; and show it where no fault
+    accounts for it. It is a matter of its own cell alone, and of none where it only read."""
+    name = one.client.name
+    fault_id = run.ledger.ended_by(name)
+    by_itself = fault_id is None
+    run.recorder.client(name, exit_status(one.process), fault_id, how if by_itself else None)
+    if by_itself:
+        run.tell(f"workload: the client {name} {how}")
 
 
 def _look_after_clients(run: Run) -> None:
-    """A client ends when it is told to; one that ends before that has not sent what it should. One
-    that a fault has ended is a matter of its own cell alone."""
-    ended = [one for one in tuple(run.producers) if one.ended()]
+    """A client ends when it is told to; one that ends before that has not done what it should."""
+    ended = [one for one in tuple(run.running) if one.ended()]
     if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
         return
-    for producer in ended:
-        run.producers.remove(producer)
-        if not fault_ended(run, producer):
-            status = in_words(exit_status(producer.process))
-            run.finding("workload", f"the client {producer.client.name} ended by itself, {status}")
+    for one in ended:
+        run.running.remove(one)
+        words = clients.last_words(one.client.name, run.client_node)
+        why = f": {words}" if words else ""
+        status = in_words(exit_status(one.process))
+        ended_otherwise(run, one, f"ended by itself, {status}{why}")

@@ -1,0 +1,123 @@
+"""The consumers of one partition, what is promised to its groups, and what was counted of them: as
+data, for a work item and for what becomes of it.
+
+What each count is stands in :mod:`checkers.shown` (of a client) and :mod:`checkers.commits` (of a
+group).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.reach import FaultWindows
+from checkers.reads.anomalies import Coordinated
+from checkers.shown import Counts
+from checkers.terms import Terms
+
+CONSUMERS = pa.list_(
+    pa.struct(
+        [
+            ("client", pa.string()),
+            ("member", pa.bool_()),
+            ("polls", pa.list_(pa.string())),
+            ("assignments", pa.list_(pa.string())),
+            ("commits", pa.list_(pa.string())),
+            ("polls_whole", pa.bool_()),
+            ("assignments_whole", pa.bool_()),
+            ("commits_whole", pa.bool_()),
+            ("cut", pa.bool_()),
+        ]
+    )
+)
+
+GROUPS = pa.list_(
+    pa.struct(
+        [
+            ("name", pa.string()),
+            ("at_least_once", pa.bool_()),
+            ("unpromised_before", pa.int64()),
+            ("unknown_before", pa.int64()),
+            ("stale_starts", pa.list_(pa.int64())),
+            ("stale_ends", pa.list_(pa.int64())),
+            ("fault_bounds", pa.list_(pa.int64())),
+            ("fault_labels", pa.list_(pa.string())),
+        ]
+    )
+)
+
+COUNTED = pa.list_(
+    pa.struct(
+        [
+            ("client", pa.string()),
+            ("group", pa.string()),
+            ("counts", pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))),
+        ]
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """A client that was to read a partition, and the files that it left: ``polls`` of this
+    partition, ``assignments`` and ``commits`` of all. ``..._whole``: whether that is all that was
+    written, but for the last moments of who was crashed (``cut``). ``member``: of a group; else it
+    is a tail reader."""
+
+    client: str
+    member: bool
+    polls: list[str]
+    assignments: list[str]
+    commits: list[str]
+    polls_whole: bool
+    assignments_whole: bool
+    commits_whole: bool
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What is promised to a group, :class:`checkers.reads.anomalies.Coordinated`; ``name``: Kafka's
+    ``group.id``."""
+
+    name: str
+    at_least_once: bool | None
+    unpromised_before: int
+    unknown_before: int
+    stale_starts: list[int]
+    stale_ends: list[int]
+    fault_bounds: list[int]
+    fault_labels: list[str | None]
+
+    @property
+    def coordinated(self) -> Coordinated:
+        return Coordinated(
+            at_least_once=self.at_least_once,
+            terms=Terms(
+                unpromised_before=self.unpromised_before, unknown_before=self.unknown_before
+            ),
+            stale=tuple(zip(self.stale_starts, self.stale_ends, strict=True)),
+            faults=FaultWindows(bounds=tuple(self.fault_bounds), labels=tuple(self.fault_labels)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What was counted of one partition: of a client, or where that is None of a group. ``group``
+    is None for a tail reader, and where nothing tells the group of a member."""
+
+    client: str | None
+    group: str | None
+    counts: Counts
+
+    def row(self) -> dict[str, Any]:
+        """As an element of COUNTED."""
+        told = [{"name": name, "count": count} for name, count in self.counts.items()]
+        return {"client": self.client, "group": self.group, "counts": told}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Counted":
+        """Back from that."""
+        told = {count["name"]: count["count"] for count in row["counts"]}
+        return cls(client=row["client"], group=row["group"], counts=told)

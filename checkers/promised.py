@@ -1,0 +1,107 @@
+"""What is promised of each partition of a run, and to the groups that read it: from what the run's
+tables tell."""
+
+from dataclasses import replace
+
+from checkers.consumption import Group
+from checkers.evidence import RunEvidence
+from checkers.faults import FOREVER, Partition
+from checkers.observed import Span
+from checkers.reach import settle_ns, windows
+from checkers.replicas.agreement import Agreement, agreement
+from checkers.terms import Surroundings, Terms, shown_terms, stale_spans, terms
+from history.cell import Cell
+from history.manifest import PlannedGroup
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"})
+"""What groups commit is written with acks=all (``offsets.commit.required.acks``)."""
+
+AT_LEAST_ONCE = "at-least-once"
+
+
+def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+    """From when on a partition's acked records are promised to be kept."""
+    return terms(cell, partition, around(run, partition))
+
+
+def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+    """From when on what consumers were shown of a partition is promised to stay."""
+    bound = run.clock_bound_ns(partition, "sends", "polls")
+    return shown_terms(cell, partition, replace(around(run, partition), clock_bound_ns=bound))
+
+
+def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
+    """From when on what a group committed of a partition is promised to be kept."""
+    kept_in = _kept_in(run, group)
+    if kept_in is None:
+        why = f"nobody watched who coordinated {group.name}"
+        return Terms(unknown_before=FOREVER, why=(why,))
+    return terms(_OFFSETS, kept_in, _around_group(run, kept_in, partition))
+
+
+def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:
+    """Whether a partition's replicas are promised to hold the same log."""
+    return agreement(cell, partition, around(run, partition))
+
+
+def group_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Group:
+    """What is promised to a group that reads a partition, for a work item."""
+    promise, kept_in = committed_terms_of(run, group, partition), _kept_in(run, group)
+    concerned = [
+        fault
+        for fault in run.faults
+        if fault.touches(partition) or (kept_in is not None and fault.touches(kept_in))
+    ]
+    stale: list[Span] = []
+    if kept_in is not None:
+        stale += stale_spans(kept_in, _around_group(run, kept_in, partition))
+    reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0)
+    return Group(
+        name=group.name,
+        at_least_once=group.delivery == AT_LEAST_ONCE,
+        unpromised_before=within_int64(promise.unpromised_before),
+        unknown_before=within_int64(promise.unknown_before),
+        stale_starts=[within_int64(span.start) for span in stale],
+        stale_ends=[within_int64(span.end) for span in stale],
+        fault_bounds=list(reached.bounds),
+        fault_labels=list(reached.labels),
+    )
+
+
+def within_int64(time: int) -> int:
+    """A history may hold any time; what lies beyond all of them is as good as the last."""
+    return max(0, min(time, FOREVER))
+
+
+def around(run: RunEvidence, partition: Partition) -> Surroundings:
+    """What befell a partition; its clocks are those of who sent to it."""
+    return Surroundings(
+        observed=run.observation.of(partition),
+        faults=run.faults,
+        settle_ns=settle_ns(run.planned),
+        clock_bound_ns=run.clock_bound_ns(partition),
+    )
+
+
+def _around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:
+    """Times of commits are of the clocks of those who read."""
+    return replace(around(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
+
+
+def _kept_in(run: RunEvidence, group: PlannedGroup) -> Partition | None:
+    """The partition that keeps what a group commits, as Kafka's *GroupMetadataManager* chooses it
+    (``partitionFor``); None where none was seen."""
+    count = run.observation.partitions(OFFSETS_TOPIC)
+    return (OFFSETS_TOPIC, abs(_java_hash(group.name)) % count) if count else None
+
+
+def _java_hash(text: str) -> int:
+    """Java's ``String.hashCode``, of what Kafka takes the absolute value of: 0 for the one number
+    that has none."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFF_FFFF
+    signed = code - 2**32 if code >= 2**31 else code
+    return 0 if signed == -(2**31) else signed

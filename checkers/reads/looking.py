@@ -1,0 +1,334 @@
+"""What consumers were shown and committed of one partition: what is wrong with it, and counts.
+
+The checkers are :mod:`checkers.reads`; what each count is stands in :mod:`checkers.shown` (of a
+client) and :mod:`checkers.commits` (of a group). Here the files of one partition are read, one
+client at a time, next to its reconciliation. What is kept of a client, when the next one is read,
+is what disagrees with the final log, which records its group was shown, and what it committed. What
+cannot be read is told, and what it would have told is unknown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers import commits, shown
+from checkers.commits import OfGroup
+from checkers.consumption import Consumer, Counted
+from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.reads import claims, polls
+from checkers.reads.anomalies import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+    Anomalies,
+    Found,
+    Promises,
+)
+from checkers.reads.claims import Claims
+from checkers.reads.offsets import COLUMNS as OFFSETS_COLUMNS
+from checkers.reads.offsets import Committed
+from checkers.reads.seen import COLUMNS as SHOWN_COLUMNS
+from checkers.reads.seen import Records, Seen
+from checkers.reads.spans import Event
+from checkers.shown import Shown
+from history import reader
+from history.errors import DamagedFiles
+
+ASSIGNED_COLUMNS = ("time", "group", "event", "topic", "partition", "offset", "poll")
+COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumed:
+    """What came of looking at all consumers of a partition.
+
+    Attributes:
+        counted: By client, then by group.
+        found: Anomalies.
+        looked: The checkers that could look at everything.
+        seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
+            none was, NONE where nobody knows.
+        problems: What could not be read.
+    """
+
+    counted: list[Counted]
+    found: list[Found]
+    looked: set[str]
+    seen: Array
+    problems: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a consumer left of the partition, as far as it can be read.
+
+    Attributes:
+        member: Whether it is of a group; else it is a tail reader.
+        group: Kafka's ``group.id``; None for a tail reader, and where nothing tells it.
+        rows: Of ``polls``, :data:`checkers.reads.seen.COLUMNS`.
+        events: Of its assignments.
+        commits: Rows of ``commits``, :data:`checkers.reads.offsets.COLUMNS`.
+        rows_whole, events_whole, commits_whole: Whether these are all, but for the last of who was
+            crashed (``cut``).
+    """
+
+    client: str
+    member: bool
+    group: str | None
+    rows: pa.Table
+    events: Sequence[Event]
+    commits: Sequence[Mapping[str, Any]]
+    rows_whole: bool
+    events_whole: bool
+    commits_whole: bool
+    cut: bool
+
+
+def consumed(
+    consumers: Sequence[Consumer], history: PartitionHistory, promises: Promises
+) -> Consumed:
+    """Look at all consumers of a partition, whose files are read one after the other."""
+    problems: list[str] = []
+    found = looked_at((_left(one, history, problems) for one in consumers), history, promises)
+    found.problems.extend(problems)
+    return found
+
+
+def looked_at(everyone: Iterable[Left], history: PartitionHistory, promises: Promises) -> Consumed:
+    """Look at what consumers left of a partition, one after the other."""
+    looking = _Looking(history, promises)
+    for left in everyone:
+        looking.at(left)
+    return looking.result()
+
+
+class _Looking:
+    """What is gathered while consumers are looked at."""
+
+    def __init__(self, history: PartitionHistory, promises: Promises) -> None:
+        self._history = history
+        self._promises = promises
+        self._records = Records(history)
+        self._contested = claims.contested_acks(history)
+        self._claims = [self._contested]
+        self._members: list[_Member] = []
+        self._counted: list[Counted] = []
+        self._found: list[Found] = []
+        self._clients: list[str] = []
+        self._readers: list[Counted] = []
+        self._whole = True
+        self._cut = False
+        self._anomalies = Anomalies(
+            history=history, records=self._records, promises=promises, clients=self._clients
+        )
+
+    def at(self, left: Left) -> None:
+        """Look at one consumer."""
+        history = self._history
+        seen = self._records.seen(left.rows)
+        made = claims.made_by(len(self._clients), seen, self._records, self._contested)
+        mine = Shown(
+            seen=seen,
+            events=left.events if left.events_whole else None,
+            whole=left.rows_whole,
+            cut=left.cut,
+            all_of_it=not left.member,
+            claims=made,
+        )
+        found = shown.looked(mine, history)
+        counts = shown.counts(mine, found, self._contested, history, self._promises.compacted)
+        counted = Counted(client=left.client, group=left.group, counts=counts)
+        self._clients.append(left.client)
+        self._counted.append(counted)
+        self._claims.append(made)
+        self._whole &= left.rows_whole
+        self._cut |= left.cut
+        if found.steps is not None:
+            self._add(self._anomalies.nonmonotonic(left.client, seen, found.steps))
+        if found.passed is not None:
+            self._add(self._anomalies.skipped(left.client, seen, found.passed))
+        if found.unseen is not None:
+            self._add(self._anomalies.unseen(left.client, seen, found.unseen))
+        if left.member:
+            records = polls.records_shown(seen, history)
+            committed = _committed(left, seen)
+            self._members.append(_Member(group=left.group, committed=committed, shown=records))
+        else:
+            self._readers.append(counted)
+
+    def result(self) -> Consumed:
+        """What was found, when all have been looked at."""
+        made = claims.together(self._claims)
+        self._add(self._anomalies.vanished(made))
+        self._add(self._anomalies.inconsistent(made))
+        self._counted += self._groups()
+        return Consumed(
+            counted=self._counted,
+            found=self._found,
+            looked=set(self._looked()),
+            seen=self._seen(made),
+            problems=[],
+        )
+
+    def _groups(self) -> Iterator[Counted]:
+        # A member of which nothing tells the group may be of any.
+        told = all(
+            one.committed.whole and one.committed.shown_whole
+            for one in self._members
+            if one.group is None
+        )
+        for name in sorted({one.group for one in self._members if one.group is not None}):
+            mine = [one for one in self._members if one.group == name]
+            group = OfGroup(
+                name=name,
+                members=[one.committed for one in mine],
+                shown=np.logical_or.reduce([one.shown for one in mine]),
+                whole=told and all(one.committed.whole for one in mine),
+                shown_whole=all(one.committed.shown_whole for one in mine),
+            )
+            promise = self._promises.to(name)
+            found = commits.looked(group, promise, self._history)
+            for lost in (True, False):
+                self._add(self._anomalies.read_back(name, found.told, lost))
+            if found.passed is not None:
+                past = self._anomalies.skipped_by_commit(
+                    name, found.passed, found.furthest, group.members
+                )
+                self._add(past)
+            counts = commits.counts(group, found, self._history)
+            yield Counted(client=None, group=name, counts=counts)
+
+    def _add(self, found: Found) -> None:
+        if len(found.rows):
+            self._found.append(found)
+
+    def _looked(self) -> Iterator[str]:
+        """The checkers that everything told what they asked."""
+        whole = self._whole and self._history.read.complete
+        if whole and not self._promises.compacted:
+            yield VANISHED
+        if whole and self._history.sends_whole:
+            yield INCONSISTENT
+        clients = [one for one in self._counted if one.client is not None]
+        groups = {str(one.group): one.counts for one in self._counted if one.client is None}
+        asked = {SKIPPED: clients, NONMONOTONIC: clients, UNSEEN: self._readers}
+        for anomaly, some in asked.items():
+            if all(one.counts[_COUNTS[anomaly]] is not None for one in some):
+                yield anomaly
+        for anomaly in (COMMIT_LOST, COMMIT_REGRESSED, SKIPPED_BY_COMMIT):
+            concerned = [
+                name
+                for name in {*self._promises.groups, *groups}
+                if anomaly != SKIPPED_BY_COMMIT
+                or self._promises.to(name).at_least_once is not False
+            ]
+            told = (groups.get(name, {}).get(_COUNTS[anomaly]) for name in concerned)
+            if None not in told:
+                yield anomaly
+
+    def _seen(self, made: Claims) -> Array:
+        """Of the lost records, none of which stands in the log."""
+        history = self._history
+        known = len(history.sequence)
+        told = bool(self._clients) and self._whole and not self._cut
+        found = np.full(known, 0 if told else NONE, dtype=np.int64)
+        shown_to = made.record[(made.who != claims.ACK) & (made.record < known)]
+        found[shown_to[shown_to != NONE]] = 1
+        lost = (history.fate == Fate.ACKED) & (history.first == NONE)
+        return np.where(lost, found, NONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    """What is kept of a member until its group is looked at. ``shown``: by record number, whether
+    it was shown it."""
+
+    group: str | None
+    committed: Committed
+    shown: Array
+
+
+_COUNTS = {
+    SKIPPED: "skipped",
+    NONMONOTONIC: "nonmonotonic",
+    UNSEEN: "unseen",
+    COMMIT_LOST: "commits_lost",
+    COMMIT_REGRESSED: "commits_regressed",
+    SKIPPED_BY_COMMIT: "skipped_by_commit",
+}
+"""The counts that are None where a checker could not look."""
+
+
+def _committed(left: Left, seen: Seen) -> Committed:
+    last = len(seen.offset) - 1
+    return Committed(
+        client=left.client,
+        rows=left.commits,
+        events=left.events,
+        whole=left.commits_whole,
+        shown_whole=left.rows_whole and left.events_whole,
+        cut=left.cut,
+        reached=int(seen.offset[last]) + 1 if last >= 0 else NONE,
+        last_poll=int(seen.poll[last]) if last >= 0 else 0,
+    )
+
+
+def _left(consumer: Consumer, history: PartitionHistory, problems: list[str]) -> Left:
+    rows, rows_whole = _read("polls", consumer.polls, SHOWN_COLUMNS, problems)
+    told, told_whole = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, problems)
+    kept, kept_whole = _read("commits", consumer.commits, COMMITTED_COLUMNS, problems)
+    events = [
+        Event(event=row["event"], poll=row["poll"], offset=row["offset"], time=row["time"])
+        for row in _of(told, history)
+    ]
+    return Left(
+        client=consumer.client,
+        member=consumer.member,
+        group=_group(told, kept),
+        rows=rows,
+        events=events,
+        commits=_of(kept, history),
+        rows_whole=rows_whole and consumer.polls_whole,
+        events_whole=told_whole and consumer.assignments_whole,
+        commits_whole=kept_whole and consumer.commits_whole,
+        cut=consumer.cut,
+    )
+
+
+def _read(
+    table: str, files: Sequence[str], columns: tuple[str, ...], problems: list[str]
+) -> tuple[pa.Table, bool]:
+    """What can be read, and whether that is all of it."""
+    tables = [reader.read_files(table, [], columns)]
+    whole = True
+    for file in map(Path, files):
+        try:
+            tables.append(reader.read_files(table, [file], columns))
+        except DamagedFiles as error:
+            problems.append(str(error))
+            whole = False
+    return pa.concat_tables(tables), whole
+
+
+def _of(rows: pa.Table, history: PartitionHistory) -> list[dict[str, Any]]:
+    """Those on this partition."""
+    mine = pc.and_(
+        pc.equal(rows["topic"], history.topic), pc.equal(rows["partition"], history.partition)
+    )
+    told: list[dict[str, Any]] = rows.filter(mine).to_pylist()
+    return told
+
+
+def _group(*tables: pa.Table) -> str | None:
+    names = (name for rows in tables for name in pc.unique(rows["group"]).to_pylist())
+    return next((name for name in names if name is not None), None)

@@ -1,0 +1,215 @@
+"""What the members of a group committed of a partition, and what the coordinator told them of it
+later.
+
+What is committed is what was committed last. Which of two commits came last is known where one was
+answered before the other was asked for, by the members' clocks; or where one client's own library
+made both, one after the other. A commit of which nobody knows what became of it may have been kept
+at any time after it was asked for, a late one over those that were answered meanwhile. So what is
+read back is in order as long as some commit of that offset may have come last.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkers.faults import FOREVER
+from checkers.indexes import NONE, Array
+from checkers.reads.spans import Event
+from history.schema import SendType
+
+COLUMNS = ("time", "group", "commit", "type", "offset", "poll", "error")
+"""Of ``commits``, beside topic and partition."""
+
+FETCHED = "fetched"
+NOTHING = -1
+"""Read back where nothing is committed."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What a member committed of a partition.
+
+    Attributes:
+        rows: COLUMNS of ``commits``, in their order.
+        events: Of its assignments of the partition.
+        whole: Whether ``rows`` are all, but for the last of a member that was crashed.
+        shown_whole: Whether what it was shown and its events are all, likewise.
+        cut: Whether it was crashed.
+        reached: The next offset after the last that it was shown, NONE where it was shown nothing.
+        last_poll: In which that was, 0 for none.
+    """
+
+    client: str
+    rows: Sequence[Row]
+    events: Sequence[Event]
+    whole: bool
+    shown_whole: bool
+    cut: bool
+    reached: int
+    last_poll: int
+
+    @property
+    def unrecorded(self) -> int:
+        """From which offset on it may have been shown records, or have committed, without a trace:
+        in the last moments before it was crashed."""
+        if not self.cut:
+            return FOREVER
+        held = self.events[-1:] if self.shown_whole else ()
+        if not held or held[0].event != "assigned":
+            return 0
+        if self.last_poll > held[0].poll:
+            return self.reached
+        return held[0].offset or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """That a member was told less than what had been committed.
+
+    Attributes:
+        client: Who was told, at ``time``, that ``offset`` is committed; NOTHING for nothing.
+        committed: What had been, by ``by``; ``answered``: when that was.
+        certain: Whether it was for certain the coordinator of that moment who told.
+    """
+
+    client: str
+    time: int
+    offset: int
+    committed: int
+    by: str
+    answered: int
+    certain: bool
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing is known of what was committed; else an older offset is."""
+        return self.offset == NOTHING
+
+
+def read_back(
+    members: Sequence[Committed], stale: Sequence[tuple[int, int]] = (), *, whole: bool
+) -> Iterator[ReadBack]:
+    """What members were told less than what had been committed.
+
+    Args:
+        stale: Spans of time in which a coordinator that was deposed may still have told what it
+            remembers: that is nothing of what its successor was asked to keep meanwhile.
+        whole: Whether all that the group committed is recorded. If not, somebody else may have
+            committed what is read back; nobody commits nothing.
+    """
+    commits = _Commits(members)
+    for member in members:
+        for row in member.rows:
+            if row["type"] != FETCHED or row["error"] is not None:
+                continue
+            time, offset = row["time"], row["offset"]
+            if offset != NOTHING and not (whole and commits.recorded(offset, members)):
+                continue
+            surely = min((start for start, end in stale if start <= time < end), default=time)
+            for since in dict.fromkeys((surely, time)):
+                found = commits.contradicted(offset, time, since)
+                if found is not None:
+                    yield ReadBack(
+                        client=member.client,
+                        time=time,
+                        offset=offset,
+                        committed=int(commits.offset[found]),
+                        by=members[commits.client[found]].client,
+                        answered=int(commits.answered[found]),
+                        certain=since == surely,
+                    )
+                    break
+
+
+class _Commits:
+    """The commits of a group that may have been kept, as arrays."""
+
+    def __init__(self, members: Sequence[Committed]) -> None:
+        made = [
+            (client, *commit) for client, member in enumerate(members) for commit in _kept(member)
+        ]
+        table = np.array(made, dtype=np.int64).reshape(-1, 5)
+        self.client, self.offset, self.asked, self.known_asked, self.answered = table.T
+
+    def recorded(self, offset: int, members: Sequence[Committed]) -> bool:
+        """Whether everybody who may have committed an offset is known to have."""
+        return all(offset < member.unrecorded for member in members)
+
+    def contradicted(self, offset: int, time: int, since: int) -> int | None:
+        """The last of the commits answered before ``since`` which what was told at ``time``
+        contradicts; None where it contradicts none."""
+        answered = np.flatnonzero(self.answered < since)
+        if not len(answered):
+            return None
+        last = int(answered[np.argmax(self.answered[answered])])
+        if offset == NOTHING:
+            return last
+        others = answered[self.offset[answered] != offset]
+        same = np.flatnonzero((self.offset == offset) & (self.asked < time))
+        if not len(others) or any(not self._superseded(int(one), others) for one in same):
+            return None
+        older = len(same) or offset < self.offset[others].max()
+        return last if older else None
+
+    def _superseded(self, one: int, others: Array) -> bool:
+        """Whether one of the others was certainly kept after it."""
+        asked = others[self.known_asked[others] == 1]
+        own = others[self.client[others] == self.client[one]]
+        return bool(
+            (self.asked[asked] > self.answered[one]).any()
+            or (self.answered[own] > self.answered[one]).any()
+        )
+
+
+def _kept(member: Committed) -> Iterator[tuple[int, int, int, int]]:
+    """Offset, when it was asked for at the earliest, whether that is known, and when it was
+    answered (FOREVER where nobody knows whether it was kept)."""
+    asked = {row["commit"]: row["time"] for row in member.rows if row["type"] == SendType.INVOKE}
+    outcomes = {SendType.OK, SendType.FAIL, SendType.INFO}
+    ended = {row["commit"] for row in member.rows if row["type"] in outcomes}
+    for row in member.rows:
+        kind, begun = row["type"], asked.get(row["commit"], 0)
+        known = int(row["commit"] in asked)
+        if kind == SendType.OK:
+            yield row["offset"], begun, known, row["time"]
+        elif kind == SendType.INFO or (kind == SendType.INVOKE and row["commit"] not in ended):
+            yield row["offset"], begun, known, FOREVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Furthest:
+    """How far a group had committed, by when: ``offset[n]`` from ``answered[n]`` on, by the member
+    ``client[n]``."""
+
+    offset: Array
+    answered: Array
+    client: Array
+
+    def past(self, offsets: Array) -> Array:
+        """Position of the first commit behind each of these offsets; as long as this where there is
+        none."""
+        found: Array = np.searchsorted(self.offset, offsets, side="right")
+        return found
+
+
+def furthest(members: Sequence[Committed]) -> Furthest:
+    """Of the commits that were answered, each that went further than all before."""
+    commits = _Commits(members)
+    answered = np.flatnonzero(commits.answered < FOREVER)
+    order = answered[np.argsort(commits.answered[answered], kind="stable")]
+    reached = np.maximum.accumulate(commits.offset[order])
+    further = order[np.diff(reached, prepend=NONE) > 0]
+    return Furthest(
+        offset=commits.offset[further],
+        answered=commits.answered[further],
+        client=commits.client[further],
+    )
+
+
+def told_until(members: Sequence[Committed]) -> int:
+    """Below this offset it is known what all members were shown."""
+    return min((member.unrecorded for member in members), default=FOREVER)

@@ -1,0 +1,214 @@
+"""What acks say of each other, and of the cluster as it was observed, whatever the log holds.
+
+Only acks=all speaks of the cluster: whoever acks at an offset then knows a high watermark beyond
+it, and an ISR of min.insync.replicas. An ack was given between its send and its own time, and
+nobody knows when: it is an offence only where all of that time is.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.rules.rows import rows
+from checkers.timeline.known import Timeline
+
+
+def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
+    """Acked records at lower offsets than one that their producer sent before: one row a record.
+
+    Also of records that are gone from the log. Whether the producer's settings promise order is not
+    asked here: a retry may rightly come in behind what was sent later.
+    """
+    named = partition.named_acks
+    stream = partition.cell_of[named] << 32 | (partition.producer[named] & 0xFFFFFFFF)
+    sent = named[np.lexsort((partition.sequence[named], stream))]
+    pairs = [_back(partition, group) for group in _by_producer(partition, sent)]
+    behind = np.concatenate([pair[0] for pair in pairs])
+    ahead = np.concatenate([pair[1] for pair in pairs])
+    details = (
+        f"acked at offset {offset}; {partition.name(earlier)}, which its producer sent before, "
+        f"at offset {higher}"
+        for offset, earlier, higher in zip(
+            partition.acked_offset[behind], ahead, partition.acked_offset[ahead], strict=True
+        )
+    )
+    offsets = partition.acked_offset[behind]
+    return rows(partition, "nonmonotonic-send", records=behind, offsets=offsets, details=details)
+
+
+def _by_producer(partition: PartitionHistory, records: Array) -> list[Array]:
+    cell, producer = partition.cell_of[records], partition.producer[records]
+    ends = np.flatnonzero((np.diff(cell) != 0) | (np.diff(producer) != 0)) + 1
+    return np.split(records, ends)
+
+
+def _back(partition: PartitionHistory, records: Array) -> tuple[Array, Array]:
+    """Of one producer's acked records in the order sent: those whose offset goes back, and for each
+    the one before it with the highest offset."""
+    offsets = partition.acked_offset[records]
+    highest = np.maximum.accumulate(offsets) if len(offsets) else offsets
+    positions = np.arange(len(records))
+    highest_at = np.maximum.accumulate(np.where(offsets == highest, positions, 0))
+    back = offsets < highest
+    return records[back], records[highest_at[back]]
+
+
+def watermark_regressed(partition: PartitionHistory) -> pa.Table:
+    """Acked records (acks=all) at or behind which the log ended later: one row a record.
+
+    Its ack says that the high watermark was beyond its offset. Two witnesses tell that it went back
+    below that, each by itself:
+
+    - Acks alone: a record that was sent after this ack came was acked at this offset or a lower
+      one. Who acked it had a log that ended there. It was not the same log, or it was cut.
+    - The leader of an epoch to which somebody was elected after this ack came said itself that its
+      log ended at this offset or a lower one when it began to lead.
+
+    What no ack stands for is not seen; nor is what went back and came again before the next send.
+    """
+    acked = _telling(partition)
+    undercut, by = _undercut(partition, acked)
+    words = {
+        int(record): _undercut_by(partition, other)
+        for record, other in zip(undercut, by, strict=True)
+    }
+    for record, detail in _led_from_below(partition, acked):
+        words.setdefault(record, detail)
+    records = np.array(sorted(words), dtype=np.int64)
+    offsets = partition.acked_offset[records]
+    told = zip(records, offsets, strict=True)
+    details = (f"acked at offset {offset}; {words[int(record)]}" for record, offset in told)
+    return rows(partition, "watermark-regressed", records=records, offsets=offsets, details=details)
+
+
+def _undercut(partition: PartitionHistory, acked: Array) -> tuple[Array, Array]:
+    """Of acked records: those of which another was sent after they were acked, and acked at their
+    offset or a lower one; and that other one."""
+    if not len(acked):
+        return acked, acked
+    by_send = acked[np.argsort(partition.asked[acked], kind="stable")]
+    sent, offsets = partition.asked[by_send], partition.acked_offset[by_send]
+    lowest_since = np.minimum.accumulate(offsets[::-1])[::-1]
+    places = np.arange(len(offsets))
+    holds_it = np.where(offsets == lowest_since, places, len(offsets))
+    lowest_at = np.minimum.accumulate(holds_it[::-1])[::-1]
+    since = partition.answered[acked] + 2 * (partition.timeline.clock_bound_ns or 0)
+    after = np.searchsorted(sent, since, side="right")
+    later = after < len(sent)
+    records, after = acked[later], after[later]
+    under = lowest_since[after] <= partition.acked_offset[records]
+    return records[under], by_send[lowest_at[after[under]]]
+
+
+def _undercut_by(partition: PartitionHistory, other: int) -> str:
+    offset = partition.acked_offset[other]
+    return f"{partition.name(other)}, which was sent after that ack, was acked at offset {offset}"
+
+
+def _led_from_below(partition: PartitionHistory, acked: Array) -> Iterator[tuple[int, str]]:
+    timeline = partition.timeline
+    ends = zip(timeline.epochs, timeline.elected_after, timeline.log_ends, strict=True)
+    for epoch, elected_after, log_end in ends:
+        before = partition.answered[acked] < elected_after
+        beyond = partition.acked_offset[acked] >= log_end
+        for record in acked[before & beyond] if log_end != NONE else ():
+            yield (
+                int(record),
+                f"the leader of epoch {epoch} began with a log that ended at {log_end}",
+            )
+
+
+def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
+    """Records that were acked (acks=all) by a leader which had been deposed: one row a record.
+
+    Who acked is not recorded; the final log tells in which leader epoch a record was appended. So
+    it is known of two kinds, and of no other:
+
+    - The record stands at its offset, in an epoch whose leader must have heard before it was sent
+      that another one leads (:func:`checkers.terms.settled`). Until then it may go on acking: its
+      followers, the new leader among them, may not have heard either, and have what it acks.
+    - The record is not at its offset; another one, at that offset or a higher one, was acked before
+      it was sent, and is; and nobody was elected in a later epoch than that one's until this ack
+      came. The leader of that epoch had a log beyond that offset: whoever acked was another one, of
+      an epoch before. Not where a disk lost data: a leader may then have filled the offset again.
+    """
+    acked = _telling(partition)
+    stands = partition.at_acked_offset()[acked]
+    there, gone = acked[stands != NONE], acked[stands == NONE]
+    words = dict(_deposed(partition, there, partition.log_epoch[stands[stands != NONE]]))
+    if partition.read.complete and partition.timeline.disks_kept:
+        words |= dict(_beside_the_leader(partition, there, gone))
+    records = np.array(sorted(words), dtype=np.int64)
+    offsets = partition.acked_offset[records]
+    told = zip(records, offsets, strict=True)
+    details = (f"acked at offset {offset} {words[int(record)]}" for record, offset in told)
+    return rows(partition, "stale-leader-ack", records=records, offsets=offsets, details=details)
+
+
+def _deposed(
+    partition: PartitionHistory, records: Array, epochs: Array
+) -> Iterator[tuple[int, str]]:
+    known = zip(partition.timeline.epochs, partition.timeline.deposed, strict=True)
+    for epoch, deposed in known:
+        for record in records[(epochs == epoch) & (partition.asked[records] > deposed)]:
+            words = "long after another one was elected and all must have heard of it"
+            yield int(record), f"in epoch {epoch}, {words}"
+
+
+def _beside_the_leader(
+    partition: PartitionHistory, there: Array, gone: Array
+) -> Iterator[tuple[int, str]]:
+    """Of the acked records that are not at their offsets, those acked while the leader's log was
+    already beyond."""
+    timeline = partition.timeline
+    stands = partition.at_acked_offset()
+    for epoch, until in zip(timeline.epochs, _until(timeline), strict=True):
+        of_epoch = there[partition.log_epoch[stands[there]] == epoch]
+        if not len(of_epoch):
+            continue
+        in_time = of_epoch[np.argsort(partition.answered[of_epoch], kind="stable")]
+        highest = np.maximum.accumulate(partition.acked_offset[in_time])
+        since = partition.asked[gone] - 2 * (timeline.clock_bound_ns or 0)
+        before = np.searchsorted(partition.answered[in_time], since, side="left") - 1
+        known = (before >= 0) & (partition.answered[gone] < until)
+        beyond = highest[np.maximum(before, 0)] >= partition.acked_offset[gone]
+        for record, last in zip(gone[known & beyond], highest[before[known & beyond]], strict=True):
+            yield int(record), f"when the leader of epoch {epoch} had acked offset {last}"
+
+
+def _until(timeline: Timeline) -> list[int]:
+    """Of each epoch that was seen, until when nobody was elected in a later one."""
+    return [*timeline.elected_after[1:], timeline.watched_until] if timeline.epochs else []
+
+
+def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
+    """Records that were sent and acked (acks=all) while fewer than min.insync.replicas were in
+    sync, and their leader must have known it: one row a record.
+
+    The ISR is ZooKeeper's. A leader shrinks and grows it there first, and a controller tells it:
+    so it is given the time in which all hear of a change, and nothing is said of an ack that may
+    have been given before or after. Nor where the observer did not see versions: an ISR that grew
+    and shrank again unseen would be missing.
+    """
+    acked = _telling(partition)
+    timeline = partition.timeline
+    starts, ends = (np.array(t, np.int64) for t in (timeline.thin_starts, timeline.thin_ends))
+    which = np.searchsorted(starts, partition.asked[acked], side="left") - 1
+    inside = which >= 0
+    inside[inside] = partition.answered[acked][inside] < ends[which[inside]]
+    records = acked[inside]
+    details = (f"acked while only {timeline.thin_isrs[n]}" for n in which[inside])
+    offsets = partition.acked_offset[records]
+    return rows(partition, "acked-below-min-isr", records=records, offsets=offsets, details=details)
+
+
+def _telling(partition: PartitionHistory) -> Array:
+    """Those whose acks tell of the cluster, and when: acks=all, from a send that is recorded, by
+    clocks that are known."""
+    if not partition.timeline.tells_of_acks:
+        return np.empty(0, dtype=np.int64)
+    named = partition.named_acks
+    asked: Array = partition.asked[named]
+    return np.extract(asked != NONE, named)

@@ -1,0 +1,140 @@
+"""What brokers say of themselves: the lines of their state-change logs, as ``collect`` copied them.
+
+A broker writes a line whenever it has taken a role (Kafka's ``state.change.logger``): which
+partition, who leads it, in which leader epoch; and of a partition that it leads itself, where its
+log ended when that epoch began. The bundled broker's lines are one JSON object each. Apache Kafka's
+are sentences, of which those of leaders count, e.g. ::
+
+    [Broker id=1] Leader t-0 with topic id Some(QcD) starts at leader epoch 3 from offset 9 with ...
+    [Partition t-0 broker=1] t-0 starts at Leader Epoch 3 from offset 9. ...
+
+No use is made of their times. They are of the broker's clock, which nobody has compared and faults
+may set, in its time zone. What counts is the order in one process, and who says what of an epoch.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.faults import Partition
+
+_ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})
+"""By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
+_BEGINNING = re.compile(r"\bconnecting to ZooKeeper at|\b[Rr]egistered broker \d")
+"""What a process says first, and whenever it has registered. Where leaders coordinate themselves it
+takes roles before it registers, and may be asked for one that its former self had long left."""
+_KAFKA = (
+    re.compile(
+        r"\[Broker id=(?P<broker>\d+)\] Leader (?P<partition>\S+) .*?"
+        r"starts at leader epoch (?P<epoch>\d+) from offset (?P<end>\d+) "
+    ),
+    re.compile(
+        r"\[Partition (?P<partition>\S+) broker=(?P<broker>\d+)\] \S+ "
+        r"starts at Leader Epoch (?P<epoch>\d+) from offset (?P<end>\d+)\."
+    ),
+)
+_NAME = re.compile(r"broker-\d{1,9}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A broker has taken a role.
+
+    Attributes:
+        life: Counts its beginnings, from 0: what it forgot with its process it forgot between two
+            of them.
+        leader: Whom it takes for the leader; itself, or whom it follows; -1 for nobody.
+        log_end: Where its log ended, where it leads and says so; None otherwise.
+    """
+
+    broker: int
+    life: int
+    leader: int
+    leader_epoch: int
+    log_end: int | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads itself."""
+        return self.leader == self.broker
+
+
+def words_of(logs: Path) -> dict[Partition, tuple[Word, ...]]:
+    """What the brokers said of each partition, each one's words in their order.
+
+    Args:
+        logs: The directory of the nodes' logs; it need not be there. Nothing is said of a file that
+            cannot be read.
+    """
+    found: dict[Partition, list[Word]] = {}
+    nodes = sorted(path for path in logs.glob("broker-*") if _NAME.fullmatch(path.name))
+    for node in nodes:
+        for partition, word in _said(node):
+            found.setdefault(partition, []).append(word)
+    return {partition: tuple(said) for partition, said in found.items()}
+
+
+def _said(node: Path) -> Iterator[tuple[Partition, Word]]:
+    for path in sorted(node.glob("*.log")):
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                yield from _words(lines)
+        except OSError:
+            continue
+
+
+def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
+    life = 0
+    for line in lines:
+        if _BEGINNING.search(line):
+            life += 1
+        elif " starts at " in line:
+            yield from _kafka_word(line, life)
+        elif '"completed"' in line and (told := _object(line)).get("change") in _ROLES:
+            try:
+                yield _word(told, life)
+            except (KeyError, TypeError, ValueError):
+                continue
+
+
+def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
+    for said in filter(None, (pattern.search(line) for pattern in _KAFKA)):
+        topic, _, number = said["partition"].rpartition("-")
+        broker = int(said["broker"])
+        if number.isdecimal():
+            yield (
+                (topic, int(number)),
+                Word(
+                    broker=broker,
+                    life=life,
+                    leader=broker,
+                    leader_epoch=int(said["epoch"]),
+                    log_end=int(said["end"]),
+                ),
+            )
+
+
+def _object(line: str) -> Mapping[str, Any]:
+    """What stands between the first and the last brace. A broker that was killed may have left half
+    a line, and its next process goes on behind it."""
+    try:
+        told = json.loads(line[line.index("{") : line.rindex("}") + 1])
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Word]:
+    topic, _, number = str(told["partition"]).rpartition("-")
+    end = told.get("leader_epoch_start_offset")
+    word = Word(
+        broker=int(told["broker"]),
+        life=life,
+        leader=int(told["leader"]),
+        leader_epoch=int(told["leader_epoch"]),
+        log_end=None if end is None else int(end),
+    )
+    return (topic, int(number)), word

@@ -1,0 +1,124 @@
+"""A partition to reconcile, as Spark hands it to a task: all that is to be known of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from checkers.consumption import CONSUMERS, GROUPS, Consumer, Group
+from checkers.reads.anomalies import Promises
+from checkers.terms import Terms
+from checkers.timeline.known import TIMELINE, Timeline
+
+ITEMS = pa.schema(
+    [
+        pa.field("run", pa.int32()),
+        pa.field("cell", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("sends", pa.list_(pa.string())),
+        pa.field("cut", pa.list_(pa.string())),
+        pa.field("log", pa.list_(pa.string())),
+        pa.field("sends_whole", pa.bool_()),
+        pa.field("log_whole", pa.bool_()),
+        pa.field("complete", pa.bool_()),
+        pa.field("records", pa.int64()),
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
+        pa.field("fault_bounds", pa.list_(pa.int64())),
+        pa.field("fault_labels", pa.list_(pa.string())),
+        pa.field("unpromised_before", pa.int64()),
+        pa.field("unknown_before", pa.int64()),
+        pa.field("moments", pa.list_(pa.string())),
+        pa.field("moment_starts", pa.list_(pa.int64())),
+        pa.field("moment_ends", pa.list_(pa.int64())),
+        pa.field("shown_unpromised_before", pa.int64()),
+        pa.field("shown_unknown_before", pa.int64()),
+        pa.field("compacted", pa.bool_()),
+        pa.field("consumers", CONSUMERS),
+        pa.field("groups", GROUPS),
+        pa.field("brokers", pa.list_(pa.int32())),
+        pa.field("copies", pa.list_(pa.string())),
+        pa.field("uncompared", pa.list_(pa.string())),
+        pa.field("agreement", pa.string()),
+        pa.field("timeline", TIMELINE),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
+    written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
+    none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
+    ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
+    (:class:`checkers.coverage.Moment`); ``shown_unpromised_before``, ``shown_unknown_before``: the
+    terms of what consumers were shown; ``compacted``: whether its log is; ``consumers``: who was to
+    read it; ``groups``: what is promised to them; ``brokers`` to ``uncompared``:
+    :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the promise that
+    replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR."""
+
+    run: int
+    cell: str
+    topic: str
+    partition: int
+    sends: list[str]
+    cut: list[str]
+    log: list[str]
+    sends_whole: bool
+    log_whole: bool
+    complete: bool
+    records: int | None
+    start: int | None
+    end: int | None
+    fault_bounds: list[int]
+    fault_labels: list[str | None]
+    unpromised_before: int
+    unknown_before: int
+    moments: list[str]
+    moment_starts: list[int]
+    moment_ends: list[int]
+    shown_unpromised_before: int
+    shown_unknown_before: int
+    compacted: bool
+    consumers: list[Consumer]
+    groups: list[Group]
+    brokers: list[int]
+    copies: list[str]
+    uncompared: list[str]
+    agreement: str
+    timeline: Timeline
+
+    @property
+    def terms(self) -> Terms:
+        """What is promised of it."""
+        return Terms(unpromised_before=self.unpromised_before, unknown_before=self.unknown_before)
+
+    @property
+    def promises(self) -> Promises:
+        """What is promised of it, and to those who read it."""
+        return Promises(
+            acked=self.terms,
+            shown=Terms(
+                unpromised_before=self.shown_unpromised_before,
+                unknown_before=self.shown_unknown_before,
+            ),
+            groups={group.name: group.coordinated for group in self.groups},
+            compacted=self.compacted,
+        )
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """An item as it comes back from Spark: a row of ITEMS."""
+        parts = {
+            "consumers": [Consumer(**one) for one in row["consumers"]],
+            "groups": [Group(**one) for one in row["groups"]],
+            "timeline": Timeline.from_row(row["timeline"]),
+        }
+        return cls(**{**row, **parts})
+
+
+def items_table(items: Iterable[WorkItem]) -> pa.Table:
+    """Work items as the table that Spark is given."""
+    return pa.Table.from_pylist([asdict(item) for item in items], schema=ITEMS)

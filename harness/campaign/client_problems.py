@@ -1,0 +1,35 @@
+"""What keeps a campaign's clients from running where it is to run: programs that are not there, and
+programs that nobody said might be started."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from harness.campaign.cells import expand
+from harness.campaign.model import Campaign
+from history.cell import LIBRDKAFKA, is_program
+from infra import client_programs
+from infra.documents import Problem
+from infra.local.backend import LocalBackend
+
+_FIELD = "cells.client"
+
+
+def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[Problem]:
+    """Of each client that its program is not where it is to run. ``allowed``: the programs of the
+    user's own that may be started: a campaign file, which may come from anybody, does not decide
+    that (as of librdkafka's plugins: :data:`workloads.configuration.RESERVED`)."""
+    backend = campaign.cluster.backend
+    for client in dict.fromkeys(cell.client for cell in expand(campaign.cells)):
+        if client == LIBRDKAFKA:
+            continue
+        if backend != LocalBackend.name and not client_programs.on_every_backend(client):
+            reason = (
+                f"the program of {client} is on this machine alone, and not on the nodes of the "
+                f"backend {backend}"
+            )
+            yield Problem(field=_FIELD, reason=reason)
+        elif (reason_missing := client_programs.missing(client)) is not None:
+            yield Problem(field=_FIELD, reason=reason_missing)
+        elif is_program(client) and client_programs.own(client) not in allowed:
+            reason = f"it would start {client} with your rights; if that is meant: "
+            yield Problem(field=_FIELD, reason=f"{reason}--program {client}")

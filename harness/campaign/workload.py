@@ -1,0 +1,104 @@
+"""The section ``workload`` of a campaign file, and the clients of every cell that it stands for."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.campaign.section import Section
+from harness.campaign.sweep import Scalar
+from history.cell import Cell
+from workloads.interface import Delivery, Group, Load
+
+
+class GroupSpec(Section):
+    """A consumer group of each cell: its members share the partitions, and commit what they have
+    read."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
+    """What it is called; its `group.id` is the topic, a dash and this name."""
+    members: Annotated[int, Field(ge=1)]
+    """How many it has. Those beyond the number of partitions are idle until others are gone."""
+    delivery: Annotated[Delivery, Field(strict=False)] = Delivery.AT_LEAST_ONCE
+    """When a member commits: `at-least-once`: after it has recorded what it was shown;
+    `at-most-once`: before that; `auto-commit`: whenever the client library does."""
+    static: bool = False
+    """Whether each member has a `group.instance.id` (KIP-345)."""
+    consumer: Mapping[str, Scalar] = {}
+    """Further properties of its members, by librdkafka's names, such as `session.timeout.ms`."""
+
+    @property
+    def group(self) -> Group:
+        """What the workload is told of it."""
+        return Group(
+            name=self.name,
+            members=self.members,
+            delivery=self.delivery,
+            static=self.static,
+            config=self.consumer,
+        )
+
+
+class WorkloadSpec(Section):
+    """What the clients of every cell do."""
+
+    kind: str = "produce"
+    """Which workload: `ackproof workloads`."""
+    rate: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+    """Records a second, of each cell: of all its producers together."""
+    record_bytes: Annotated[int, Field(ge=1)] = 100
+    """Bytes of a record's value."""
+    producers: Annotated[int, Field(ge=1)] = 1
+    """How many send to each cell."""
+    readers: Annotated[int, Field(ge=0)] = 0
+    """How many tail readers each cell has. Each reads all partitions from their beginning, as they
+    grow, in no group."""
+    groups: tuple[GroupSpec, ...] = ()
+    """The consumer groups of each cell."""
+
+    @property
+    def load(self) -> Load:
+        """What the workload is told: the one place where a load is made."""
+        return Load(
+            rate=self.rate,
+            record_bytes=self.record_bytes,
+            producers=self.producers,
+            readers=self.readers,
+            groups=tuple(spec.group for spec in self.groups),
+        )
+
+
+def clients_of(load: Load) -> int:
+    """How many clients each cell has."""
+    return load.producers + load.readers + sum(group.members for group in load.groups)
+
+
+def times_read(load: Load) -> int:
+    """How often each record of a cell is read while it runs: each reader has all, and each group
+    has all once."""
+    return load.readers + len(load.groups)
+
+
+def idle(load: Load, cell: Cell) -> int:
+    """How many members of groups have no partition of ``cell`` while all of them are there."""
+    return sum(max(0, group.members - cell.partitions) for group in load.groups)
+
+
+def described(load: Load) -> str:
+    """The clients of each cell, by kind: ``2 producers, 1 tail reader, group audit (3 members,
+    at-least-once)``."""
+    return ", ".join(_kinds(load))
+
+
+def _kinds(load: Load) -> Iterator[str]:
+    yield _counted(load.producers, "producer")
+    if load.readers:
+        yield _counted(load.readers, "tail reader")
+    for group in load.groups:
+        static = ", static" if group.static else ""
+        members = _counted(group.members, "member")
+        yield f"group {group.name} ({members}, {group.delivery}{static})"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

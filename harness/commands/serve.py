@@ -1,0 +1,45 @@
+"""``ackproof serve``: results, reports and logs in a browser."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from harness.commands.errors import fail, told
+from harness.directory import RESULTS
+from harness.exit_status import ExitStatus
+
+_PORT = 8642
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof serve                       what is in results/
+  ackproof serve results/latest        one campaign: its report and its logs
+  ackproof serve --port 0              on a port that is free
+""",
+)
+@click.argument(
+    "directory", metavar="[DIR]", default=RESULTS, type=click.Path(path_type=Path), required=False
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="0 takes one that is free.",
+)
+@click.pass_context
+def serve(context: click.Context, directory: Path, port: int) -> None:
+    """Show the results in DIR in a browser: all campaigns, their reports and logs.
+
+    On this machine alone (127.0.0.1), read-only, nothing outside of DIR. Ends with Ctrl-C.
+    """
+    if not directory.is_dir():
+        fail(f"{directory} is no directory", ExitStatus.USAGE)
+    with told():
+        from harness import serving  # aiohttp takes a while to import
+
+        asyncio.run(serving.serve(directory, port, click.echo))
+    context.exit(ExitStatus.HELD)

@@ -1,0 +1,86 @@
+"""How long acks took, and how many there were, read from a run's recorded sends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from history import reader
+from history.schema import SendType
+
+BLOCK_S = 5
+"""What of a run is taken for alike and independent: longer than most of what one send delays for
+those after it, and short enough for a run of a minute to have a dozen."""
+
+BINS = np.geomspace(0.05, 3.6e6, 600)
+"""Milliseconds, 3 % apart."""
+
+_NS_PER_S = 1_000_000_000
+_NS_PER_MS = 1_000_000
+_COLUMNS = ("cell", "producer", "sequence", "type", "time")
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sends:
+    """The acknowledged sends of a cell in a run.
+
+    Attributes:
+        waited_ms: From handing a record to the client to its ack, of each.
+        blocks: How many waited how long (:data:`BINS`), a row each :data:`BLOCK_S` in which they
+            were handed over; the last, shorter one is left out.
+        lasted_s: From the first that was handed over to the last.
+    """
+
+    waited_ms: Array
+    blocks: Array
+    lasted_s: float
+
+
+def read(history: Path) -> Mapping[str, Sends]:
+    """By cell, of all of its partitions. Raises HistoryError."""
+    parts: dict[str, list[pa.Table]] = {}
+    for paths in reader.by_stem(history, "sends").values():
+        table = reader.read_files("sends", paths, _COLUMNS)
+        for cell in table["cell"].unique().to_pylist():
+            acked = _acked(table.filter(pc.equal(table["cell"], cell)))
+            parts.setdefault(cell, []).append(acked)
+    joined = {cell: pa.concat_tables(tables) for cell, tables in parts.items()}
+    return {cell: _sends(table) for cell, table in joined.items() if len(table)}
+
+
+def _acked(sends: pa.Table) -> pa.Table:
+    """``began`` and ``acked`` of every record that was acknowledged."""
+    of = {
+        kind: sends.filter(pc.equal(sends["type"], kind.value)).select(
+            ["producer", "sequence", "time"]
+        )
+        for kind in (SendType.INVOKE, SendType.OK)
+    }
+    names = ["producer", "sequence"]
+    both = of[SendType.INVOKE].join(
+        of[SendType.OK], names, join_type="inner", right_suffix="_acked"
+    )
+    return both.select(["time", "time_acked"])
+
+
+def _sends(acked: pa.Table) -> Sends:
+    began = acked["time"].to_numpy()
+    waited_ms = (acked["time_acked"].to_numpy() - began) / _NS_PER_MS
+    since = began - began.min()
+    block = since // (BLOCK_S * _NS_PER_S)
+    whole = int(block.max())
+    bins = np.digitize(waited_ms, BINS)
+    kept = block < whole
+    place = block[kept] * (len(BINS) + 1) + bins[kept]
+    counted = np.bincount(place, minlength=whole * (len(BINS) + 1)).astype(np.float64)
+    return Sends(
+        waited_ms=waited_ms,
+        blocks=counted.reshape(whole, len(BINS) + 1),
+        lasted_s=float(since.max()) / _NS_PER_S,
+    )

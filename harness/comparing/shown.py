@@ -1,0 +1,90 @@
+"""A comparison on a terminal of 80 columns."""
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.comparing.differences import CellDifference, Differences, Line
+from harness.comparing.measures import UNITS_MIN
+from harness.comparing.sends import BLOCK_S
+from harness.comparing.sides import Key, Side
+from harness.console import plain
+from harness.report.chance import DOUBT
+
+_ENDS = {"worse": "bold red", "better": "green", "changed": "yellow"}
+
+
+def print_differences(console: Console, found: Differences) -> None:
+    """What was compared, what of it is unlike, each cell, what the tests rest on."""
+    for name, side in (("A", found.a), ("B", found.b)):
+        console.print(Text.assemble((f"{name}  ", "bold"), plain(_named(side))), soft_wrap=True)
+    for sentence in found.unlike:
+        console.print(Text.assemble("unlike: ", plain(sentence)))
+    for cell in found.cells:
+        console.print(_table(cell))
+    for name, keys in (("A", found.only_a), ("B", found.only_b)):
+        if keys:
+            console.print(plain(f"only in {name}: {', '.join(map(_cell, keys))}"))
+    if not found.cells:
+        console.print("no cell is in both")
+    for sentence in _rests_on(found):
+        console.print(Text(sentence, style="dim"))
+
+
+def _named(side: Side) -> str:
+    document = side.document
+    when = document.began or "date unknown"
+    many = len(document.runs)
+    runs = f"{many} run{'' if many == 1 else 's'}"
+    what = f"{document.campaign}, seed {document.seed}, {when}, {runs}"
+    return f"{side.directory}: {what}: {document.verdict.value}"
+
+
+def _cell(key: Key) -> str:
+    return ", ".join(part for part in key if part)
+
+
+def _table(cell: CellDifference) -> Table:
+    table = Table(
+        title=plain(_cell((cell.cluster, cell.cell))),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        expand=False,
+    )
+    table.add_column("", min_width=14)
+    table.add_column("A")
+    table.add_column("B")
+    table.add_column("B against A", min_width=22)  # "within noise, p = 0.41"
+    for line in cell.lines:
+        table.add_row(
+            line.measure.name, plain(line.measure.a), plain(line.measure.b), _result(line)
+        )
+    return table
+
+
+def _result(line: Line) -> Text:
+    if line.measure.name == "verdict":
+        return Text(line.result, style=_ENDS.get(line.result, ""))
+    return Text(line.result, style="bold" if line.differs else "dim")
+
+
+def _rests_on(found: Differences) -> Iterator[str]:
+    if not found.tests:
+        return
+    yield (
+        f"Within noise: chance alone makes so much of a difference; {found.tests} tests in all, "
+        f"which see one where there is none in {DOUBT:.0%} of all comparisons. Lost and "
+        "duplicated records go by where any were: a partition and a fault. That one promised "
+        "record was lost breaks a guarantee, however often it happens."
+    )
+    if any(min(cell.runs) < UNITS_MIN for cell in found.cells):
+        yield (
+            f"With less than {UNITS_MIN} runs a side, times are tested against the ups and downs "
+            f"within the runs, {BLOCK_S} s each: what differs may be the machine's or the hour's. "
+            f"`runs: {UNITS_MIN}` in the campaign file tells."
+        )

@@ -1,0 +1,141 @@
+"""One side of a comparison: a results directory, its cells with all their runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from checkers.verdict import Verdict
+from harness.comparing import sends
+from harness.comparing.sends import Sends
+from harness.directory import NotResults
+from harness.report import losses, verdict
+from harness.report.comparison import label
+from harness.report.document import CellDocument, VerdictDocument
+from history import manifest
+from history.errors import DamagedFiles, HistoryError
+
+WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
+
+Key = tuple[str, str]
+"""Cluster (empty for the only one there is) and cell, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """Attributes:
+    losses: What was lost and duplicated, by run, cell, partition and fault
+        (:func:`harness.report.losses.by_fault`); None where the anomalies cannot be read.
+    places: Partitions times faults, and none, of each run and cell: in how many places something
+        can be lost. Empty without a manifest.
+    """
+
+    directory: Path
+    document: VerdictDocument
+    losses: Sequence[Mapping[str, object]] | None
+    places: Mapping[tuple[int, str], int]
+
+    @cached_property
+    def cells(self) -> Mapping[Key, "Pooled"]:
+        """The runs of each cell, in the order of the results."""
+        clusters = {run.number: label(run.cluster) for run in self.document.runs}
+        found: dict[Key, list[CellDocument]] = {}
+        for cell in self.document.cells:
+            found.setdefault((clusters.get(cell.run, ""), cell.cell), []).append(cell)
+        return {key: Pooled(side=self, runs=tuple(of)) for key, of in found.items()}
+
+    @cached_property
+    def sends(self) -> Mapping[int, Mapping[str, Sends]]:
+        """By run and cell; what cannot be read is not there."""
+        found = {}
+        for number in sorted({cell.run for cell in self.document.cells}):
+            try:
+                found[number] = sends.read(self.directory / "runs" / str(number) / "history")
+            except (HistoryError, OSError):
+                continue
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled:
+    """A cell in all of its runs."""
+
+    side: Side
+    runs: Sequence[CellDocument]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst."""
+        return min((run.verdict for run in self.runs), key=WORST_FIRST.index)
+
+    def total(self, of: Callable[[CellDocument], int | None]) -> int | None:
+        """Over all runs; None where it is unknown of one."""
+        values = [of(run) for run in self.runs]
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    def places(self, what: str) -> tuple[int, int] | None:
+        """In how many places (a partition and a fault) something was ``lost`` or ``duplicated``,
+        and of how many; None where that cannot be told."""
+        numbers = {run.run for run in self.runs}
+        name = self.runs[0].cell
+        of = [self.side.places.get((number, name)) for number in numbers]
+        known = [count for count in of if count is not None]
+        if self.side.losses is None or len(known) < len(of):
+            return None
+        struck = {
+            (row["run"], row["partition"], str(row["fault"]).partition(",")[0])
+            for row in self.side.losses
+            if row["run"] in numbers and row["cell"] == name and row[what]
+        }
+        return len(struck), sum(known)
+
+    @cached_property
+    def sends(self) -> Sequence[Sends]:
+        """Of each run; none where those of one cannot be read, and with acks=0, whose acks are the
+        client's own word."""
+        if any(str((run.model_extra or {}).get("acks")) == "0" for run in self.runs):
+            return ()
+        found = [self.side.sends.get(run.run, {}).get(run.cell) for run in self.runs]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else ()
+
+
+def read(directory: Path) -> Side:
+    """Of a results directory. Raises NotResults where there is no verdict in it, DamagedFiles
+    where that cannot be read."""
+    file = directory / verdict.FILE
+    if not file.is_file():
+        raise NotResults(
+            f"{directory} has no {verdict.FILE}: no results of a campaign, or not checked yet "
+            f"(ackproof check {directory})"
+        )
+    try:
+        document = verdict.read_document(file)
+    except (OSError, ValueError) as error:
+        raise DamagedFiles({file: str(error)}) from None
+    return Side(
+        directory=directory,
+        document=document,
+        losses=_losses(directory),
+        places=_places(directory),
+    )
+
+
+def _losses(directory: Path) -> Sequence[Mapping[str, object]] | None:
+    try:
+        return losses.by_fault(directory)
+    except HistoryError:
+        return None
+
+
+def _places(directory: Path) -> Mapping[tuple[int, str], int]:
+    try:
+        planned = manifest.read(directory)
+    except HistoryError:
+        return {}
+    return {
+        (run.number, one.cell.name): one.cell.partitions * (1 + len(run.faults))
+        for run in planned.runs
+        for one in run.cells
+    }

@@ -1,0 +1,145 @@
+"""What is shown of consumers: the counts of every client and every group, as tables of words.
+
+What nobody knows is shown as unknown, and what does not apply as a
+dash.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.shown import added
+from checkers.verdict import CampaignResult, ClientCounts, GroupCounts
+from harness.report.rows import UNKNOWN, number
+
+CLIENT_COUNTS = {
+    "shown": "shown",
+    "again": "again",
+    "nonmonotonic": "nonmonotonic",
+    "skipped": "skipped",
+    "foreign": "foreign",
+    "inconsistent": "inconsistent",
+    "vanished": "vanished",
+    "unseen": "unseen",
+    "unread": "unread",
+}
+"""Counts of a client, and their headings."""
+
+GROUP_COUNTS = {
+    "committed": "committed",
+    "commit_errors": "errors",
+    "commits_lost": "lost",
+    "commits_regressed": "regressed",
+    "skipped_by_commit": "skipped by commit",
+}
+
+OF_TAIL_READERS = ("unseen", "unread")
+NOTHING = "-"
+TAIL_READER = "tail reader"
+
+IN_SHORT = (
+    *("shown", "again", "nonmonotonic", "skipped", "foreign", "inconsistent", "vanished"),
+    "unseen",
+)
+"""Counts of clients that are added up where there is little room."""
+
+MEANINGS = {
+    "shown": "records, each as often as it was shown",
+    "again": "offsets shown in several assignments, as after a rebalance",
+    "nonmonotonic": "anomalies nonmonotonic-poll: times that an offset was not higher than the one "
+    "before, with no rebalance between them",
+    "skipped": "anomalies poll-skip: records of the final log that were passed over, likewise",
+    "foreign": "offsets whose payload was none of a client's, or damaged",
+    "inconsistent": "anomalies inconsistent-read, of what this client was shown: offsets at which "
+    "the final log, or an ack, has another record",
+    "vanished": "anomalies vanished-read: offsets at which the final log holds nothing",
+    "unseen": "anomalies unseen, of a tail reader: acked records of the final log that it was "
+    "never shown, below the highest offset that it was",
+    "unread": "of a tail reader: offsets of the final log above that",
+    "committed": "commits of a partition that were answered without an error",
+    "errors": "commits that ended with one, which does not tell whether they were kept",
+    "lost": "anomalies commit-lost: times that a member read back that nothing is committed, after "
+    "a commit had been answered",
+    "regressed": "anomalies commit-regressed: times that a member read back an older offset",
+    "skipped by commit": "anomalies skipped-by-commit, of an at-least-once group: records that it "
+    "committed past, and none of its members was shown",
+}
+"""What the headings mean, for the page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Headings and lines, in words. ``names``: how many columns are no counts."""
+
+    headings: tuple[str, ...]
+    names: int
+    lines: tuple[tuple[str, ...], ...]
+
+
+def tables(result: CampaignResult) -> tuple[Table, ...]:
+    """The clients, then the groups; nothing where there were no consumers."""
+    clients, groups = result.consumption.clients, result.consumption.groups
+    several = len({one.run for one in clients}) > 1
+    found = (
+        _table(("cell", "client", "group"), CLIENT_COUNTS, map(_client, clients), several),
+        _table(("cell", "group"), GROUP_COUNTS, map(_group, groups), several),
+    )
+    return tuple(table for table in found if table.lines)
+
+
+def in_short(result: CampaignResult) -> Table | None:
+    """One line a cell's tail readers together, and one a group; None where there were none."""
+    clients = result.consumption.clients
+    several = len({one.run for one in clients}) > 1
+    lines = []
+    by_group: dict[tuple[int, str, str], list[ClientCounts]] = {}
+    for one in clients:
+        by_group.setdefault((one.run, one.cell, _group_of(one)), []).append(one)
+    groups = {(one.run, one.cell, one.group): one for one in result.consumption.groups}
+    for key, of in by_group.items():
+        run, cell, name = key
+        told = (_together(of, count) for count in IN_SHORT)
+        group = groups.get(key)
+        # What a group committed is unknown where nothing tells who was in it.
+        committed = (
+            number(getattr(group, count, None)) if of[0].member else NOTHING
+            for count in GROUP_COUNTS
+        )
+        lines.append((str(run), cell, name, *told, *committed))
+    headings = {name: CLIENT_COUNTS[name] for name in IN_SHORT} | GROUP_COUNTS
+    return _table(("cell", "consumers"), headings, lines, several) if lines else None
+
+
+def _group_of(one: ClientCounts) -> str:
+    return (one.group or UNKNOWN) if one.member else TAIL_READER
+
+
+def _together(of: Sequence[ClientCounts], name: str) -> str:
+    if of[0].member and name in OF_TAIL_READERS:
+        return NOTHING
+    return number(added(getattr(one, name) for one in of))
+
+
+def _table(
+    names: Sequence[str],
+    counts: Mapping[str, str],
+    lines: Iterable[tuple[str, ...]],
+    several: bool,
+) -> Table:
+    """``lines`` begin with the run, which is shown where there are several."""
+    first = 0 if several else 1
+    headings = ("run", *names, *counts.values())[first:]
+    return Table(
+        headings=headings,
+        names=1 + len(names) - first,
+        lines=tuple(line[first:] for line in lines),
+    )
+
+
+def _client(one: ClientCounts) -> tuple[str, ...]:
+    told = (_together([one], name) for name in CLIENT_COUNTS)
+    return str(one.run), one.cell, one.client, _group_of(one), *told
+
+
+def _group(one: GroupCounts) -> tuple[str, ...]:
+    told = (number(getattr(one, name)) for name in GROUP_COUNTS)
+    return str(one.run), one.cell, one.group, *told

@@ -1,0 +1,335 @@
+"""The schema of ``verdict.json``: what each of its names means, said once, for scripts.
+
+``docs/verdict.schema.json`` is made of this (``python docs/generate.py``). A name that goes, or
+comes to mean something else, is a new :data:`VERSION`; one that is new is not. Who reads finds
+None, or nothing, for what a file of former days lacks.
+"""
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from checkers.verdict import Verdict
+from harness.environment import Machine, Versions
+from history.cell import Value
+
+VERSION = 1
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class Guarantee(_Part):
+    """A promise of a cell's configuration, and what became of it."""
+
+    name: str
+    """Its short name."""
+    promise: str
+    """In words, with its conditions."""
+    promised: bool
+    """Whether it was promised, by the configuration and by what happened, of everything in the
+    cell; or broken where it was."""
+    held: bool | None
+    """Whether it held, promised or not; null where the evidence does not tell."""
+    broken: int = 0
+    """How often it was broken where it was promised."""
+    anomaly: str | None = None
+    """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
+    reason: str
+    """Why it is (not) promised, and what was seen."""
+
+
+class Outages(_Part):
+    """What of a cell's unavailability began within the reach of a fault."""
+
+    fault: str | None
+    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
+    longest_ms: int
+    """The longest of any partition."""
+    total_ms: int
+    """All of all partitions, added up."""
+
+
+class Unavailable(_Part):
+    """For how long a cell was asked and acknowledged nothing."""
+
+    longest_ms: int
+    """The longest outage of any of its partitions."""
+    total_ms: int
+    """All outages of all its partitions, added up."""
+    by_fault: tuple[Outages, ...] = ()
+    """The same by cause."""
+
+
+class CellDocument(_Part):
+    """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
+    under Kafka's names. A count is null where nothing was found and not everything could be looked
+    at: unknown is not 0."""
+
+    model_config = ConfigDict(extra="allow")  # besides what is said above
+    __pydantic_extra__: dict[str, Value]
+
+    run: int = 1
+    """The run's number, from 1."""
+    cell: str
+    """The cell's name."""
+    topic: str
+    """Its topic."""
+    sent: int
+    """Records that were handed to the client: acked, failed and indeterminate ones."""
+    acked: int
+    """Records that were acknowledged; with acks=0 that is the client's own word."""
+    failed: int
+    """Records that are certainly not in the log."""
+    indeterminate: int
+    """Records of which nobody knows whether they were appended."""
+    lost: int | None
+    """Acked records that are absent from the final log."""
+    duplicated: int | None
+    """Records that stand at two or more offsets."""
+    reordered: int | None
+    """Records that stand behind one that their producer sent later."""
+    guarantees: tuple[Guarantee, ...]
+    """What was promised, or not, and what became of it."""
+    verdict: Verdict
+    """What the cell came to."""
+    expected: Verdict | tuple[Verdict, ...] | None = None
+    """What the campaign expects of it: null, a verdict, or all those that are right."""
+    unavailable: Unavailable | None = None
+    """Null where not all sends are known, and with acks=0."""
+    reasons: tuple[str, ...] = ()
+    """What the verdict follows from, the decisive ones first."""
+
+
+class ZooKeeperDocument(_Part):
+    """What a run asked of ZooKeeper; null for what is not known."""
+
+    writes_to_create: int | None = None
+    """Transactions while the topics of the cells were made."""
+    writes_under_faults: int | None = None
+    """Transactions from the first fault until the cluster had recovered."""
+    watches: int | None = None
+    """That the brokers held when every topic was whole."""
+
+
+class FailoverDocument(_Part):
+    """A broker was killed while a topic had so many partitions; null for what is not known."""
+
+    partitions: int
+    """How many the topic had."""
+    moved: int | None = None
+    """How many of them the broker led."""
+    led_ms: int | None = None
+    """From the kill until a client's metadata named another leader of the last of them."""
+    acked_ms: int | None = None
+    """From the kill until the last of them acknowledged a record (acks=all)."""
+    writes: int | None = None
+    """ZooKeeper's transactions meanwhile."""
+    watches: int | None = None
+    """That the brokers held before."""
+
+
+class RunDocument(_Part):
+    """A checked run."""
+
+    number: int
+    """From 1."""
+    clock_bound_ns: int | None = None
+    """How far the clock of whoever sent may be from the harness's at the most; null where that is
+    not known."""
+    infrastructure_failed: bool
+    """Whether it did not come to its end, or a step failed that does nothing to the system under
+    test."""
+    cluster: dict[str, Value] = {}
+    """What of the cluster's settings is swept, with this run's values."""
+    zookeeper: ZooKeeperDocument = ZooKeeperDocument()
+    """What it asked of ZooKeeper."""
+    failovers: tuple[FailoverDocument, ...] = ()
+    """What was measured after the final read."""
+    duration_s: float | None = None
+    """From the beginning of its first step to the end of its last."""
+
+
+class FaultDocument(_Part):
+    """A fault of a run, as it happened."""
+
+    run: int
+    """The run's number."""
+    name: str
+    """The fault and its number in the run: `kill#1`."""
+    target: str
+    """The expression that it was aimed at."""
+    servers: tuple[str, ...]
+    """Those that it befell."""
+    story: str | None = None
+    """The story that it is a step of, and which: `crash-loop#1 bounce-2`; null for a fault by
+    itself."""
+    began: str
+    """When it was injected, UTC: `2031-05-17T02:17:00.000Z`."""
+    healed: str | None = None
+    """When it was proven to be healed; null where it never was."""
+    proven: bool | None = None
+    """Whether it was proven to have bitten; null where nobody looked."""
+
+
+class LossDocument(_Part):
+    """Records of one partition that were acknowledged, or else sent, within the reach of the same
+    fault: rows of `anomalies.parquet`, counted."""
+
+    run: int
+    """The run's number."""
+    cell: str
+    """The cell's name."""
+    topic: str
+    """Its topic."""
+    partition: int
+    """The partition's number."""
+    fault: str | None
+    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
+    lost: int
+    """How many are lost."""
+    duplicated: int
+    """How many stand in the log twice."""
+
+
+class ClientDocument(_Part):
+    """What a consumer of a cell was shown, over all its partitions. A count is what was found; null
+    where that is nothing and not everything could be looked at."""
+
+    run: int
+    """The run's number."""
+    cell: str
+    """The cell's name."""
+    client: str
+    """The consumer's name."""
+    member: bool
+    """Whether it is of a group; else it is a tail reader."""
+    group: str | None
+    """Kafka's `group.id`; null for a tail reader, and where nothing tells it."""
+    shown: int | None
+    """Records, each as often as it was shown."""
+    distinct: int | None
+    """At how many offsets."""
+    again: int | None
+    """Offsets that were shown in several assignments."""
+    nonmonotonic: int | None
+    """Steps back within one assignment."""
+    skipped: int | None
+    """Offsets of the log that were passed over."""
+    foreign: int | None
+    """Offsets at which the payload shown was none of ours, or damaged."""
+    inconsistent: int | None
+    """Offsets at which what was shown and the log, or an ack, disagree."""
+    vanished: int | None
+    """Records shown that the final log does not have at that offset."""
+    unseen: int | None
+    """Of a tail reader: acked records of the log that it read past and was not shown."""
+    unread: int | None
+    """Of a tail reader: offsets of the final log above the highest that it was shown."""
+
+
+class GroupDocument(_Part):
+    """What the members of a consumer group committed, over all partitions of its cell; null as in
+    what consumers were shown."""
+
+    run: int
+    """The run's number."""
+    cell: str
+    """The cell's name."""
+    group: str
+    """Kafka's `group.id`."""
+    committed: int | None
+    """Commits of a partition that were answered without an error."""
+    commit_errors: int | None
+    """Commits of which nobody knows whether they were kept."""
+    commits_lost: int | None
+    """How often what was committed was not known any more."""
+    commits_regressed: int | None
+    """How often an older offset was read back than was committed."""
+    skipped_by_commit: int | None
+    """Records that an at-least-once group committed past, and of which none of its members was
+    shown any."""
+
+
+class ConsumptionDocument(_Part):
+    """What consumers were shown and committed."""
+
+    clients: tuple[ClientDocument, ...] = ()
+    """Each consumer of each cell."""
+    groups: tuple[GroupDocument, ...] = ()
+    """Each group of each cell."""
+
+
+class VerdictDocument(_Part):
+    """What a campaign came to."""
+
+    version: int = 0
+    """Of this schema. A name that goes or comes to mean something else makes a new one."""
+    campaign: str | None = None
+    """The campaign's name."""
+    seed: int | None = None
+    """What the schedule was drawn from."""
+    began: str | None = None
+    """When its first run began, UTC: `2031-05-17T02:17:00.000Z`; null where no run did."""
+    duration_s: float | None = None
+    """From then to the end of its last run. Checking is not in it."""
+    system: str | None = None
+    """The system under test, as in the campaign file."""
+    backend: str | None = None
+    """Where it ran, as in the campaign file."""
+    versions: Versions = Versions()
+    """What it ran with, as far as that was recorded when it began."""
+    machine: Machine | None = None
+    """The harness's machine; null where that was not recorded."""
+    command: str | None = None
+    """What repeats it, with the same faults at the same times."""
+    verdict: Verdict
+    """The worst of what its cells count as: fail, then inconclusive, then pass. An expected verdict
+    that came is a pass, another one a failure."""
+    cells: tuple[CellDocument, ...]
+    """Every cell of every run."""
+    anomalies: dict[str, int] = {}
+    """Rows of `anomalies.parquet` by name."""
+    findings: tuple[str, ...] = ()
+    """What else a reader must know, one sentence each."""
+    baseline: bool = False
+    """Whether the campaign says that it breaks nothing, and did not."""
+    runs: tuple[RunDocument, ...] = ()
+    """The runs that were begun."""
+    faults: tuple[FaultDocument, ...] = ()
+    """What was broken, by run and time."""
+    losses: tuple[LossDocument, ...] = ()
+    """What was lost and duplicated, by partition and fault."""
+    consumption: ConsumptionDocument = ConsumptionDocument()
+    """Counts of consumers, client by client and group by group."""
+
+
+def schema() -> dict[str, Any]:
+    """As it is written: nothing that is named is missing."""
+    made = VerdictDocument.model_json_schema(mode="serialization")
+    for part in (made, *made["$defs"].values()):
+        part.pop("title", None)
+        part["description"] = _one_line(part["description"])
+        for one in part.get("properties", {}).values():
+            one.pop("title", None)
+            one.pop("default", None)  # of files of former days; what is written now has every name
+            one["description"] = _one_line(one["description"])
+    made["properties"]["version"]["const"] = VERSION
+    return {"$schema": _DIALECT, "title": "Ackproof verdict", **made}
+
+
+def as_text() -> str:
+    """The schema as a file."""
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

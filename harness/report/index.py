@@ -1,0 +1,269 @@
+"""``index.html`` of a directory of results: every campaign in it, the newest first, and what became
+of each and of its cells from night to night.
+
+Made of ``verdict.json`` alone, so that it costs the same however long the histories are. Whatever
+cannot be read is told in its row. One file, nothing loaded from outside, everything escaped.
+"""
+
+import fcntl
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jinja2
+from pydantic import ValidationError
+
+from checkers.guarantees import NO_LOSS
+from checkers.verdict import Verdict
+from harness.directory import CAMPAIGN_FILE, RESULTS
+from harness.report import PAGE, verdict
+from harness.report.about import lasted
+from harness.report.comparison import label
+from harness.report.document import CellDocument, VerdictDocument
+from harness.report.rows import number
+from history import manifest
+from history.aside import write_text
+
+FILE = "index.html"
+_LOCK = ".index.lock"
+
+NIGHTS_SHOWN = 30
+"""Of each campaign, the latest."""
+
+_STAMP = re.compile(r"-(\d{8}T\d{6}Z)(-\d+)?$")
+_WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Square:
+    """A night of a campaign or a cell. ``kind``: a verdict, ``broken`` or ``none``; ``letter`` and
+    ``told``: it in short and in words; ``link``: where to, empty for nowhere."""
+
+    kind: str
+    letter: str
+    told: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A results directory.
+
+    Attributes:
+        began: Seconds of the Unix epoch; of the directory where no verdict tells.
+        document: None where there is none that can be read; ``trouble`` says why.
+        page: Its report, relative; empty where there is none.
+    """
+
+    name: str
+    began: float
+    document: VerdictDocument | None
+    trouble: str
+    page: str
+
+    @property
+    def campaign(self) -> str:
+        """Its name; of one that does not tell, that of the directory without the time."""
+        told = self.document and self.document.campaign
+        return told or _STAMP.sub("", self.name)
+
+    @property
+    def date(self) -> str:
+        return f"{datetime.fromtimestamp(self.began, UTC):%Y-%m-%d %H:%M}"
+
+    @property
+    def lost_promised(self) -> str:
+        """Lost of cells that are promised to lose nothing."""
+        return _sum(cell.lost for cell in self._cells if _kept(cell))
+
+    @property
+    def lost_elsewhere(self) -> str:
+        return _sum(cell.lost for cell in self._cells if not _kept(cell))
+
+    @property
+    def duplicated(self) -> str:
+        return _sum(cell.duplicated for cell in self._cells)
+
+    @property
+    def duration(self) -> str:
+        took_s = None if self.document is None else self.document.duration_s
+        return "" if took_s is None else lasted(took_s)
+
+    @property
+    def square(self) -> Square:
+        if self.document is None:
+            told = f"{self.date}: {self.trouble}"
+            return Square(kind="broken", letter="?", told=told, link=self.page)
+        told = f"{self.date}, seed {self.document.seed}: {self.document.verdict.value}"
+        return _square(self.document.verdict, told, self.page)
+
+    @property
+    def _cells(self) -> Sequence[CellDocument]:
+        return () if self.document is None else self.document.cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A campaign from night to night, the newest first: as a whole, and each cell."""
+
+    campaign: str
+    left_out: int
+    squares: tuple[Square, ...]
+    cells: tuple[tuple[str, tuple[Square, ...]], ...]
+
+
+def write(root: Path) -> None:
+    """Write the index of ``root``. Raises OSError. Several may write it at once: each waits for the
+    one before and reads anew, so that the last one has them all."""
+    with _locked(root):
+        write_text(root / FILE, render(root))
+
+
+def wanted(root: Path) -> bool:
+    """Whether ``root`` is a directory of results, and not where one run was asked to leave its
+    own: no index is left in somebody's home."""
+    return root == RESULTS.absolute() or (root / "latest").is_symlink()
+
+
+def render(root: Path) -> str:
+    """The page."""
+    found = entries(root)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("harness.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("index.html").render(
+        entries=found, trends=list(_trends(found)), number=number
+    )
+
+
+def entries(root: Path) -> list[Entry]:
+    """Every results directory in ``root``, the newest first."""
+    found = (_entry(path) for path in root.iterdir() if _is_results(path))
+    return sorted(found, key=lambda entry: (entry.began, entry.name), reverse=True)
+
+
+def _is_results(path: Path) -> bool:
+    if path.name.startswith(".") or path.is_symlink() or not path.is_dir():
+        return False
+    try:
+        return any((path / name).exists() for name in (verdict.FILE, CAMPAIGN_FILE, manifest.FILE))
+    except OSError:  # it may not be looked into, which is told in its row
+        return True
+
+
+def _entry(path: Path) -> Entry:
+    document, trouble = _read(path / verdict.FILE)
+    told = document and document.began
+    page = PAGE if document is not None and (path / PAGE).is_file() else ""
+    return Entry(
+        name=path.name,
+        began=_seconds(told) if told else _guessed(path),
+        document=document,
+        trouble=trouble,
+        page=page and f"{path.name}/{page}",
+    )
+
+
+def _read(file: Path) -> tuple[VerdictDocument | None, str]:
+    try:
+        return verdict.read_document(file), ""
+    except FileNotFoundError:
+        return None, "not checked: under way, or ended before"
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        return None, f"verdict.json: {where}: {first['msg']}"
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"verdict.json: {error}"
+
+
+def _seconds(told: str) -> float:
+    try:
+        return datetime.fromisoformat(told).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _guessed(path: Path) -> float:
+    """Of results that do not tell: the time in the name, else the directory's own."""
+    stamp = _STAMP.search(path.name)
+    if stamp is not None:
+        try:
+            return datetime.strptime(stamp[1], "%Y%m%dT%H%M%S%z").timestamp()
+        except ValueError:
+            pass
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _trends(found: Sequence[Entry]) -> Iterator[Trend]:
+    campaigns: dict[str, list[Entry]] = {}
+    for entry in found:
+        campaigns.setdefault(entry.campaign, []).append(entry)
+    for campaign, of in campaigns.items():
+        nights = of[:NIGHTS_SHOWN]
+        by_night = [_by_cell(entry) for entry in nights]
+        names = dict.fromkeys(name for cells in by_night for name in cells)
+        yield Trend(
+            campaign=campaign,
+            left_out=len(of) - len(nights),
+            squares=tuple(entry.square for entry in nights),
+            cells=tuple(
+                (name, tuple(_night(*one, name) for one in zip(nights, by_night, strict=True)))
+                for name in sorted(names)
+            ),
+        )
+
+
+def _by_cell(entry: Entry) -> Mapping[str, list[CellDocument]]:
+    """A cell of each cluster by its name; several of a name are its rounds."""
+    if entry.document is None:
+        return {}
+    clusters = {run.number: label(run.cluster) for run in entry.document.runs}
+    cells: dict[str, list[CellDocument]] = {}
+    for cell in entry.document.cells:
+        parts = (clusters.get(cell.run, ""), cell.cell)
+        cells.setdefault(", ".join(part for part in parts if part), []).append(cell)
+    return cells
+
+
+def _night(entry: Entry, cells: Mapping[str, Sequence[CellDocument]], name: str) -> Square:
+    rounds = cells.get(name)
+    if not rounds:
+        return Square(kind="none", letter="", told=f"{entry.date}: not there")
+    worst = min((cell.verdict for cell in rounds), key=_WORST_FIRST.index)
+    lost = _sum(cell.lost for cell in rounds)
+    return _square(worst, f"{entry.date}: {worst.value}, {lost} lost")
+
+
+def _square(found: Verdict, told: str, link: str = "") -> Square:
+    return Square(kind=found.value, letter=found.value[0].upper(), told=told, link=link)
+
+
+def _kept(cell: CellDocument) -> bool:
+    return any(one.name == NO_LOSS and one.promised for one in cell.guarantees)
+
+
+def _sum(values: Iterable[int | None]) -> str:
+    """What is known of it, added up; with a + where that is not all."""
+    counted = list(values)
+    known = [value for value in counted if value is not None]
+    if counted and not known:
+        return "unknown"
+    return number(sum(known)) + ("+" if len(known) < len(counted) else "")
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    with (root / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

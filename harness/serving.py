@@ -1,0 +1,189 @@
+"""Results, reports and logs over HTTP: read-only, on this machine alone, nothing outside of one
+directory.
+
+A path is resolved before anything of it is read, links too, and what lies elsewhere then is not
+there. Pages of ours are HTML; everything else is bytes or plain text, whatever its name says, so
+that nothing a server wrote into its log runs in the browser of who reads it.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import jinja2
+from aiohttp import web
+
+from harness import report
+from harness.directory import CAMPAIGN_FILE
+from harness.report import index
+
+ADDRESS = "127.0.0.1"
+
+_OWN_NAMES = (ADDRESS, "localhost")
+_PAGES = (report.PAGE, index.FILE)
+_SAMPLE_BYTES = 4096
+_PIECE_BYTES = 256 * 1024
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A file or a directory in a list. ``link``: relative to the page; ``size``: in words, empty
+    of a directory."""
+
+    name: str
+    link: str
+    size: str
+
+
+def application(root: Path) -> web.Application:
+    """Serves what lies in ``root``."""
+    served = _Served(root.resolve(strict=True))
+    app = web.Application(middlewares=[_guarded])
+    app.on_response_prepare.append(_with_headers)
+    app.router.add_get("/{path:.*}", served.get)
+    return app
+
+
+async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
+    """Serve ``root`` until SIGINT or SIGTERM. ``tell`` is told the URL once it can be opened; port
+    0 takes one that is free. Raises OSError where the port is taken."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    runner = web.AppRunner(application(root), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, ADDRESS, port)
+        await site.start()
+        bound = runner.addresses[0][1]
+        tell(f"http://{ADDRESS}:{bound}/")
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A page of another site must not read results by giving our address a name of its own."""
+    if urlsplit(f"//{request.host}").hostname not in _OWN_NAMES:
+        raise web.HTTPForbidden(text="this is served on this machine, for this machine alone\n")
+    return await handler(request)
+
+
+async def _with_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+
+
+class _Served:
+    """The answers. ``root`` is resolved."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("harness.report"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        asked = request.match_info["path"]
+        path = self._resolved(asked)
+        if path is None:
+            raise web.HTTPNotFound(text="there is nothing of that name here\n")
+        if path.is_file():
+            return await _sent(request, path)
+        if asked and not asked.endswith("/"):  # links in the page would lead astray
+            raise web.HTTPFound(f"/{quote(asked.lstrip('/'))}/")
+        page = await asyncio.to_thread(self._page, path)
+        return web.Response(text=page, content_type="text/html")
+
+    def _resolved(self, asked: str) -> Path | None:
+        """What is meant; None for what is not there, or not in the directory that is served."""
+        try:
+            path = (self._root / asked.lstrip("/")).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            return None
+        inside = path.is_relative_to(self._root)
+        return path if inside and (path.is_file() or path.is_dir()) else None
+
+    def _page(self, path: Path) -> str:
+        results = (path / CAMPAIGN_FILE).is_file()
+        if path == self._root and not results:
+            return index.render(path)
+        return self._templates.get_template("directory.html").render(
+            name=path.name,
+            up=path != self._root,
+            report=results and (path / report.PAGE).is_file() and report.PAGE,
+            logs=list(self._logs(path)),
+            entries=list(self._entries(path, path)),
+        )
+
+    def _logs(self, path: Path) -> Iterator[tuple[str, Sequence[Shown]]]:
+        """The logs of every run in a results directory, by its number."""
+        for directory in sorted(path.glob("runs/*/logs")):
+            files = [
+                file
+                for one in [directory, *directory.rglob("*/")]
+                for file in self._entries(one, path)
+            ]
+            yield directory.parent.name, [file for file in files if file.size]
+
+    def _entries(self, directory: Path, page: Path) -> Iterator[Shown]:
+        for path in sorted(directory.iterdir()):
+            inside = self._resolved(str(path.relative_to(self._root)))
+            if inside is None or path.name.startswith("."):
+                continue
+            name = str(path.relative_to(page))
+            folder = inside.is_dir()
+            yield Shown(
+                name=f"{name}/" if folder else name,
+                link=f"./{quote(name)}/" if folder else f"./{quote(name)}",
+                size="" if folder else _size(inside.stat().st_size),
+            )
+
+
+async def _sent(request: web.Request, path: Path) -> web.StreamResponse:
+    """The file, as long as it is now. aiohttp's own answer would send ``<name>.gz`` in its place
+    where that is there, and whatever that is a link to."""
+    try:
+        with path.open("rb") as file:
+            left = os.fstat(file.fileno()).st_size
+            sample = file.read(_SAMPLE_BYTES)
+            file.seek(0)
+            response = web.StreamResponse(headers={"Content-Type": _kind(path, sample)})
+            response.content_length = left
+            await response.prepare(request)
+            while request.method != "HEAD" and left:
+                piece = await asyncio.to_thread(file.read, min(left, _PIECE_BYTES))
+                if not piece:  # shorter than it was
+                    break
+                left -= len(piece)
+                await response.write(piece)
+    except PermissionError:
+        raise web.HTTPForbidden(text="it may not be read\n") from None
+    return response
+
+
+def _kind(path: Path, sample: bytes) -> str:
+    if path.name in _PAGES:
+        return "text/html; charset=utf-8"
+    return "application/octet-stream" if b"\0" in sample else "text/plain; charset=utf-8"
+
+
+def _size(count: int) -> str:
+    return f"{count:,} B" if count < 10_000 else f"{count / 1024:,.0f} KiB"

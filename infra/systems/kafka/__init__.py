@@ -1,0 +1,1 @@
+"""Apache Kafka: its releases, their jars, and how its brokers are run."""

@@ -1,0 +1,75 @@
+"""Which Apache Kafka: a release whose jars are known, or one that is unpacked in a directory.
+
+What is known of a release is in ``<version>.json``, made of the release itself
+(``tests/support/kafka_release.py``): its jars with their SHA-256, and its properties.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+VERSIONS = ("3.9.1",)
+"""Of which the jars are known."""
+FIRST, NOT_YET = (2, 4), (4, 0)
+"""Before the one, a broker cannot be told to move replicas (KIP-455); from the other on, it has no
+ZooKeeper."""
+
+_CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)\.jar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """An Apache Kafka that can be deployed.
+
+    Attributes:
+        directory: Of its jars, where somebody else has put them; None: to be fetched.
+    """
+
+    version: str
+    directory: Path | None = None
+
+
+def released(version: str) -> Release:
+    """Raises ValueError for one that cannot be deployed."""
+    _check(version)
+    if version not in VERSIONS:
+        raise ValueError(
+            f"of Apache Kafka {version} the jars are not known, but of {', '.join(VERSIONS)}; any "
+            "other is unpacked by you: kafka:/DIRECTORY"
+        )
+    return Release(version=version)
+
+
+def unpacked(directory: Path) -> Release:
+    """What ``directory`` holds, as Apache Kafka's archives are laid out. Raises ValueError where it
+    is none of them."""
+    libs = directory / "libs"
+    if not libs.is_dir():
+        raise ValueError(f"{directory} is no unpacked Apache Kafka: there is no {libs}")
+    found = [found[1] for path in libs.iterdir() if (found := _CORE.fullmatch(path.name))]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} jars in {libs} are Kafka's broker (kafka_2.13-....jar)")
+    _check(found[0])
+    return Release(version=found[0], directory=libs)
+
+
+def described(version: str) -> Mapping[str, Any] | None:
+    """What is known of a release: its ``jars``, and properties of ``broker`` and ``topic``; None
+    where nothing is."""
+    if version not in VERSIONS:
+        return None
+    page = Path(__file__).with_name(f"{version}.json")
+    found: Mapping[str, Any] = json.loads(page.read_text(encoding="utf-8"))
+    return found
+
+
+def _check(version: str) -> None:
+    numbers = tuple(map(int, version.split(".")))
+    if numbers >= NOT_YET:
+        raise ValueError(f"Apache Kafka {version} runs without ZooKeeper, which is not there yet")
+    if numbers < FIRST:
+        first = ".".join(map(str, FIRST))
+        raise ValueError(f"Apache Kafka {version} is too old: {first} or newer")

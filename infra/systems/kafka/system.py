@@ -1,0 +1,103 @@
+"""Apache Kafka's broker on ZooKeeper, started as its own scripts start it, in a small JVM."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import PurePosixPath
+
+from infra.disks import DiskPlan
+from infra.interface import Backend, Node
+from infra.systems.kafka.jars import class_path
+from infra.systems.names import SystemName
+from infra.systems.on_zookeeper import Program, SystemOnZooKeeper
+
+_MAIN = "kafka.Kafka"
+_PROPERTIES = {
+    # Kafka's defaults since 2.5: what waits are derived from is the same for all releases.
+    "zookeeper.session.timeout.ms": "18000",
+    "replica.lag.time.max.ms": "30000",
+    # As in the server.properties that it ships. The default is the session timeout: a broker that
+    # is started while ZooKeeper is paused would end before ZooKeeper is back.
+    "zookeeper.connection.timeout.ms": "18000",
+    # It makes index files of 10 MB, two for each replica, which collect would fetch whole.
+    "log.index.size.max.bytes": "1048576",
+    # The default is a third of the heap, and campaigns compact nothing of their own.
+    "log.cleaner.dedupe.buffer.size": "8388608",
+}
+_LOGGING = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.EnhancedPatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m %throwable{short}%n%throwable
+"""
+"""An exception stands behind the message that it belongs to, in the line that has the time."""
+
+_sizes = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Broker:
+    """Its command line, with these jars."""
+
+    class_path: str
+
+    def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
+        logging = config.with_name("log4j.properties")
+        node.write(logging, _LOGGING.encode())
+        return [
+            node.software.java,
+            "-Xmx384m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",  # quick to start; nothing runs long enough to gain by C2
+            "-Djava.awt.headless=true",
+            f"-Dlog4j.configuration=file:{logging}",
+            "-cp",
+            self.class_path,
+            _MAIN,
+            str(config),
+        ]
+
+
+class KafkaSystem(SystemOnZooKeeper):
+    """Implements ``infra.interface.System``; see :class:`SystemOnZooKeeper`. Its jars lie on this
+    machine (``infra.systems.kafka.jars``): nodes must see them there.
+
+    Raises InfraError when they do not lie there, or are not what was released.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        name: SystemName,
+        brokers: int,
+        zookeepers: int = 1,
+        properties: Mapping[str, str],
+        disks: DiskPlan | None = None,
+        clocks: bool = False,
+    ) -> None:
+        assert name.kafka is not None
+        super().__init__(
+            backend,
+            name=name.text,
+            program=Program(
+                command=_Broker(class_path(name.kafka)),
+                knock=_knock,
+                properties=_PROPERTIES,
+                # It ends when its id is taken in ZooKeeper, by whichever session.
+                starts_beside_itself=False,
+            ),
+            brokers=brokers,
+            zookeepers=zookeepers,
+            properties=properties,
+            disks=disks,
+            clocks=clocks,
+        )
+
+
+def _knock() -> tuple[bytes, str]:
+    """A request that cannot be. The broker logs it as an exception that has the size that it claims
+    to have (NetworkReceive, Selector): one that no other has claimed, and no client does."""
+    size = -next(_sizes)
+    return struct.pack(">i", size), f"Invalid receive (size = {size})"

@@ -1,0 +1,49 @@
+"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:3.9.1`` or
+``kafka:/opt/kafka``."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.systems.kafka import releases
+from infra.wording import unknown
+
+BUNDLED = "bundled"
+KAFKA = "kafka"
+PATTERN = rf"^({BUNDLED}|{KAFKA}:.+)$"
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+){1,3}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemName:
+    """A name that can be deployed.
+
+    Attributes:
+        text: As it was written.
+        kafka: What of Apache Kafka; None for the bundled broker.
+    """
+
+    text: str
+    kafka: releases.Release | None
+
+
+def parse(name: str) -> SystemName:
+    """Raises ValueError saying what is wrong with it."""
+    if name == BUNDLED:
+        return SystemName(text=name, kafka=None)
+    kind, separator, which = name.partition(":")
+    if kind != KAFKA:
+        known = [BUNDLED, *(f"{KAFKA}:{version}" for version in releases.VERSIONS)]
+        raise ValueError(unknown("system", name, known))
+    if not separator or not which:
+        raise ValueError(f"which Apache Kafka? {_ways()}")
+    if which.startswith("/"):
+        return SystemName(text=name, kafka=releases.unpacked(Path(which)))
+    if not _VERSION.fullmatch(which):
+        raise ValueError(f"{which!r} is neither a version nor the path of a directory; {_ways()}")
+    return SystemName(text=name, kafka=releases.released(which))
+
+
+def _ways() -> str:
+    return f"{KAFKA}:{releases.VERSIONS[0]}, or {KAFKA}:/DIRECTORY of an unpacked release"

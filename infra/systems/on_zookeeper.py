@@ -1,0 +1,309 @@
+"""Brokers with ZooKeeper, each server on a node of its own.
+
+Deployed like any other program, by command line and ``server.properties``. The broker's node
+holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log directory each.
+"""
+
+import io
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from jproperties import Properties
+from kazoo.client import KazooClient
+
+from infra.admin import Admin
+from infra.agent.probes import accepts
+from infra.clocks import FakeClock
+from infra.disks import DiskPlan
+from infra.ensemble import Ensemble
+from infra.interface import (
+    Backend,
+    ClusterView,
+    Command,
+    DeploymentError,
+    InfraError,
+    Node,
+    Server,
+    ViewUnavailable,
+    ZooKeeperCounters,
+)
+from infra.storage import Disk
+from infra.systems.admin import KafkaAdmin
+from infra.systems.ensemble import ZooKeeperEnsemble
+from infra.systems.properties import RESERVED
+from infra.systems.server import NodeServer, stop_all
+from infra.systems.view import ViewReader, connect, disconnect
+from infra.systems.zookeeper import counters, expired_sessions, serves, zookeeper_server
+from infra.together import on_all
+from infra.waiting import wait_until
+
+BROKER_PORT = 9092
+_DEFAULTS = {"zookeeper.session.timeout.ms": "18000", "replica.lag.time.max.ms": "30000"}
+"""Kafka's, for what is derived from them here."""
+_LEADING = ("leader", "standalone")
+_VIEW_TIMEOUT_S = 2.0
+_ZOOKEEPER_UP_S = 60.0
+_BROKERS_UP_S = 60.0
+_STOP_GRACE_S = 5.0
+_SESSIONS_UNTIL_GONE = 2
+"""How many session timeouts a broker that was killed stays registered at most: ZooKeeper counts
+from the last word that it had, and expires whole ticks at a time."""
+
+BrokerCommand = Callable[[Node, PurePosixPath], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a broker runs.
+
+    Attributes:
+        command: Given the node and the path of ``server.properties`` there, the command line. What
+            it needs besides is put on the node.
+        knock: What is sent to it so that it writes a line into its log, and what stands there (see
+            ``infra.clocks.Question``).
+        properties: Of every broker for which nobody says otherwise, where the program's own default
+            will not do.
+        starts_beside_itself: Whether it starts while the session of the process before it, which
+            was killed, has not expired yet.
+    """
+
+    command: BrokerCommand
+    knock: Callable[[], tuple[bytes, str]]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    starts_beside_itself: bool = True
+
+
+class SystemOnZooKeeper:
+    """Implements ``infra.interface.System``.
+
+    Args:
+        name: As a campaign names it.
+        program: What the brokers run.
+        brokers: How many; ids from 1.
+        zookeepers: How many; 1, or 3 and more for an ensemble.
+        properties: Kafka's broker properties, the same for every broker. Those that say who and
+            where a broker is (``RESERVED``) are not the caller's: ValueError.
+        disks: What the brokers' logs lie on; None: directories of their nodes.
+        clocks: Whether every server goes by a fake clock of its node.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        name: str,
+        program: Program,
+        brokers: int,
+        zookeepers: int = 1,
+        properties: Mapping[str, str],
+        disks: DiskPlan | None = None,
+        clocks: bool = False,
+    ) -> None:
+        _check(brokers, zookeepers, properties)
+        self.name = name
+        self._program = program
+        self._disks = disks
+        self._clocks = clocks
+        self._properties = {**program.properties, **properties}
+        self._connecting = threading.Lock()
+        self._client: KazooClient | None = None
+        ensemble = {n: backend.node(f"zookeeper-{n}") for n in range(1, zookeepers + 1)}
+        session_ms = self.zookeeper_session_timeout_ms
+        self._zookeepers = tuple(
+            on_all(
+                lambda n: zookeeper_server(
+                    ensemble[n], n, ensemble, session_ms, self._clock(ensemble[n])
+                ),
+                list(ensemble),
+            )
+        )
+        self._ensemble = ZooKeeperEnsemble(
+            {zookeeper.name: zookeeper.address for zookeeper in self._zookeepers}, session_ms
+        )
+        numbers = range(1, brokers + 1)
+        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
+        self._admin = KafkaAdmin(self._brokers, self._zookeeper)
+
+    @property
+    def brokers(self) -> Sequence[Server]:
+        return self._brokers
+
+    @property
+    def zookeepers(self) -> Sequence[Server]:
+        return self._zookeepers
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._ensemble
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self._brokers)
+
+    @property
+    def zookeeper_connect(self) -> str:
+        return ",".join(zookeeper.address for zookeeper in self._zookeepers)
+
+    @property
+    def zookeeper_session_timeout_ms(self) -> int:
+        return self._number("zookeeper.session.timeout.ms")
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        return self._number("replica.lag.time.max.ms")
+
+    def deploy(self) -> None:
+        on_all(NodeServer.start, self._zookeepers)
+        _await_all(self._zookeepers, serves, _ZOOKEEPER_UP_S, "serves")
+        on_all(NodeServer.start, self._brokers)
+        _await_all(self._brokers, self._registered, _BROKERS_UP_S, "is in /brokers/ids")
+        _await_all(self._brokers, _listens, _BROKERS_UP_S, "accepts connections")
+
+    def view(self) -> ClusterView:
+        return ViewReader(self._zookeeper(), _VIEW_TIMEOUT_S).read()
+
+    def zookeeper_leader(self) -> Server | None:
+        modes = self._ensemble.modes()
+        leading = (server for server in self._zookeepers if modes.get(server.name) in _LEADING)
+        return next(leading, None)
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        found = [counters(server) for server in self._zookeepers]
+        silent = [s.name for s, told in zip(self._zookeepers, found, strict=True) if told is None]
+        if silent:
+            raise ViewUnavailable(f"{', '.join(silent)}: no answer to srvr and mntr")
+        return [told for told in found if told is not None]
+
+    def expired_sessions(self) -> frozenset[int]:
+        try:
+            return frozenset().union(*map(expired_sessions, self._zookeepers))
+        except (InfraError, FileNotFoundError) as error:
+            raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
+
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
+
+    def close(self) -> None:
+        self._ensemble.close()
+        if self._client is not None:
+            disconnect(self._client)
+            self._client = None
+        stop_all(self._brokers, _STOP_GRACE_S)
+        stop_all(self._zookeepers, _STOP_GRACE_S)
+
+    def _zookeeper(self) -> KazooClient:
+        # Every fault asks from a thread of its own.
+        with self._connecting:
+            if self._client is None:
+                self._client = connect(self.zookeeper_connect)
+            return self._client
+
+    def _number(self, name: str) -> int:
+        return int(self._properties.get(name, _DEFAULTS[name]))
+
+    def _broker(self, backend: Backend, broker_id: int) -> NodeServer:
+        node = backend.node(f"broker-{broker_id}")
+        config = node.directory / "server.properties"
+        command = Command(name=node.name, argv=self._program.command(node, config))
+        broker = NodeServer(
+            node,
+            broker_id,
+            BROKER_PORT,
+            command,
+            disks=_disks(node, self._disks),
+            clock=self._clock(node),
+            knock=self._program.knock,
+            before_start=lambda: self._session_over(broker_id),
+        )
+        own = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
+            "log.dirs": ",".join(map(str, self.log_directories(broker))),
+            "zookeeper.connect": self.zookeeper_connect,
+        }
+        node.write(config, _server_properties(own | self._properties))
+        return broker
+
+    def _clock(self, node: Node) -> FakeClock | None:
+        return node.fake_clock() if self._clocks else None
+
+    def _registered(self, broker: NodeServer) -> bool:
+        try:
+            return broker.id in self.view().brokers
+        except ViewUnavailable:
+            return False
+
+    def _session_over(self, broker_id: int) -> None:
+        """Wait until a broker's registration is gone, where it would not start before. With a
+        ZooKeeper that is silent for longer than that takes, it is started all the same."""
+        if self._program.starts_beside_itself:
+            return
+        expired_s = _SESSIONS_UNTIL_GONE * self.zookeeper_session_timeout_ms / 1000
+        with suppress(TimeoutError):
+            wait_until(lambda: self._told_gone(broker_id), expired_s, "its session to expire")
+
+    def _told_gone(self, broker_id: int) -> bool:
+        try:
+            return broker_id not in self.view().brokers
+        except ViewUnavailable:
+            return False
+
+
+def _disks(node: Node, planned: DiskPlan | None) -> Sequence[Disk]:
+    if planned is None:
+        return ()
+    return [node.disk(str(n), planned.megabytes) for n in range(1, planned.per_server + 1)]
+
+
+def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None:
+    if brokers < 0 or zookeepers < 1:
+        raise ValueError(f"{brokers} brokers and {zookeepers} ZooKeeper servers: 0, 1 or more")
+    if taken := sorted(RESERVED.keys() & properties.keys()):
+        raise ValueError(f"broker properties {', '.join(taken)}: set for each broker, not by you")
+    for name in _DEFAULTS.keys() & properties.keys():
+        if not properties[name].isdecimal():
+            raise ValueError(f"broker property {name}={properties[name]!r}: not a number")
+
+
+def _server_properties(settings: Mapping[str, str]) -> bytes:
+    properties = Properties()
+    for name, value in settings.items():
+        properties[name] = value
+    buffer = io.BytesIO()
+    properties.store(buffer, encoding="utf-8", timestamp=False)
+    return buffer.getvalue()
+
+
+def _listens(server: NodeServer) -> bool:
+    return accepts(server.node.address, server.port)
+
+
+def _await_all(
+    servers: Sequence[NodeServer],
+    ready: Callable[[NodeServer], bool],
+    timeout: float,
+    what: str,
+) -> None:
+    """Wait until all are ready. Raises DeploymentError for the first that is not, at once when
+    its process has ended."""
+    for server in servers:
+        try:
+            wait_until(
+                lambda server=server: server.exited() or ready(server),  # type: ignore[misc]
+                timeout,
+                f"{server.name} {what}",
+            )
+        except TimeoutError as error:
+            raise DeploymentError(f"{error}\n{server.log_tail()}") from error
+        if server.exited():
+            raise DeploymentError(
+                f"{server.name} ended with status {server.process.exit_code()} before it {what}\n"
+                f"{server.log_tail()}"
+            )

@@ -1,0 +1,353 @@
+"""What is wrong with what consumers were shown and committed: judged by what was promised then, and
+unknown where it cannot be known."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, WELL, run, told
+from checked_in_process import checked
+from made_consumers import Commit, MadeConsumer, commit, committed_ok, given, seen
+from made_histories import (
+    ACKS_1,
+    ALL,
+    UNCLEAN,
+    Made,
+    MadeRun,
+    a_fault,
+    at,
+    cell,
+    fault_rows,
+    history_of,
+    send,
+    state,
+    write_campaign,
+)
+
+from checkers.check import evidence
+from checkers.items import work_items
+from checkers.reconcile import reconcile
+from checkers.verdict import CampaignResult, Guarantee, Verdict
+
+GROUPS = {"t-g": "at-least-once"}
+SHOWN = tuple(seen(1 + n, e.offset, e.producer, e.sequence, at(50)) for n, e in enumerate(WELL.log))
+READER = MadeConsumer(polls=SHOWN, assigned=[given(0, at(0), 0)])
+MEMBER = MadeConsumer(
+    client="member-0",
+    group="t-g",
+    polls=SHOWN,
+    assigned=[given(0, at(0))],
+    commits=[commit("fetched", 0, at(0), -1, 0), *committed_ok(1, at(51), 3, 3)],
+)
+READERS = {"reads-stay", "reads-agree", "no-poll-skip", "polls-in-order"}
+OF_GROUPS = {"commits-kept", "commits-in-order"}
+
+
+def guarantees(result: CampaignResult) -> Mapping[str, Guarantee]:
+    (found,) = result.cells
+    return {one.name: one for one in found.guarantees}
+
+
+def rows_of(directory: Path) -> list[dict[str, Any]]:
+    runs, _ = evidence(directory)
+    tables = [table for one in runs for item in work_items(one) for table in reconcile(item)]
+    return [row for table in tables for row in table.to_pylist() if row["anomaly"]]
+
+
+@pytest.mark.parametrize(
+    ("consumers", "groups", "expected"),
+    [
+        ((), {}, set()),
+        ((READER,), {}, {*READERS, "no-unseen"}),
+        ((MEMBER,), GROUPS, {*READERS, *OF_GROUPS, "nothing-skipped-by-commit"}),
+        ((MEMBER,), {"t-g": "at-most-once"}, {*READERS, *OF_GROUPS}),
+    ],
+    ids=["nobody", "a tail reader", "at-least-once", "at-most-once"],
+)
+def test_only_what_concerns_a_cell_is_promised(
+    tmp_path: Path, consumers: Any, groups: Mapping[str, str], expected: set[str]
+) -> None:
+    made = run(consumers=consumers, cells=(cell(groups=groups),))
+    result = checked(write_campaign(tmp_path, made))
+    assert result.verdict is PASS, told(result)
+    every = guarantees(result)
+    of_consumers = {*READERS, *OF_GROUPS, "no-unseen", "nothing-skipped-by-commit"}
+    assert of_consumers & every.keys() == expected
+    assert all(every[name].held is True and every[name].promised for name in expected)
+
+
+def with_a_vanished_read(
+    tmp_path: Path, *, sent: float = 30, shown: float = 31, **changes: Any
+) -> CampaignResult:
+    """The reader was shown one more record, of which nobody knows what became of its send."""
+    sends = [*WELL.sends, send("invoke", 1, 3, at(sent))]
+    reader = READER.but(polls=[*SHOWN, seen(4, 3, 1, 3, at(shown))])
+    partitions = {("t", 0): WELL.but(sends=sends)}
+    made = run(**{"consumers": (reader,), "partitions": partitions, **changes})
+    return checked(write_campaign(tmp_path, made))
+
+
+CHANGED = (state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2, 3)), state(25, 2, 1, (1, 2, 3)))
+OUTSIDE = (state(-5, 1, 0, (1, 2)), state(32, 3, 1, (3,)), state(35, 3, 1, (1, 2, 3)))
+ISR_OF_ONE = (state(-5, 1, 0, (1,)), state(36, 1, 0, (1, 2, 3)))
+
+
+def damage(**changes: Any) -> list[dict[str, Any]]:
+    """Of broker-1, at 32 seconds."""
+    return [*a_fault(), *a_fault(32, 34, fault_id=2, fault="wipe", destroys="all", **changes)]
+
+
+UNPROVEN = fault_rows(
+    *(("inject", 32, None), ("injected", 32, None), ("verified", 33, False)),
+    *(("heal", 34, None), ("healed", 34, True)),
+    fault_id=2,
+    fault="wipe",
+    destroys="all",
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, FAIL),
+        ({"cells": [cell(ACKS_1)], "cluster": CHANGED}, FAIL),
+        ({"cluster": OUTSIDE}, FAIL),
+        ({"cells": [cell(UNCLEAN)]}, FAIL),
+        ({"cells": [cell(UNCLEAN)], "cluster": OUTSIDE}, NOT_GUARANTEED),
+        ({"cells": [cell(UNCLEAN)], "cluster": OUTSIDE, "shown": 60}, INCONCLUSIVE),
+        ({"cells": [cell(UNCLEAN)], "cluster": OUTSIDE, "sent": 60, "shown": 61}, FAIL),
+        ({"faults": damage()}, FAIL),
+        ({"faults": damage(), "cluster": ISR_OF_ONE}, NOT_GUARANTEED),
+        ({"faults": [*a_fault(), *UNPROVEN], "cluster": ISR_OF_ONE}, INCONCLUSIVE),
+    ],
+    ids=[
+        *("quiet", "acks=1, led by another", "forbidden election", "unclean not used", "unclean"),
+        *("perhaps read before", "read after", "others had it", "nobody had it", "perhaps nobody"),
+    ],
+)
+def test_a_vanished_read_is_judged_by_what_was_promised_when_it_was_read(
+    tmp_path: Path, changes: dict[str, Any], expected: Verdict
+) -> None:
+    result = with_a_vanished_read(tmp_path, **changes)
+    assert result.anomalies["vanished-read"] == 1
+    assert result.verdict is expected, told(result)
+    (counts,) = result.consumption.clients
+    assert counts.vanished == 1
+    stay = guarantees(result)["reads-stay"]
+    assert stay.held is (None if expected is INCONCLUSIVE else False)
+    assert stay.broken == (expected is FAIL)
+    if expected is FAIL:
+        assert "reads-stay: " in told(result)
+
+
+def test_a_vanished_read_says_who_was_shown_what_and_what_became_of_it(tmp_path: Path) -> None:
+    directory = tmp_path / "results"
+    with_a_vanished_read(directory)
+    (row,) = rows_of(directory)
+    assert (row["offset"], row["producer"], row["sequence"], row["time"]) == (3, 1, 3, at(31))
+    assert row["detail"] == (
+        "shown to reader-0: producer 1 sequence 3; truncated: the log ends at 3"
+    )
+
+
+def test_what_is_below_the_start_of_the_log_may_have_been_deleted(tmp_path: Path) -> None:
+    kept = WELL.but(start=1, log=WELL.log[1:])
+    made = run(consumers=(READER,), partitions={("t", 0): kept})
+    result = checked(write_campaign(tmp_path, made))
+    assert result.anomalies["vanished-read"] == 0
+    (counts,) = result.consumption.clients
+    assert counts.vanished == 0
+    # What was acked is lost all the same.
+    assert result.anomalies["lost"] == 1
+    assert result.verdict is FAIL
+
+
+def test_a_compacted_log_tells_nothing_of_what_it_lacks(tmp_path: Path) -> None:
+    compacted = cell({**ALL, "topic.cleanup.policy": "compact"})
+    result = with_a_vanished_read(tmp_path, cells=[compacted])
+    assert result.anomalies["vanished-read"] == 0
+    (counts,) = result.consumption.clients
+    assert counts.vanished is None
+    assert guarantees(result)["reads-stay"].held is None
+
+
+def acked_twice(seconds: float) -> Made:
+    """Another record was acked at the last offset before; it is lost."""
+    events = [send("invoke", 2, 0, at(seconds)), send("ok", 2, 0, at(seconds), 2)]
+    return WELL.but(sends=[*WELL.sends, *events])
+
+
+@pytest.mark.parametrize(
+    ("settings", "cluster", "expected"),
+    [(ALL, None, FAIL), (ACKS_1, CHANGED, NOT_GUARANTEED)],
+    ids=["acks=all", "acks=1"],
+)
+def test_a_read_that_overrules_an_ack_is_judged_by_what_that_was_promised(
+    tmp_path: Path, settings: Any, cluster: Any, expected: Verdict
+) -> None:
+    made = run(
+        consumers=(READER,),
+        cells=[cell(settings)],
+        partitions={("t", 0): acked_twice(5)},
+        cluster=cluster,
+    )
+    result = checked(write_campaign(tmp_path, made))
+    assert (result.anomalies["inconsistent-read"], result.anomalies["lost"]) == (1, 1)
+    assert result.verdict is expected, told(result)
+    details = [row["detail"] for row in rows_of(tmp_path) if row["anomaly"] == "inconsistent-read"]
+    assert details == ["acked: producer 2 sequence 0; the final log holds producer 1 sequence 2"]
+
+
+LOST = WELL.but(
+    sends=[*WELL.sends, send("invoke", 1, 3, at(30)), send("ok", 1, 3, at(31), 3)],
+)
+"""The last record is gone."""
+SEEN = seen(4, 3, 1, 3, at(32))
+
+
+@pytest.mark.parametrize(
+    ("consumers", "expected"),
+    [
+        ((), None),
+        ((READER,), False),
+        ((READER.but(polls=[*SHOWN, SEEN]),), True),
+        ((READER, MEMBER.but(polls=[*SHOWN, SEEN])), True),
+    ],
+    ids=["nobody looked", "nobody was shown it", "the reader was", "a member was"],
+)
+def test_of_a_lost_record_is_told_whether_anybody_was_shown_it(
+    tmp_path: Path, consumers: Any, expected: bool | None
+) -> None:
+    made = run(consumers=consumers, partitions={("t", 0): LOST}, cells=[cell(groups=GROUPS)])
+    directory = write_campaign(tmp_path, made)
+    (row,) = (row for row in rows_of(directory) if row["anomaly"] == "lost")
+    assert row["seen"] is expected
+
+
+def test_without_all_polls_nobody_knows_that_nobody_was_shown_it(tmp_path: Path) -> None:
+    made = run(consumers=(READER, MEMBER), partitions={("t", 0): LOST}, cells=[cell(groups=GROUPS)])
+    directory = write_campaign(tmp_path, made)
+    (path,) = history_of(directory).glob("polls.*member-0.parquet")
+    path.unlink()
+    (row,) = (row for row in rows_of(directory) if row["anomaly"] == "lost")
+    assert row["seen"] is None
+
+
+def test_what_is_missing_of_polls_leaves_open_what_was_promised_to_readers(tmp_path: Path) -> None:
+    made = run(consumers=(READER, MEMBER), cells=[cell(groups=GROUPS)])
+    directory = write_campaign(tmp_path, made)
+    (path,) = history_of(directory).glob("polls.*member-0.parquet")
+    path.unlink()
+    result = checked(directory)
+    assert result.verdict is PASS, told(result)
+    found = guarantees(result)
+    # What is judged by versions in ZooKeeper, or by files of the brokers, has none here.
+    unwatched = {"replicas-agree", "min-isr-kept", "one-leader-an-epoch"}
+    unknown = {*READERS, "nothing-skipped-by-commit"} | unwatched
+    assert {name for name in found if found[name].held is None} == unknown
+
+
+def coordinated(
+    tmp_path: Path,
+    *commits: Commit,
+    offsets: Sequence[dict[str, Any]] | None = None,
+    **changes: Any,
+) -> CampaignResult:
+    """What was committed and read back. ``offsets``: what was seen of the partition that keeps it,
+    and of nothing else but the cell's."""
+    watched = None
+    if offsets is not None:
+        watched = [state(-5, 1, 0, (1, 2, 3)), *offsets]
+    member = MEMBER.but(commits=[*MEMBER.commits, *commits])
+    made = MadeRun(
+        **{
+            "partitions": {("t", 0): WELL},
+            "consumers": (member,),
+            "cells": (cell(groups=GROUPS),),
+            "cluster": watched,
+            **changes,
+        }
+    )
+    return checked(write_campaign(tmp_path, made))
+
+
+def kept_by(
+    seconds: float, leader: int, epoch: int, isr: Sequence[int], partition: int = 0
+) -> dict[str, Any]:
+    return state(seconds, leader, epoch, isr, topic="__consumer_offsets", partition=partition)
+
+
+WATCHED = kept_by(-5, 1, 0, (1, 2, 3))
+FORGOTTEN = commit("fetched", 1, at(57), -1, 3)
+OLDER = [*committed_ok(2, at(52), 1, 3), *committed_ok(3, at(53), 3, 3)]
+"""Offsets 3, 1 and 3 were committed in that order."""
+
+
+@pytest.mark.parametrize(
+    ("commits", "anomaly"),
+    [
+        ([FORGOTTEN], "commit-lost"),
+        ([*OLDER, commit("fetched", 3, at(60), 1, 3)], "commit-regressed"),
+        ([commit("fetched", 1, at(60), 2, 3)], "commit-regressed"),
+        ([*OLDER, commit("fetched", 3, at(60), 3, 3)], None),
+        ([commit("fetched", 1, at(60), 3, 3)], None),
+        ([commit("fetched", 1, at(50), -1, 3)], None),
+    ],
+    ids=["nothing", "an older one", "nobody's", "the last", "the only one", "before the answer"],
+)
+def test_an_answered_commit_is_known_later(
+    tmp_path: Path, commits: Sequence[Commit], anomaly: str | None
+) -> None:
+    result = coordinated(tmp_path, *commits)
+    kinds = ("commit-lost", "commit-regressed")
+    assert {kind for kind in kinds if result.anomalies[kind]} == ({anomaly} if anomaly else set())
+    assert result.verdict is (FAIL if anomaly else PASS), told(result)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ([WATCHED], FAIL),
+        ([], INCONCLUSIVE),
+        # Another coordinates the group, long before, or while it is being told.
+        ([WATCHED, kept_by(12, 2, 1, (2, 3))], FAIL),
+        ([WATCHED, kept_by(51.5, 2, 1, (2, 3))], INCONCLUSIVE),
+        ([WATCHED, kept_by(56, 2, 1, (2, 3))], FAIL),
+        # What it had committed before is forgotten all the same.
+        ([WATCHED, kept_by(56, 4, 1, (4,))], FAIL),
+    ],
+    ids=["watched", "not watched", "long before", "meanwhile", "after", "unclean"],
+)
+def test_a_coordinator_that_was_deposed_may_tell_what_it_remembers(
+    tmp_path: Path, offsets: Sequence[dict[str, Any]], expected: Verdict
+) -> None:
+    result = coordinated(tmp_path, FORGOTTEN, offsets=offsets)
+    assert result.anomalies["commit-lost"] == 1
+    assert result.verdict is expected, told(result)
+
+
+@pytest.mark.parametrize(("partition", "excused"), [(4, True), (3, False)])
+def test_commits_go_with_the_disks_that_kept_them(
+    tmp_path: Path, partition: int, excused: bool
+) -> None:
+    """Java's hash of ``t-g`` is 112974: of five partitions the last keeps what it commits."""
+    name = f"__consumer_offsets-{partition}"
+    destroyed = a_fault(54, 56, fault_id=2, fault="wipe", destroys="all", partitions=(name,))
+    alone = [kept_by(-5, 1, 0, (1,), number) for number in range(5)]
+    result = coordinated(tmp_path, FORGOTTEN, offsets=alone, faults=[*a_fault(), *destroyed])
+    kept = guarantees(result)["commits-kept"]
+    assert (kept.promised, kept.held, kept.broken) == (not excused, False, int(not excused))
+    assert ("took data from the last of the ISR" in kept.reason) is excused
+
+
+def test_a_commit_behind_what_nobody_was_shown(tmp_path: Path) -> None:
+    shown = MEMBER.but(polls=[SHOWN[0], SHOWN[2]], assigned=[given(0, at(0)), given(1, at(40), 2)])
+    for name, groups in (("all", GROUPS), ("some", {"t-g": "at-most-once"})):
+        made = run(consumers=(shown,), cells=[cell(groups=groups)])
+        result = checked(write_campaign(tmp_path / name, made))
+        skipped = int(groups is GROUPS)
+        assert result.anomalies["skipped-by-commit"] == skipped
+        assert result.verdict is (FAIL if skipped else PASS), told(result)
+        (group,) = result.consumption.groups
+        assert group.skipped_by_commit == (1 if skipped else None)

@@ -1,0 +1,342 @@
+"""Generated timelines: a sound cluster's is clean, however late it was seen and whatever the clocks
+show; what is planted is found and nothing else, and not a nanosecond before it can be known."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_histories import ACKS_1, ALL, SECOND, Made, a_fault, at, connection, entry, send, state
+from made_timelines import SETTLE_NS, Found, Told, acked, sound
+
+from checkers.observed import OBSERVATION_LAG_NS
+from checkers.timeline.words import Word
+
+ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""However slow it is."""
+
+FEW = settings(ANY_MACHINE, max_examples=20)
+"""Of each of many plants."""
+
+GAP = 1_000 * SECOND
+"""Between what is planted, and before: everything has settled."""
+
+Plant = Callable[["Scene", int], tuple["Scene", set[Found]]]
+
+
+class Scene:
+    """A timeline that is added to. ``time``: now, when all have heard that one leads and three are
+    in sync; ``leader``, ``epoch``: who, and since when."""
+
+    def __init__(self, told: Told, number: int = 1) -> None:
+        last = told.rows[-1]
+        self.number = number
+        self.leader, self.epoch = last["leader"], max(row["leader_epoch"] for row in told.rows)
+        self.time = max([last["time"], *(one.time for one in told.made.sends)]) + GAP
+        self.version = max(row["version"] for row in told.rows if row["version"] is not None)
+        self.told = told
+        if last["leader_epoch"] < self.epoch or len(last["isr"]) < 3:
+            self.epoch += last["leader_epoch"] < self.epoch
+            self.see(self.time - GAP // 2, self.leader, self.epoch)
+
+    @property
+    def end(self) -> int:
+        """Of the log."""
+        return self.told.made.end
+
+    @property
+    def bound(self) -> int:
+        assert self.told.bound is not None
+        return self.told.bound
+
+    def who(self, place: int) -> int:
+        """A producer of this scene's own."""
+        return 100 * self.number + place
+
+    def other(self) -> int:
+        return self.leader % 3 + 1
+
+    def see(
+        self,
+        time: int,
+        leader: int,
+        epoch: int,
+        isr: tuple[int, ...] = (1, 2, 3),
+        controller_epoch: int | None = 1,
+    ) -> None:
+        self.version += 1
+        row = state(
+            0, leader, epoch, isr, version=self.version, controller_epoch=controller_epoch
+        ) | {"time": time}
+        self.told = self.told.but(rows=[*self.told.rows, row])
+
+    def say(self, *words: Word) -> None:
+        self.told = self.told.but(words=[*self.told.words, *words])
+
+    def append(self, place: int, epoch: int, sequence: int = 0, asked: int | None = None) -> None:
+        """A record that was sent and stands in the log; acked or not is for another line."""
+        made = self.told.made
+        log = [*made.log, entry(made.end, self.who(place), sequence, epoch)]
+        sends = list(made.sends)
+        if asked is not None:
+            sends.append(send("invoke", self.who(place), sequence, asked))
+        self.told = self.told.but(made=made.but(log=log, sends=sends, end=made.end + 1))
+
+    def ack(self, place: int, asked: int, answered: int, offset: int) -> None:
+        made = self.told.made
+        events = acked(self.who(place), 0, asked, answered, offset)
+        self.told = self.told.but(made=made.but(sends=[*made.sends, *events]))
+
+
+def undercut(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """After an ack, a record is sent and acked at a lower offset, by somebody whom nobody saw lead:
+    it is not in the log."""
+    t, low, high = scene.time, scene.end, scene.end + 1
+    scene.append(1, scene.epoch, asked=t)
+    scene.append(2, scene.epoch)
+    scene.ack(2, t, t + SECOND, high)
+    scene.ack(3, t + SECOND + 2 * scene.bound + beyond, t + 2 * SECOND + 2 * scene.bound, low)
+    found: set[Found] = {("lost", low, scene.who(3), 0)}
+    if beyond:
+        found.add(("watermark-regressed", high, scene.who(2), 0))
+        found.add(("stale-leader-ack", low, scene.who(3), 0))
+    return scene, found
+
+
+def undercut_before_an_election(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """The same, and the next leader may have been elected before that second ack, or not."""
+    t, low, high = scene.time, scene.end, scene.end + 1
+    elected = t + 60 * SECOND
+    scene.append(1, scene.epoch, asked=t)
+    scene.append(2, scene.epoch)
+    scene.ack(2, t, t + SECOND, high)
+    answered = elected - OBSERVATION_LAG_NS - scene.bound - beyond
+    scene.ack(3, t + 30 * SECOND, answered, low)
+    scene.see(elected, scene.other(), scene.epoch + 1)
+    found: set[Found] = {
+        ("lost", low, scene.who(3), 0),
+        ("watermark-regressed", high, scene.who(2), 0),
+    }
+    if beyond:
+        found.add(("stale-leader-ack", low, scene.who(3), 0))
+    return Scene(scene.told, scene.number), found
+
+
+def begun_too_low(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """A leader says that its log ended before what was acked before it was elected."""
+    t, offset = scene.time, scene.end
+    elected = t + 60 * SECOND
+    scene.append(1, scene.epoch)
+    scene.ack(1, t, elected - OBSERVATION_LAG_NS - scene.bound - beyond, offset)
+    leader = scene.other()
+    scene.see(elected, leader, scene.epoch + 1)
+    scene.say(
+        Word(broker=leader, life=0, leader=leader, leader_epoch=scene.epoch + 1, log_end=offset)
+    )
+    found: set[Found] = {("watermark-regressed", offset, scene.who(1), 0)}
+    return Scene(scene.told, scene.number), found if beyond else set()
+
+
+def acked_by_the_deposed(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """A record that stands in the log was sent when all had heard that another one leads."""
+    elected, offset = scene.time, scene.end
+    heard = elected + SETTLE_NS + scene.bound
+    scene.see(elected, scene.other(), scene.epoch + 1)
+    scene.append(1, scene.epoch)
+    scene.ack(1, heard + beyond, heard + SECOND, offset)
+    found: set[Found] = {("stale-leader-ack", offset, scene.who(1), 0)}
+    return Scene(scene.told, scene.number), found if beyond else set()
+
+
+def acked_by_too_few(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """One alone was in sync, and all had heard it, as long as it may have been under way."""
+    t, offset = scene.time, scene.end
+    heard, grown = t + SETTLE_NS + scene.bound, t + 60 * SECOND
+    scene.see(t, scene.leader, scene.epoch, (scene.leader,))
+    scene.append(1, scene.epoch)
+    ends = grown - OBSERVATION_LAG_NS - scene.bound
+    scene.ack(1, heard + beyond, ends - 1, offset)
+    scene.see(grown, scene.leader, scene.epoch)
+    found: set[Found] = {("acked-below-min-isr", offset, scene.who(1), 0)}
+    return Scene(scene.told, scene.number), found if beyond else set()
+
+
+def acked_until_enough(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """The same, up to when the ISR may have grown."""
+    t, offset = scene.time, scene.end
+    grown = t + 60 * SECOND
+    scene.see(t, scene.leader, scene.epoch, (scene.leader,))
+    scene.append(1, scene.epoch)
+    ends = grown - OBSERVATION_LAG_NS - scene.bound
+    scene.ack(1, t + 30 * SECOND, ends - beyond, offset)
+    scene.see(grown, scene.leader, scene.epoch)
+    found: set[Found] = {("acked-below-min-isr", offset, scene.who(1), 0)}
+    return Scene(scene.told, scene.number), found if beyond else set()
+
+
+def epoch_back_in_zookeeper(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """Between the two states the connection was there, or not."""
+    scene.see(scene.time, scene.leader, scene.epoch + 1)
+    if not beyond:
+        lost = connection(0, "zookeeper-lost") | {"time": scene.time + 1}
+        back = connection(0, "zookeeper-back") | {"time": scene.time + 2}
+        rows = [*scene.told.rows, lost | _NO_VERSION, back | _NO_VERSION]
+        scene.told = scene.told.but(rows=rows)
+    scene.see(scene.time + 3, scene.leader, scene.epoch)
+    return Scene(scene.told, scene.number), {_OF_EPOCHS} if beyond else set()
+
+
+_OF_EPOCHS: Found = ("epoch-regressed", None, None, None)
+_NO_VERSION = {"version": None, "controller_epoch": None, "leader": None, "leader_epoch": -2}
+
+
+def epoch_back_at_a_broker(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """In one life of its, or in the next."""
+    far = 1_000 * scene.number
+    scene.say(
+        Word(broker=9, life=far, leader=8, leader_epoch=far + 1),
+        Word(broker=9, life=far + 1 - beyond, leader=8, leader_epoch=far),
+    )
+    return scene, {_OF_EPOCHS} if beyond else set()
+
+
+def epoch_back_in_the_log(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    offset = scene.end
+    scene.see(scene.time, scene.leader, scene.epoch + 1)
+    scene.append(1, scene.epoch + 1, 0, scene.time)
+    scene.append(1, scene.epoch + 1 - beyond, 1, scene.time + 1)
+    found: set[Found] = {("epoch-regressed", offset + 1, scene.who(1), 1)}
+    return Scene(scene.told, scene.number), found if beyond else set()
+
+
+def two_in_zookeeper(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    """By one znode; where it is two, they may have been read at two moments."""
+    epoch = scene.epoch + 1
+    scene.see(scene.time, scene.leader, epoch, controller_epoch=1 if beyond else -1)
+    scene.see(scene.time + 1, scene.other(), epoch)
+    return Scene(scene.told, scene.number), {_OF_LEADERS} if beyond else set()
+
+
+_OF_LEADERS: Found = ("two-leaders", None, None, None)
+
+
+def two_by_their_own_word(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    epoch = scene.epoch + 1
+    leaders = (scene.leader, scene.other() if beyond else scene.leader)
+    scene.see(scene.time, scene.leader, epoch)
+    scene.say(*(Word(broker=one, life=0, leader=one, leader_epoch=epoch) for one in leaders))
+    return Scene(scene.told, scene.number), {_OF_LEADERS} if beyond else set()
+
+
+PLANTS: tuple[Plant, ...] = (
+    undercut,
+    undercut_before_an_election,
+    begun_too_low,
+    acked_by_the_deposed,
+    acked_by_too_few,
+    acked_until_enough,
+    epoch_back_in_zookeeper,
+    epoch_back_at_a_broker,
+    epoch_back_in_the_log,
+    two_in_zookeeper,
+    two_by_their_own_word,
+)
+
+
+@ANY_MACHINE
+@given(sound())
+def test_what_a_sound_cluster_leaves_behind_is_clean(told: Told) -> None:
+    assert told.found() == set()
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@FEW
+@given(told=sound())
+def test_what_is_planted_is_found_beyond_its_edge_and_nothing_else(
+    plant: Plant, told: Told
+) -> None:
+    for beyond in (0, 1):
+        scene, expected = plant(Scene(told), beyond)
+        assert scene.told.found() == expected
+
+
+@FEW
+@given(
+    told=sound(),
+    plants=st.lists(st.tuples(st.sampled_from(PLANTS), st.integers(0, 1)), min_size=2, max_size=5),
+)
+def test_whatever_is_planted_together_is_found(told: Told, plants: list[tuple[Plant, int]]) -> None:
+    scene, everything = Scene(told), set()
+    for number, (plant, beyond) in enumerate(plants, start=1):
+        scene, found = plant(Scene(scene.told, number), beyond)
+        everything |= found
+    assert scene.told.found() == everything
+
+
+@FEW
+@given(told=sound(), plant=st.sampled_from(PLANTS))
+def test_without_clocks_nothing_is_concluded_from_times(told: Told, plant: Plant) -> None:
+    scene, _ = plant(Scene(told), 1)
+    names = {found[0] for found in scene.told.but(bound=None).found()}
+    assert names <= {"lost", "epoch-regressed", "two-leaders"}
+
+
+@FEW
+@given(told=sound(), plant=st.sampled_from([undercut, acked_by_the_deposed, acked_by_too_few]))
+def test_acks_of_one_say_nothing_of_those_in_sync(told: Told, plant: Plant) -> None:
+    scene, _ = plant(Scene(told), 1)
+    assert {found[0] for found in scene.told.but(settings=ACKS_1).found()} <= {"lost"}
+
+
+def alone(*versions: int | None, needed: int = 2) -> Told:
+    """Broker 1 was alone in sync from 10 to 100 seconds, and a record was acked from 48 to 52."""
+    times, isrs = (0, 10, 50, 100), ((1, 2, 3), (1,), (1,), (1, 2))
+    rows = [
+        state(time, 1, 0, isr, version=version)
+        for time, isr, version in zip(times, isrs, versions, strict=True)
+    ]
+    made = Made(sends=acked(1, 0, at(48), at(52), 0), log=[entry(0, 1, 0, 0)], end=1)
+    return Told(made=made, rows=rows, settings={**ALL, "min.insync.replicas": needed})
+
+
+BELOW: Found = ("acked-below-min-isr", 0, 1, 0)
+
+
+def test_an_isr_that_changed_and_changed_back_unseen_shows_in_its_version() -> None:
+    assert alone(0, 1, 2, 3).found() == {BELOW}
+    assert alone(0, 1, 3, 4).found() == set()
+
+
+def test_without_versions_an_isr_may_always_have_been_another() -> None:
+    told = alone(None, None, None, None)
+    assert told.found() == set()
+    assert (told.timeline.watched, told.timeline.versioned) == (True, False)
+
+
+def test_while_min_isr_is_being_set_the_lowest_value_counts() -> None:
+    assert alone(0, 1, 2, 3, needed=3).found() == {BELOW}
+    setting = alone(0, 1, 2, 3, needed=3).but(faults=a_fault(200, 210), min_isr=1)
+    assert setting.found() == set()
+
+
+def test_a_leader_that_a_fault_keeps_from_hearing_is_given_that_time() -> None:
+    assert alone(0, 1, 2, 3).but(faults=a_fault(5, 45)).found() == set()
+    assert alone(0, 1, 2, 3).but(faults=a_fault(5, 40)).found() == {BELOW}
+
+
+def test_of_several_zookeepers_one_may_go_on_telling_what_was() -> None:
+    faults = a_fault(30, 60, servers=["zookeeper-2"], target="zookeeper-2")
+    told = alone(0, 1, 2, 3).but(faults=faults)
+    assert told.but(ensemble=True).found() == set()
+
+
+def test_what_a_disk_lost_may_have_been_filled_again_by_the_leader_itself() -> None:
+    scene, expected = undercut(
+        Scene(Told(made=NOTHING, rows=[state(0, 1, 0, (1, 2, 3), version=0)])), 1
+    )
+    assert scene.told.found() == expected
+    damaged = scene.told.but(faults=a_fault(10, 20, destroys="unsynced"))
+    assert {found[0] for found in expected - damaged.found()} == {"stale-leader-ack"}
+
+
+NOTHING = Made(sends=[], log=[], end=0)

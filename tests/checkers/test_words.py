@@ -1,0 +1,107 @@
+"""What brokers' own logs tell of leaders and epochs, as the bundled broker and Kafka write them."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker.server.roles import Origin
+from broker.server.state_change_log import StateChangeLog
+from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
+from checkers.timeline.words import Word, words_of
+
+T = ("a-topic", 3)
+
+
+def logs(tmp_path: Path, *lines: str, node: str = "broker-1") -> Path:
+    (tmp_path / node).mkdir()
+    (tmp_path / node / f"{node}.log").write_text("".join(lines))
+    return tmp_path
+
+
+def line(event: str = "completed", change: str = "LeaderAndIsr", **told: object) -> str:
+    usual = {"broker": 1, "partition": "a-topic-3", "leader": 1, "leader_epoch": 4}
+    content = json.dumps({"event": event, "change": change, **usual, **told})
+    return f"[2026-11-22 12:57:10,939] INFO {content} (state.change.logger)\n"
+
+
+REGISTERED = "[2026-11-22 12:57:25,691] INFO registered broker 1, epoch 103 (broker.server.zk)\n"
+STARTED = "[2026-11-22 12:57:10,395] INFO connecting to ZooKeeper at 10.64.0.11:2181 (broker)\n"
+LEADS = Word(broker=1, life=0, leader=1, leader_epoch=4)
+
+
+def test_what_a_broker_writes_is_understood(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="state.change.logger")
+    said = StateChangeLog(BrokerId(1))
+    origin = Origin(change="LeaderAndIsr", by={"controller": 2, "controller_epoch": 7})
+    partition = TopicPartition("a-topic", 3)
+    for event in ("received", "completed"):
+        said.record(
+            event,
+            origin,
+            partition,
+            leader=BrokerId(1),
+            leader_epoch=LeaderEpoch(4),
+            leader_epoch_start_offset=Offset(120) if event == "completed" else None,
+            high_watermark=Offset(118) if event == "completed" else None,
+        )
+    lines = [f"INFO {record.message} ({record.name})\n" for record in caplog.records]
+    expected = Word(broker=1, life=0, leader=1, leader_epoch=4, log_end=120)
+    assert words_of(logs(tmp_path, *lines)) == {T: (expected,)}
+
+
+def test_roles_that_were_taken_count_and_nothing_else(tmp_path: Path) -> None:
+    others = [
+        line("received"),
+        line("rejected"),
+        line(change="StopReplica"),
+        line("sent"),
+        '{"event": "completed", "text": "completed, broker id 1"}\n',
+        "INFO nothing of the kind\n",
+    ]
+    assert words_of(logs(tmp_path, *others, line())) == {T: (LEADS,)}
+
+
+@pytest.mark.parametrize("beginning", [REGISTERED, STARTED])
+def test_a_process_and_a_registration_begin_another_life(beginning: str, tmp_path: Path) -> None:
+    found = words_of(logs(tmp_path, beginning, line(), beginning, line(leader=2)))
+    assert [(word.life, word.leads) for word in found[T]] == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize("length", [1, 60, 120])
+def test_half_a_line_is_none(length: int, tmp_path: Path) -> None:
+    """The broker was killed while it wrote, and its next process goes on behind it."""
+    found = words_of(logs(tmp_path, line()[:length] + line(leader_epoch=5), line(leader_epoch=6)))
+    assert found[T][-1].leader_epoch == 6
+    assert {word.leader_epoch for word in found[T]} <= {5, 6}
+
+
+@pytest.mark.parametrize("told", [{"broker": "x"}, {"leader_epoch": None}, {"partition": "t"}])
+def test_what_cannot_be_understood_is_left_out(told: dict[str, object], tmp_path: Path) -> None:
+    assert words_of(logs(tmp_path, line(**told), line())) == {T: (LEADS,)}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[Broker id=1] Leader a-topic-3 with topic id Some(JEBHuSVSTC-4b0wSYaiylg) starts at "
+        "leader epoch 4 from offset 9 with partition epoch 0, high watermark 0, ISR [1]",
+        "[Broker id=1] Leader a-topic-3 starts at leader epoch 4 from offset 9 with high "
+        "watermark 9 ISR [1]",
+        "[Partition a-topic-3 broker=1] a-topic-3 starts at Leader Epoch 4 from offset 9. Previous "
+        "Leader Epoch was: 3 (kafka.cluster.Partition)",
+    ],
+)
+def test_kafka_s_own_words(said: str, tmp_path: Path) -> None:
+    registered = "INFO Registered broker 1 at path /brokers/ids/1 with addresses: PLAINTEXT://\n"
+    follower = said.replace("Leader a-topic", "Follower a-topic").replace("] a-", "] Follower a-")
+    found = words_of(logs(tmp_path, registered, f"INFO {said}\n", f"INFO {follower}\n"))
+    assert set(found[T]) == {Word(broker=1, life=1, leader=1, leader_epoch=4, log_end=9)}
+
+
+def test_there_need_be_no_logs(tmp_path: Path) -> None:
+    assert words_of(tmp_path / "logs") == {}
+    assert words_of(logs(tmp_path, line(), node="client-1")) == {}

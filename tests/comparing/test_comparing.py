@@ -1,0 +1,269 @@
+"""What changed is told, what is noise is called so, and what cannot be known is not made up."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from click.testing import CliRunner
+from made_results import cell_result, guarantee
+from rich.console import Console
+
+from checkers.verdict import ANOMALIES, CampaignResult, RunResult, Unavailable, Verdict
+from harness.cli import cli
+from harness.comparing.differences import CellDifference, Differences, as_document, compare
+from harness.comparing.shown import print_differences
+from harness.report import verdict
+from history.cell import Cell
+from history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun
+from history.schema import SENDS
+
+T0 = 1_942_453_020_000_000_000
+MS = 1_000_000
+ACKED = 1000
+PARTITIONS = 3
+FAULTS = 3
+
+
+def sends(cell: str, waits_ms: Sequence[float], every_ms: int) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    place = {"cell": cell, "topic": "t", "partition": 0, "producer": 0, "error": None}
+    for sequence, wait_ms in enumerate(waits_ms):
+        began = T0 + sequence * every_ms * MS
+        named = {**place, "sequence": sequence, "offset": None}
+        rows.append({**named, "type": "invoke", "time": began})
+        rows.append({**named, "type": "ok", "time": began + int(wait_ms * MS)})
+    return rows
+
+
+def results(
+    directory: Path,
+    *,
+    seed: int = 1,
+    cells: Sequence[str] = ("all",),
+    outcome: Verdict = Verdict.PASS,
+    lost: Mapping[str, int] | None = None,
+    waits_ms: float = 3.0,
+    every_ms: int = 50,
+    runs: int = 1,
+    acks: str = "all",
+    away_ms: Sequence[int] = (1000,),
+    campaign: Mapping[str, object] | None = None,
+) -> Path:
+    """Results of a campaign. ``lost``: records by the fault that they are put down to."""
+    directory.mkdir()
+    named = {"name": "quick", "seed": seed, **(campaign or {})}
+    (directory / "campaign.yaml").write_text(yaml.safe_dump(named))
+    gone = sum((lost or {}).values())
+    settings = {"acks": acks, "partitions": PARTITIONS}
+    numbers = range(1, runs + 1)
+    made = [
+        replace(
+            cell_result(name, outcome, topic="t", settings=settings, guarantees=[guarantee()]),
+            run=number,
+            sent=ACKED,
+            acked=ACKED,
+            lost=gone if number == 1 else 0,
+            unavailable=Unavailable(longest_ms=away_ms[number - 1], total_ms=away_ms[number - 1]),
+        )
+        for number in numbers
+        for name in cells
+    ]
+    told = CampaignResult(
+        verdict=outcome,
+        cells=tuple(made),
+        anomalies={},
+        findings=(),
+        runs=tuple(
+            RunResult(number=number, clock_bound_ns=0, infrastructure_failed=False)
+            for number in numbers
+        ),
+    )
+    verdict.write(directory, verdict.to_document(named, told))
+    place = {"run": 1, "cell": cells[0], "anomaly": "lost", "topic": "t", "partition": 0}
+    rows = [
+        {**place, "fault": fault} for fault, count in (lost or {}).items() for _ in range(count)
+    ]
+    pq.write_table(
+        pa.Table.from_pylist(
+            [{name: row.get(name) for name in ANOMALIES.names} for row in rows], ANOMALIES
+        ),
+        directory / "anomalies.parquet",
+    )
+    _plan(directory, cells, settings, runs)
+    rng = np.random.default_rng(seed)
+    for number in numbers:
+        history = directory / "runs" / str(number) / "history"
+        history.mkdir(parents=True)
+        for name in cells:
+            waits = waits_ms * rng.uniform(0.8, 1.2, ACKED)
+            table = pa.Table.from_pylist(sends(name, waits, every_ms), SENDS)
+            pq.write_table(table, history / f"sends.t.0.{name}.parquet")
+    return directory
+
+
+def _plan(
+    directory: Path, cells: Sequence[str], settings: Mapping[str, str | int], runs: int
+) -> None:
+    faults = tuple(
+        PlannedFault(fault_id=n, fault="kill", target="t", start_ms=0, hold_ms=0)
+        for n in range(1, FAULTS + 1)
+    )
+    planned = tuple(PlannedCell(cell=Cell(name=n, topic="t", settings=settings)) for n in cells)
+    limits = {"session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1}
+    numbered = tuple(
+        PlannedRun(number=n, seed=1, cells=planned, faults=faults, writers=(), **limits)
+        for n in range(1, runs + 1)
+    )
+    Manifest(campaign="quick", seed=1, baseline=False, runs=numbered).write(directory)
+
+
+def told(found: Differences, cell: int = 0) -> dict[str, str]:
+    return {line.measure.name: line.result for line in _cell(found, cell).lines}
+
+
+def shown(found: Differences, cell: int = 0) -> dict[str, tuple[str, str]]:
+    return {
+        line.measure.name: (line.measure.a, line.measure.b) for line in _cell(found, cell).lines
+    }
+
+
+def _cell(found: Differences, number: int) -> CellDifference:
+    return found.cells[number]
+
+
+def test_the_same_once_more_is_noise(tmp_path: Path) -> None:
+    found = compare(results(tmp_path / "a"), results(tmp_path / "b", seed=2))
+    results_ = told(found)
+    assert results_.pop("verdict") == "the same"
+    away = {name: results_.pop(name) for name in list(results_) if name.startswith("unavailable")}
+    assert set(away.values()) == {"the same"}
+    assert all(text.startswith("within noise") for text in results_.values()), results_
+    assert found.unlike == ("different seeds, 1 and 2: the faults strike otherwise",)
+
+
+def test_none_lost_has_a_bound(tmp_path: Path) -> None:
+    found = compare(results(tmp_path / "a"), results(tmp_path / "b", lost={"kill#1": 4}))
+    assert shown(found)["lost"] == (
+        "0 of 1,000, below 0.3 % at 95 %",
+        "4 of 1,000 (0.1 to 1.1 %)",
+    )
+
+
+def test_a_thousand_records_of_one_fault_are_one_thing_that_happened(tmp_path: Path) -> None:
+    """By the record, 0 and 900 of 1,000 would be beyond all doubt; it was one fault of three."""
+    a = results(tmp_path / "a", outcome=Verdict.PASS)
+    b = results(tmp_path / "b", outcome=Verdict.FAIL, lost={"kill#1,kill#2": 900})
+    found = compare(a, b)
+    assert told(found)["verdict"] == "worse"
+    assert told(found)["lost"] == "within noise, p = 1"
+    (line,) = [line for line in found.cells[0].lines if line.measure.name == "lost"]
+    assert line.measure.why == "lost in 0 of 12 and in 1 of 12 partitions and faults"
+
+
+def test_acks_that_take_twice_as_long_are_no_noise(tmp_path: Path) -> None:
+    found = compare(results(tmp_path / "a"), results(tmp_path / "b", waits_ms=6.0))
+    for percent in (50, 95, 99):
+        result = told(found)[f"ack, {percent} % within"]
+        assert result.startswith(("+9", "+10")), result
+        assert "within noise" not in result
+
+
+def test_half_the_rate_is_no_noise(tmp_path: Path) -> None:
+    found = compare(results(tmp_path / "a"), results(tmp_path / "b", every_ms=100))
+    assert shown(found)["acks a second"] == ("20.0", "10.0")
+    assert told(found)["acks a second"].startswith("-50 %")
+
+
+def test_a_run_that_is_too_short_is_not_tested(tmp_path: Path) -> None:
+    found = compare(
+        results(tmp_path / "a", every_ms=5), results(tmp_path / "b", every_ms=5, waits_ms=6)
+    )
+    assert told(found)["ack, 50 % within"] == "no test: less than 20 s of sends"
+
+
+def test_with_runs_enough_these_are_compared(tmp_path: Path) -> None:
+    slow = (9000, 9100, 9200, 9300, 9400, 9500)
+    quick = (1000, 1100, 1200, 1300, 1400, 1500)
+    a = results(tmp_path / "a", runs=6, away_ms=quick)
+    found = compare(a, results(tmp_path / "b", runs=6, away_ms=slow))
+    lines = {line.measure.name: line for line in found.cells[0].lines}
+    assert lines["unavailable, longest"].differs
+    assert lines["unavailable, longest"].measure.why == "between runs"
+    assert lines["ack, 50 % within"].measure.why == "between runs"
+    assert not lines["ack, 50 % within"].differs
+    few = compare(results(tmp_path / "c"), results(tmp_path / "d", away_ms=slow[:1]))
+    assert told(few)["unavailable, longest"] == "no test: 4 runs a side would be needed"
+
+
+def test_what_is_unknown_is_said_to_be(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", acks="0"), results(tmp_path / "b", acks="0")
+    assert shown(compare(a, b))["ack, 50 % within"] == ("unknown", "unknown")
+    c, d = results(tmp_path / "c"), results(tmp_path / "d", lost={"kill#1": 4})
+    for name in ("anomalies.parquet", "manifest.json"):
+        (d / name).unlink()
+    (d / "runs" / "1" / "history" / "sends.t.0.all.parquet").write_bytes(b"damaged")
+    found = compare(c, d)
+    assert told(found)["lost"] == "no test: no manifest, or no anomalies.parquet"
+    assert shown(found)["acks a second"][1] == "unknown"
+    assert told(found)["acks a second"] == "no test: not known of both"
+
+
+def test_what_is_unlike_is_told_and_what_only_one_has(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", cells=("all", "one"), campaign={"cluster": {"brokers": 3}})
+    b = results(
+        tmp_path / "b", cells=("all", "two"), campaign={"name": "other", "cluster": {"brokers": 5}}
+    )
+    found = compare(a, b)
+    assert found.unlike == ("different campaigns: quick and other", "cluster.brokers: 3 and 5")
+    assert [one.cell for one in found.cells] == ["all"]
+    assert (found.only_a, found.only_b) == ((("", "one"),), (("", "two"),))
+
+
+def test_it_is_whole_at_80_columns(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", cells=("all", "one"), campaign={"x": "\x1b[31mred"})
+    b = results(tmp_path / "b", cells=("all", "two"), outcome=Verdict.FAIL, lost={"kill#1": 4})
+    console = Console(width=80, file=io.StringIO())
+    print_differences(console, compare(a, b))
+    text = console.file.getvalue()
+    assert "\x1b" not in text
+    for needed in (
+        "0 of 1,000, below",
+        "4 of 1,000 (0.1",
+        "worse",
+        "only in A: one",
+        "within noise",
+    ):
+        assert needed in text
+    body = text[text.index("unlike") :]
+    assert max(map(len, body.splitlines())) <= 80
+    assert "…" not in text
+
+
+def test_for_scripts_it_is_json(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a"), results(tmp_path / "b", lost={"kill#1": 4})
+    told = CliRunner().invoke(cli, ["compare", str(a), str(b), "--json"])
+    assert told.exit_code == 0, told.output
+    document = json.loads(told.stdout)
+    assert document == json.loads(json.dumps(as_document(compare(a, b))))
+    lost = next(one for one in document["cells"][0]["measures"] if one["name"] == "lost")
+    assert (lost["a"], lost["b"], lost["differs"], lost["p"]) == (0, 4, False, 1.0)
+
+
+@pytest.mark.parametrize("damage", ["nothing", "empty", "unchecked"])
+def test_a_directory_without_a_verdict_is_bad_usage(tmp_path: Path, damage: str) -> None:
+    a, b = results(tmp_path / "a"), tmp_path / "b"
+    if damage != "nothing":
+        b.mkdir()
+    if damage == "unchecked":
+        (b / "campaign.yaml").write_text("name: quick")
+    for pair in ((a, b), (b, a)):
+        told = CliRunner().invoke(cli, ["compare", *map(str, pair)])
+        assert told.exit_code == 2
+        assert f"{b} has no verdict.json" in told.stderr

@@ -1,0 +1,217 @@
+"""The clients of every cell: started, waited for as befits what they do, and stopped in an order in
+which nobody misses anything."""
+
+import json
+import random
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+from memory_cluster import MemoryNode, MemoryProcess
+from patience import PATIENCE_S
+
+from harness.campaign.validation import load
+from harness.campaign.workload import described
+from harness.running import clients, watch
+from harness.running.context import Run
+from harness.running.deadline import Deadline, StepTimeout
+from harness.running.steps import flushing, setup
+from history import reader
+from infra.interface import Command
+from infra.waiting import wait_until
+from nemesis import FAULTS
+from nemesis.interface import Target
+from nemesis.ledger import OpenFault
+from workloads.interface import CATCH_UP_S, Role
+
+GROUPS = [
+    {"name": "three", "members": 3},
+    {"name": "four", "members": 4, "delivery": "at-most-once", "static": True},
+]
+WORKLOAD = {
+    "cells.acks": "all",
+    "cells.min~insync~replicas": 1,
+    "workload.producers": 2,
+    "workload.readers": 1,
+    "workload.groups": GROUPS,
+    "faults": [],
+}
+"""One cell with three partitions, so that a member of the group of four is idle."""
+
+
+@dataclass
+class Running(MemoryProcess):
+    """A client that tells the node in which order things were asked of the clients."""
+
+    told: list[str] = field(default_factory=list)
+
+    def signal(self, signal_number: int) -> None:
+        self.told.append(f"{signal.Signals(signal_number).name} {self.name}")
+        super().signal(signal_number)
+
+
+@dataclass
+class ClientNode(MemoryNode):
+    """Clients say in their progress files what ``figures`` has for their name's beginning."""
+
+    figures: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    specifications: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    processes: dict[str, Running] = field(default_factory=dict)
+
+    def write(self, path: PurePosixPath, content: bytes) -> None:
+        self.specifications[path.stem] = json.loads(content)
+
+    def start(self, command: Command) -> Running:
+        process = self.processes[command.name] = Running(command.name, told=self.told)
+        for beginning, figures in self.figures.items():
+            if command.name.startswith(beginning):
+                progress = Path(str(self.specifications[command.name]["progress"]))
+                progress.parent.mkdir(exist_ok=True)
+                progress.write_text(json.dumps(figures))
+                break
+        return process
+
+
+AT_WORK = {
+    "producer": {"acked": 5},
+    "reader": {"assigned": 3, "shown": 4},
+    "member-acks-all-minisr-1-four-3": {"assigned": 0},
+    "member": {"assigned": 1, "shown": 2},
+}
+
+
+@pytest.fixture
+def node() -> ClientNode:
+    return ClientNode("client-1", "client-1", figures=AT_WORK)
+
+
+@pytest.fixture
+def busy(run: Run, node: ClientNode, campaign_file) -> Iterator[Run]:
+    """The run with one cell that has ten clients."""
+    campaign = load(campaign_file(WORKLOAD)).resolved(seed=7)
+    one = [cell for cell in run.cells if cell.name == "acks-all.minisr-1"]
+    with_clients = replace(run, campaign=campaign, client_node=node, cells=one)
+    yield with_clients
+    watch.stop(with_clients.watches, list(with_clients.watches))
+
+
+def deadline(run: Run, seconds: float = 100.0) -> Deadline:
+    return Deadline.after(run.clock, seconds)
+
+
+def names(running: list[clients.ClientProcess], role: Role) -> list[str]:
+    return [one.client.name for one in clients.of_role(role, running)]
+
+
+def test_every_client_is_started_and_waited_for(busy: Run, node: ClientNode) -> None:
+    setup.start_workload(busy, deadline(busy))
+    assert len(names(busy.started, Role.PRODUCER)) == 2
+    assert len(names(busy.started, Role.CONSUMER)) == 1 + 3 + 4
+    assert busy.running == busy.started
+    assert {one.client.cell for one in busy.started} == {"acks-all.minisr-1"}
+    assert len(node.processes) == 10
+    assert clients.done(busy.started) == (2 * 5, 4 + 6 * 2)
+    assert not busy.findings
+
+
+def test_a_group_that_is_full_has_idle_members_and_no_more(busy: Run, node: ClientNode) -> None:
+    node.figures = {"member-acks-all-minisr-1-three-0": {"assigned": 0}, **AT_WORK}
+    with pytest.raises(StepTimeout, match=r"no partition was assigned to .*three-0, .*four-3, of"):
+        setup.start_workload(busy, deadline(busy))
+
+
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    [
+        ("producer-acks-all-minisr-1-1", "^nothing was acknowledged to producer-.*-1$"),
+        ("reader-", "no partition was assigned to reader-"),
+    ],
+)
+def test_who_does_nothing_is_named(busy: Run, node: ClientNode, silent: str, told: str) -> None:
+    node.figures = {silent: {"acked": 0, "assigned": 0}, **AT_WORK}
+    with pytest.raises(StepTimeout, match=told):
+        setup.start_workload(busy, deadline(busy))
+
+
+def test_a_client_that_has_said_nothing_yet_is_not_ready(busy: Run, node: ClientNode) -> None:
+    node.figures = {name: figures for name, figures in AT_WORK.items() if name != "producer"}
+    with pytest.raises(StepTimeout, match=r"nothing was acknowledged to producer-\S+, producer-"):
+        setup.start_workload(busy, deadline(busy))
+
+
+def test_consumers_are_stopped_when_nobody_sends_any_more(busy: Run, node: ClientNode) -> None:
+    setup.start_workload(busy, deadline(busy))
+    flushing.flush(busy, deadline(busy))
+    asked = [word.removeprefix("SIGTERM ").partition("-")[0] for word in node.told]
+    assert asked == ["producer"] * 2 + ["reader"] + ["member"] * 7
+    assert busy.running == []
+    assert not busy.findings
+    assert len(busy.started) == 10
+
+
+def test_a_producer_that_hangs_leaves_the_consumers_their_time(busy: Run, node: ClientNode) -> None:
+    setup.start_workload(busy, deadline(busy))
+    node.processes["producer-acks-all-minisr-1-0"].stubborn = True
+    limit_s = flushing.limit_s(busy)
+    flushing.flush(busy, deadline(busy, limit_s))
+    first_consumer = next(i for i, word in enumerate(node.told) if "reader" in word)
+    assert "SIGKILL producer-acks-all-minisr-1-0" in node.told[:first_consumer]
+    assert not [word for word in node.told[first_consumer:] if "SIGKILL" in word]
+    assert busy.clock.monotonic() < limit_s - CATCH_UP_S
+    (finding,) = busy.findings
+    assert "producer-acks-all-minisr-1-0 did not end in time and was killed" in finding
+
+
+def test_a_consumer_that_hangs_is_a_finding_and_the_others_are_not(
+    busy: Run, node: ClientNode
+) -> None:
+    setup.start_workload(busy, deadline(busy))
+    node.processes["reader-acks-all-minisr-1-0"].stubborn = True
+    flushing.flush(busy, deadline(busy, flushing.limit_s(busy)))
+    (finding,) = busy.findings
+    assert "reader-acks-all-minisr-1-0 did not end in time" in finding
+    ends = reader.read(busy.history, "clients").to_pylist()
+    assert [(row["client"], row["exit_code"]) for row in ends] == [
+        ("reader-acks-all-minisr-1-0", -9)
+    ]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_one_that_crashes_leaves_the_others(busy: Run, node: ClientNode, role: Role) -> None:
+    """And only those whose role the fault names are drawn."""
+    setup.start_workload(busy, deadline(busy))
+    before = names(busy.running, role)
+    crash(busy, role)
+    killed = {word.partition(" ")[2] for word in node.told if word.startswith("SIGKILL")}
+    assert len(killed) == 1
+    assert killed < set(before)
+    wait_until(lambda: len(busy.running) == 9, PATIENCE_S, "the watch to see it")
+    assert names(busy.running, role) == [name for name in before if name not in killed]
+    flushing.flush(busy, deadline(busy))
+    assert not busy.findings
+
+
+def crash(run: Run, role: Role) -> None:
+    fault = FAULTS["crash-client"]
+    target = Target(expression="clients", nodes=("client-1",))
+    parameters = fault.parameters.model_validate({"role": role.value})
+    plan = fault.plan(run.cluster.members, target, parameters, random.Random(3))
+    run.executor.inject(OpenFault(fault_id=1, fault=fault, target=target, plan=plan, hold_ms=0))
+
+
+def test_the_time_for_stopping_grows_with_what_there_is(busy: Run) -> None:
+    alone_s = flushing.limit_s(busy)
+    setup.start_workload(busy, deadline(busy))
+    assert flushing.limit_s(busy) > alone_s + CATCH_UP_S
+
+
+def test_clients_are_told_by_kind(campaign_file: Callable[..., Path]) -> None:
+    said = described(load(campaign_file(WORKLOAD)).workload.load)
+    assert said == (
+        "2 producers, 1 tail reader, group three (3 members, at-least-once), "
+        "group four (4 members, at-most-once, static)"
+    )
+    assert described(load(campaign_file({})).workload.load) == "1 producer"

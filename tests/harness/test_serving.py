@@ -1,0 +1,193 @@
+"""What is served: index, reports and logs, read-only, and nothing outside of the directory."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from click.testing import CliRunner
+from patience import PATIENCE_S
+
+from harness.cli import cli
+from harness.serving import application
+
+ROOT = Path(__file__).parents[2]
+SECRET = "not to be served"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Results, with a secret beside them."""
+    results = tmp_path / "results"
+    run = results / "quick-20310801T021700Z"
+    logs = run / "runs" / "1" / "logs"
+    (logs / "broker-1").mkdir(parents=True)
+    (logs / "broker-1" / "server.log").write_text("<script>alert(1)</script>\n")
+    (logs / "harness.log").write_text("one line\n")
+    (run / "campaign.yaml").write_text("name: quick\n")
+    (run / "report.html").write_text("<h1>the report</h1>")
+    (run / "other.html").write_text("<script>alert(2)</script>")
+    (run / "verdict.json").write_text('{"verdict": "pass", "cells": []}')
+    (run / "raw.log").write_bytes(b"\x00\x01binary")
+    (results / "latest").symlink_to(run.name)
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "results-beside").mkdir()
+    (tmp_path / "results-beside" / "secret").write_text(SECRET)
+    (run / "link").symlink_to(tmp_path / "secret")
+    (run / "up").symlink_to(tmp_path)
+    (run / "report.html.gz").symlink_to(tmp_path / "secret")
+    return results
+
+
+def answer(root: Path, path: str, method: str = "GET", **headers: str) -> tuple[int, str, str]:
+    """Status, type and content of the path as it is written: nothing of it is made tidy."""
+
+    async def ask() -> tuple[int, str, str]:
+        async with TestClient(TestServer(application(root))) as client:
+            port = client.port
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            sent = {"Host": f"127.0.0.1:{port}", "Connection": "close", **headers}
+            lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in sent.items())]
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            content = (await reader.read()).decode(errors="replace")
+            writer.close()
+        head, _, body = content.partition("\r\n\r\n")
+        kind = re.search(r"^Content-Type: (.*)\r?$", head, re.MULTILINE)
+        return int(head.split()[1]), kind[1].strip() if kind else "", body
+
+    return asyncio.run(ask())
+
+
+def test_the_index_is_made_when_it_is_asked_for(root: Path) -> None:
+    status, kind, page = answer(root, "/")
+    assert (status, kind.partition(";")[0]) == (200, "text/html")
+    assert 'href="quick-20310801T021700Z/report.html"' in page
+    assert not (root / "index.html").exists()
+
+
+@pytest.mark.parametrize("name", ["quick-20310801T021700Z", "latest"])
+def test_a_directory_of_a_run_lists_its_logs_and_its_report(root: Path, name: str) -> None:
+    assert answer(root, f"/{name}")[0] == 302
+    _, _, page = answer(root, f"/{name}/")
+    assert "Logs of run 1" in page
+    for link in ("./runs/1/logs/broker-1/server.log", "./runs/1/logs/harness.log", "report.html"):
+        assert f'href="{link}"' in page
+        assert answer(root, f"/{name}/{link}")[0] == 200
+    assert "link" not in re.findall(r'href="\./([^"]*)"', page)
+
+
+def test_text_is_plain_text_whatever_its_name_says(root: Path) -> None:
+    place = "/quick-20310801T021700Z"
+    kinds = {
+        name: answer(root, f"{place}/{name}")[1]
+        for name in ("report.html", "other.html", "campaign.yaml", "verdict.json", "raw.log")
+    }
+    plain = "text/plain; charset=utf-8"
+    assert kinds == {
+        "report.html": "text/html; charset=utf-8",
+        "other.html": plain,
+        "campaign.yaml": plain,
+        "verdict.json": plain,
+        "raw.log": "application/octet-stream",
+    }
+    log = answer(root, f"{place}/runs/1/logs/broker-1/server.log")
+    assert log == (200, plain, "<script>alert(1)</script>\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret",
+        "/%2e%2e/secret",
+        "/..%2fsecret",
+        "/%2e%2e%2fsecret",
+        "/latest/../../secret",
+        "/latest/link",
+        "/latest/up/secret",
+        "/latest/up/",
+        "//etc/passwd",
+        "/%2fetc%2fpasswd",
+        "/../results-beside/secret",
+        "/..%5csecret",
+        "/%00",
+        "/latest/%ff%fe",
+        "/" + "a" * 5000,
+        "/nothing",
+    ],
+)
+def test_nothing_outside_of_the_directory_is_served(root: Path, path: str) -> None:
+    status, _, content = answer(root, path)
+    assert status == 404
+    assert SECRET not in content
+    assert "root:" not in content
+
+
+def test_a_compressed_neighbour_does_not_take_the_place_of_a_file(root: Path) -> None:
+    told = answer(root, "/latest/report.html", **{"Accept-Encoding": "gzip"})
+    assert told == (200, "text/html; charset=utf-8", "<h1>the report</h1>")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_can_be_changed(root: Path, method: str) -> None:
+    assert answer(root, "/latest/report.html", method)[0] == 405
+
+
+def test_a_head_has_no_body(root: Path) -> None:
+    assert answer(root, "/latest/report.html", "HEAD") == (200, "text/html; charset=utf-8", "")
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost:80", 200), ("evil.example", 403)])
+def test_another_name_for_our_address_is_refused(root: Path, host: str, status: int) -> None:
+    assert answer(root, "/", Host=host)[0] == status
+
+
+@contextmanager
+def serving(directory: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    command = [sys.executable, "-m", "harness", "serve", str(directory), *options]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_tells_its_url_and_ends_well(root: Path, number: signal.Signals) -> None:
+    with serving(root, "--port", "0") as (process, url):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
+        with urlopen(url + "latest/campaign.yaml", timeout=PATIENCE_S) as told:
+            assert told.read() == b"name: quick\n"
+        with pytest.raises(HTTPError, match="405"):
+            urlopen(Request(url, method="POST"), timeout=PATIENCE_S)
+        os.kill(process.pid, number)
+        said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (0, ("", ""))
+
+
+def test_one_campaign_alone_can_be_served(root: Path) -> None:
+    _, _, page = answer(root / "latest", "/")
+    assert "Logs of run 1" in page
+    assert 'href="../"' not in page
+
+
+def test_a_port_that_is_taken_and_a_directory_that_is_none_are_told(root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = CliRunner().invoke(cli, ["serve", str(root), "--port", str(port)])
+    assert (told.exit_code, "in use" in told.stderr) == (3, True)
+    told = CliRunner().invoke(cli, ["serve", str(root / "nothing")])
+    assert (told.exit_code, "is no directory" in told.stderr) == (2, True)

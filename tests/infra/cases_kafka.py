@@ -1,0 +1,225 @@
+"""Run inside by test_kafka_system.py: three brokers of Apache Kafka on ZooKeeper."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from kafka_clients import create_topic, produce, read_all
+from patience import PATIENCE_S
+from striking import striker
+
+from checkers.replicas.segments import RawLog
+from infra.admin import Election
+from infra.interface import ClusterView, Server, System, ViewUnavailable
+from infra.local.backend import LocalBackend
+from infra.systems import make_system
+from infra.systems.kafka import releases
+from infra.systems.observer import ChangeKind, ClusterChange, ClusterObserver
+from infra.waiting import wait_until
+
+KAFKA = f"kafka:{releases.VERSIONS[0]}"
+SESSION_MS = 6_000
+BROKERS = 3
+TOPIC = "t"
+ALL = {1, 2, 3}
+BEFORE, AFTER = ([b"%s %d" % (when, n) for n in range(100)] for when in (b"before", b"after"))
+FAULTS = (
+    ("kill", f"leader({TOPIC}, 0)", None),
+    ("isolate", f"leader({TOPIC}, 0)", None),
+    ("pause", "zookeeper", None),
+    ("terminate", f"leader({TOPIC}, 0)", None),
+    ("restart", "controller", 0),
+    ("replace", f"follower({TOPIC}, 0)", 0),
+)
+"""What strikes whom, and for how long; None: until all of its effects have come."""
+TERMINATED = 128 + signal.SIGTERM
+"""What a JVM ends with that was asked to end."""
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """As kafka_clients want it."""
+
+    system: System
+
+    @property
+    def bootstrap(self) -> str:
+        return self.system.bootstrap_servers
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def isr(self, topic: str, partition: int) -> set[int]:
+        found = _view(self.system).partitions.get((topic, partition))
+        return set() if found is None else set(found.isr)
+
+
+def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
+    """What was acknowledged is there under the next leader; the same view and the same observer
+    tell who leads and who is in sync."""
+    seen: list[ClusterChange] = []
+    with _deployed(scratch) as system:
+        cluster = _Cluster(system)
+        with ClusterObserver(system.zookeeper_connect, seen.append):
+            create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
+            first = _leader(system)
+            assert set(produce(cluster, TOPIC, BEFORE).values()) == {None}
+            session = _view(system).brokers[first.id]
+            first.process.signal(signal.SIGKILL)
+            _wait("another leads", lambda: _led_by(system) not in (-1, first.id))
+            _wait("the ISR shrinks", lambda: cluster.isr(TOPIC, 0) == ALL - {first.id})
+            assert session in system.expired_sessions()
+            assert set(produce(cluster, TOPIC, AFTER).values()) == {None}
+            assert read_all(cluster, TOPIC) == [*BEFORE, *AFTER]
+            first.start()
+            _wait("it is in sync again", lambda: cluster.isr(TOPIC, 0) == ALL)
+
+            # Killed once more and started at once, it waits for its own session to expire.
+            first.process.signal(signal.SIGKILL)
+            begun = _view(system).brokers.get(first.id)
+            first.start()
+            _wait("it registers", lambda: _view(system).brokers.get(first.id, begun) != begun)
+            _wait("it is in sync again", lambda: cluster.isr(TOPIC, 0) == ALL)
+            assert read_all(cluster, TOPIC) == [*BEFORE, *AFTER]
+        _every_replica_has(len(BEFORE) + len(AFTER), system, scratch / "replicas")
+        down = [one.broker for one in seen if one.kind is ChangeKind.BROKER_DOWN]
+        assert down.count(first.id) >= 2, down
+        epochs = [one.leader_epoch for one in seen if one.topic == TOPIC]
+        assert epochs == sorted(epochs), "of one partition, they only grow"
+        led = {one.leader for one in seen if one.topic == TOPIC}
+        assert {first.id, _led_by(system)} <= led
+
+
+def _every_replica_has(records: int, system: System, scratch: Path) -> None:
+    """As the checkers read what is collected."""
+    for broker in system.brokers:
+        (directory,) = system.log_directories(broker)
+        broker.node.fetch(directory, scratch / broker.name)
+        log = RawLog(scratch / broker.name / f"{TOPIC}-0")
+        batches = list(log.batches(0, records))
+        assert all(batch.intact for batch in batches)
+        assert sum(batch.count for batch in batches) == records
+        assert log.damage == []
+
+
+def what_it_is_asked_and_told(scratch: Path) -> None:
+    """Orders by the admin; an end on request; the directories of its logs."""
+    with _deployed(scratch) as system:
+        cluster = _Cluster(system)
+        system.admin.create_topic(TOPIC, [[1, 2]], PATIENCE_S)
+        _wait("it is led", lambda: cluster.isr(TOPIC, 0) == {1, 2})
+        system.admin.append(TOPIC, 0, 10, PATIENCE_S)
+        system.admin.reassign(TOPIC, 0, [3, 2], PATIENCE_S)
+        _wait("it has moved", lambda: cluster.isr(TOPIC, 0) == {2, 3})
+        assert system.admin.elect(Election.PREFERRED, TOPIC, 0, PATIENCE_S) in (True, False)
+        _wait("the preferred one leads", lambda: _led_by(system) == 3)
+        system.admin.set_topic_config(TOPIC, "min.insync.replicas", "2", PATIENCE_S)
+        assert system.admin.topic_config(TOPIC) == {"min.insync.replicas": "2"}
+        system.admin.delete_records(TOPIC, 0, 4, PATIENCE_S)
+        assert system.admin.log_start(TOPIC, 0, PATIENCE_S) == 4
+
+        third = system.brokers[2]
+        (directory,) = system.log_directories(third)
+        assert third.node.entries(directory / f"{TOPIC}-0") > 0
+        session = _view(system).brokers[third.id]
+        third.process.signal(signal.SIGTERM)
+        assert third.process.wait(PATIENCE_S) == TERMINATED
+        _wait("it has handed over", lambda: _led_by(system) == 2)
+        assert session not in _view(system).brokers.values()
+        assert session not in system.expired_sessions()
+
+
+def it_goes_by_a_clock(scratch: Path) -> None:
+    """What is behind a message that it logs has the time in front: that of its own clock."""
+    with _deployed(scratch, clocks=True) as system:
+        clock = system.brokers[0].clock
+        assert clock is not None
+        assert abs(clock.told().offset_ms) < 1_000
+        clock.run(3_600_000)
+        told = clock.told()
+        assert abs(told.offset_ms - 3_600_000) <= told.bound_ms + 1
+
+
+def faults_bite_and_heal(scratch: Path) -> None:
+    """On processes, links, ZooKeeper and sessions; and records that were acknowledged stay."""
+    backend = LocalBackend(scratch / "nodes")
+    try:
+        with striker(
+            backend,
+            scratch,
+            properties={"zookeeper.session.timeout.ms": str(SESSION_MS)},
+            system_name=KAFKA,
+        ) as cluster:
+            known = _Cluster(cluster.system)
+            create_topic(known, TOPIC, config={"min.insync.replicas": "2"})
+            assert set(produce(known, TOPIC, BEFORE).values()) == {None}
+            for fault, target, hold_ms in FAULTS:
+                cluster.through(fault, target, hold_ms)
+                cluster.await_whole(TOPIC)
+                assert cluster.all_run()
+            # A session that is over stays so.
+            cluster.mend(cluster.strike("expire-session", f"leader({TOPIC}, 0)"))
+            cluster.await_whole(TOPIC)
+            assert cluster.all_run()
+            assert set(produce(known, TOPIC, AFTER).values()) == {None}
+            assert read_all(known, TOPIC) == [*BEFORE, *AFTER]
+    finally:
+        backend.close()
+
+
+@contextmanager
+def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
+    backend = LocalBackend(scratch / "nodes", clocks=clocks)
+    properties = {
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+        "replica.lag.time.max.ms": "8000",
+        "offsets.topic.num.partitions": "1",
+    }
+    try:
+        system = make_system(
+            KAFKA,
+            backend,
+            brokers=BROKERS,
+            zookeepers=1,
+            properties=properties,
+            clocks=clocks,
+        )
+        begun = time.perf_counter()
+        try:
+            system.deploy()
+            sys.stdout.write(f"{BROKERS} brokers up after {time.perf_counter() - begun:.1f} s\n")
+            yield system
+        finally:
+            system.close()
+    finally:
+        backend.close()
+
+
+def _view(system: System) -> ClusterView:
+    """As soon as ZooKeeper answers."""
+    found: list[ClusterView] = []
+
+    def told() -> bool:
+        with suppress(ViewUnavailable):
+            found.append(system.view())
+        return bool(found)
+
+    _wait("a view", told)
+    return found[-1]
+
+
+def _led_by(system: System) -> int:
+    return _view(system).partitions[TOPIC, 0].leader
+
+
+def _leader(system: System) -> Server:
+    return next(one for one in system.brokers if one.id == _led_by(system))
+
+
+def _wait(what: str, condition) -> None:
+    wait_until(condition, PATIENCE_S, what)

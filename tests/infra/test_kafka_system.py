@@ -1,0 +1,37 @@
+"""Apache Kafka under the harness, for real: its jars are fetched where they were not."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from kafka_release import described
+
+from infra.systems import prepare
+from infra.systems.kafka import releases
+
+pytestmark = [pytest.mark.kafka, pytest.mark.integration]
+
+CASES = "cases_kafka.py"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "a_leader_is_killed_and_comes_back",
+        "faults_bite_and_heal",
+        "what_it_is_asked_and_told",
+        "it_goes_by_a_clock",
+    ],
+)
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_inside(inside, case: str) -> None:
+    prepare(f"kafka:{releases.VERSIONS[0]}", sys.stdout.write)
+    # Inside there is another home, and no network.
+    inside.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    inside.check(CASES, case)
+
+
+@pytest.mark.parametrize("version", releases.VERSIONS)
+def test_what_is_known_of_a_release_is_what_it_says(version: str) -> None:
+    known = Path(releases.__file__).with_name(f"{version}.json")
+    assert known.read_text(encoding="utf-8") == described(version)

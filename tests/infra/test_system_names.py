@@ -1,0 +1,153 @@
+"""What a system may be called, and which jars a release of Apache Kafka has."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.interface import InfraError
+from infra.systems import obstacle
+from infra.systems.kafka import jars, releases
+from infra.systems.kafka.releases import Release
+from infra.systems.names import parse
+
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12)
+
+
+def unpacked(directory: Path, *names: str) -> Path:
+    """A directory as Apache Kafka's archives are."""
+    (directory / "libs").mkdir()
+    for name in names:
+        (directory / "libs" / name).touch()
+    return directory
+
+
+def test_names_that_are_right(tmp_path: Path) -> None:
+    assert parse("bundled").kafka is None
+    assert parse("kafka:3.9.1").kafka == Release(version="3.9.1")
+    where = unpacked(tmp_path, "kafka_2.12-2.8.2.jar", "kafka-clients-2.8.2.jar")
+    found = parse(f"kafka:{where}")
+    assert found.text == f"kafka:{where}"
+    assert found.kafka == Release(version="2.8.2", directory=where / "libs")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("pulsar", "unknown system 'pulsar'; known: bundled, kafka:3.9.1"),
+        ("bundle", "did you mean bundled?"),
+        ("kafak:3.9.1", "did you mean kafka:3.9.1?"),
+        ("kafka", "which Apache Kafka? kafka:3.9.1, or kafka:/DIRECTORY"),
+        ("kafka:", "which Apache Kafka?"),
+        ("kafka:latest", "'latest' is neither a version nor the path of a directory"),
+        ("kafka:3.9.1-rc0", "'3.9.1-rc0' is neither a version"),
+        ("kafka:libs", "'libs' is neither a version"),
+        ("kafka:3", "'3' is neither a version"),
+        ("kafka:3.8.0", "of Apache Kafka 3.8.0 the jars are not known, but of 3.9.1"),
+        ("kafka:4.1.1", "4.1.1 runs without ZooKeeper, which is not there yet"),
+        ("kafka:2.0.1", "2.0.1 is too old: 2.4 or newer"),
+        ("kafka:/nowhere/at/all", "there is no /nowhere/at/all/libs"),
+    ],
+)
+def test_names_that_are_none(name: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says.replace("?", r"\?")):
+        parse(name)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ((), "0 jars in .*libs are Kafka's broker"),
+        (("kafka_2.13-3.9.1-test.jar",), "0 jars"),
+        (("kafka_2.12-3.9.1.jar", "kafka_2.13-3.9.1.jar"), "2 jars"),
+        (("kafka_2.13-4.1.1.jar",), "4.1.1 runs without ZooKeeper"),
+        (("kafka_2.11-2.0.1.jar",), "too old"),
+    ],
+)
+def test_directories_that_are_none(tmp_path: Path, names: tuple[str, ...], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse(f"kafka:{unpacked(tmp_path, *names)}")
+
+
+def test_apache_kafka_is_on_one_backend_so_far() -> None:
+    assert obstacle(parse("bundled"), "docker") is None
+    assert obstacle(parse("kafka:3.9.1"), "local") is None
+    assert "not on docker" in (obstacle(parse("kafka:3.9.1"), "docker") or "")
+
+
+@pytest.mark.parametrize("version", releases.VERSIONS)
+def test_every_jar_of_a_release_has_its_sum(version: str) -> None:
+    listed = jars.listed(version)
+    assert {f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-clients")} <= (
+        listed.keys()
+    )
+    assert all(len(bytes.fromhex(sha256)) == 32 for sha256 in listed.values())
+    assert len({jars.file_name(one) for one in listed}) == len(listed), "one directory has them all"
+
+
+@given(
+    jar=st.tuples(WORDS, WORDS, WORDS) | st.tuples(WORDS, WORDS, WORDS, WORDS), beside=st.booleans()
+)
+def test_a_pom_has_the_jars_and_nothing_that_they_need(jar: tuple[str, ...], beside: bool) -> None:
+    wanted = {":".join(jar): "", **({"g:other:1": ""} if beside else {})}
+    pom = jars.as_pom(wanted)
+    tags = ("groupId", "artifactId", "version", "classifier")
+    assert "".join(f"<{tag}>{one}</{tag}>" for tag, one in zip(tags, jar, strict=False)) in pom
+    assert pom.count("<dependency>") == len(wanted) == pom.count("<groupId>*</groupId>")
+
+
+def test_what_lies_there_is_what_was_released(tmp_path: Path) -> None:
+    contents = {"g:a:1": b"first", "g:b:2:linux": b"second"}
+    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    first, second = tmp_path / "a-1.jar", tmp_path / "b-2-linux.jar"
+    first.write_bytes(b"first")
+    with pytest.raises(InfraError, match=r"^b-2-linux\.jar in .* not as released"):
+        jars.check(tmp_path, wanted)
+    second.write_bytes(b"second")
+    jars.check(tmp_path, wanted)
+    second.write_bytes(b"other")
+    with pytest.raises(InfraError, match=r"^b-2-linux\.jar in"):
+        jars.check(tmp_path, wanted)
+    second.write_bytes(b"second")
+    (tmp_path / "c-3.jar").touch()
+    with pytest.raises(InfraError, match=r"^c-3\.jar in"):
+        jars.check(tmp_path, wanted)
+
+
+def test_what_was_never_fetched_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(InfraError, match="was never fetched"):
+        jars.class_path(releases.released("3.9.1"))
+
+
+def test_without_maven_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InfraError, match=r"no mvn in PATH .*apt-get install maven.*kafka:/DIR"):
+        jars.fetch(releases.released("3.9.1"), print)
+
+
+def test_a_fetch_that_fails_leaves_nothing(
+    tmp_path: Path, executable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that brings nothing, and one that brings something else."""
+    told: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for script, says in (("echo no network; exit 1", "no network"), ("exit 0", "not as released")):
+        executable(tmp_path / "mvn", f"#!/bin/sh\n{script}\n")
+        with pytest.raises(InfraError, match=says):
+            jars.fetch(releases.released("3.9.1"), told.append)
+        assert list((tmp_path / "cache" / "ackproof").iterdir()) == []
+    assert "fetching Apache Kafka 3.9.1, 57 jars" in told[0]
+
+
+def test_jars_of_an_unpacked_release_are_taken_as_they_are(tmp_path: Path) -> None:
+    release = parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-3.9.1.jar')}").kafka
+    assert release is not None
+    jars.fetch(release, pytest.fail)
+    assert jars.class_path(release) == f"{tmp_path}/libs/*"

@@ -1,0 +1,135 @@
+"""Consumers' counts on the page, on a terminal and in ``verdict.json``: only where there are any,
+and what nobody knows is unknown."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_results import cell_result
+from rich.console import Console
+
+from checkers.verdict import CampaignResult, ClientCounts, Consumption, GroupCounts, Verdict
+from harness.report import consumption, page, verdict
+from harness.report.rows import rows
+from harness.summary import print_result
+
+NAMES = (*consumption.CLIENT_COUNTS, "distinct")
+CLEAN: dict[str, Any] = dict.fromkeys(NAMES, 0)
+READER = ClientCounts(
+    run=1, cell="c", client="reader-0", member=False, group=None, **{**CLEAN, "shown": 1234}
+)
+OF_A_GROUP = {**CLEAN, "shown": 600, "vanished": None, "unseen": None, "unread": None}
+MEMBER = ClientCounts(run=1, cell="c", client="t-g-0", member=True, group="t-g", **OF_A_GROUP)
+GROUP = GroupCounts(
+    run=1,
+    cell="c",
+    group="t-g",
+    committed=77,
+    commit_errors=2,
+    commits_lost=0,
+    commits_regressed=0,
+    skipped_by_commit=None,
+)
+
+
+def result(*clients: ClientCounts, groups: tuple[GroupCounts, ...] = (GROUP,)) -> CampaignResult:
+    return CampaignResult(
+        verdict=Verdict.PASS,
+        cells=(cell_result(),),
+        anomalies={"lost": 0},
+        findings=(),
+        consumption=Consumption(clients=clients, groups=groups),
+    )
+
+
+def page_of(checked: CampaignResult) -> str:
+    campaign = {"name": "n", "seed": 1}
+    return page.render(campaign, checked, rows(checked), {}, [], lost_total=0)
+
+
+def printed(checked: CampaignResult) -> str:
+    console = Console(width=220, file=io.StringIO())
+    print_result(console, checked, rows(checked), [])
+    return console.file.getvalue()
+
+
+def lines_of(html: str) -> list[list[str]]:
+    """The cells of the section's lines."""
+    section = html.partition("<h2>Consumers</h2>")[2].partition("<details>")[0]
+    lines = re.findall(r"<tr>(.*?)</tr>", section)
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in lines]
+
+
+def test_it_comes_back_whole(tmp_path: Path) -> None:
+    checked = result(READER, MEMBER)
+    verdict.write(tmp_path, verdict.to_document({"name": "n", "seed": 1}, checked))
+    assert verdict.read(tmp_path) == checked
+    document = json.loads((tmp_path / verdict.FILE).read_text())
+    (reader, member), (group,) = (document["consumption"][k] for k in ("clients", "groups"))
+    assert (reader["client"], reader["shown"], reader["vanished"]) == ("reader-0", 1234, 0)
+    assert (member["group"], member["vanished"]) == ("t-g", None)
+    assert (group["group"], group["committed"], group["skipped_by_commit"]) == ("t-g", 77, None)
+
+
+def test_a_verdict_of_former_days_has_none() -> None:
+    document = verdict.to_document({"name": "n", "seed": 1}, result(READER))
+    del document["consumption"]
+    assert verdict.from_document(document).consumption == Consumption()
+
+
+def test_the_page_has_every_client_and_every_group() -> None:
+    clients, reader, member, groups, group = lines_of(page_of(result(READER, MEMBER)))
+    assert clients == ["cell", "client", "group", *consumption.CLIENT_COUNTS.values()]
+    assert reader == ["c", "reader-0", "tail reader", "1,234", *["0"] * 8]
+    assert member == ["c", "t-g-0", "t-g", "600", *["0"] * 5, "unknown", "-", "-"]
+    assert groups == ["cell", "group", *consumption.GROUP_COUNTS.values()]
+    assert group == ["c", "t-g", "77", "2", "0", "0", "unknown"]
+
+
+def test_every_heading_is_explained() -> None:
+    html = page_of(result(READER, MEMBER))
+    assert {*consumption.CLIENT_COUNTS.values(), *consumption.GROUP_COUNTS.values()} == set(
+        consumption.MEANINGS
+    )
+    assert all(f"<dt>{name}</dt>" in html for name in consumption.MEANINGS)
+
+
+def test_several_runs_are_told_apart() -> None:
+    html = page_of(result(READER, replace(READER, run=2), groups=()))
+    heading, *lines = lines_of(html)
+    assert heading[:2] == ["run", "cell"]
+    assert [line[0] for line in lines] == ["1", "2"]
+
+
+def test_a_terminal_has_a_line_a_group() -> None:
+    told = printed(result(READER, MEMBER, replace(MEMBER, client="t-g-1", shown=400)))
+    reader = next(line.split() for line in told.splitlines() if "tail reader" in line)
+    group = next(line.split() for line in told.splitlines() if " t-g " in line)
+    assert reader == ["c", "tail", "reader", "1,234", *["0"] * 7, *["-"] * 5]
+    shown, kept = ["1,000", *["0"] * 5, "unknown", "-"], ["77", "2", "0", "0", "unknown"]
+    assert group == ["c", "t-g", *shown, *kept]
+
+
+@pytest.mark.parametrize("member", [MEMBER, replace(MEMBER, group=None)])
+def test_what_a_group_of_which_nothing_is_told_committed_is_unknown(member: ClientCounts) -> None:
+    told = printed(result(member, groups=()))
+    group = next(line.split() for line in told.splitlines() if line.split()[2:3] == ["600"])
+    assert group[-5:] == ["unknown"] * 5
+
+
+def test_without_consumers_nothing_is_told_of_them() -> None:
+    nobody = result(groups=())
+    assert "<h2>Consumers</h2>" not in page_of(nobody)
+    assert "consumers" not in printed(nobody)
+
+
+def test_names_are_escaped() -> None:
+    script = "<script>alert(3)</script>"
+    wicked = replace(MEMBER, cell=script, client=script, group=script)
+    html = page_of(result(wicked, groups=(replace(GROUP, cell=script, group=script),)))
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(3)" in html

@@ -1,0 +1,294 @@
+"""``verdict.json`` says all that its schema names, and nothing else; older ones can be read."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from made_results import cell_result, guarantee
+
+from checkers.verdict import (
+    ANOMALIES,
+    CampaignResult,
+    CellResult,
+    ClientCounts,
+    Consumption,
+    Failover,
+    GroupCounts,
+    Outages,
+    RunResult,
+    Unavailable,
+    Verdict,
+)
+from harness import environment, report
+from harness.campaign.validation import load
+from harness.report import verdict
+from harness.report.document import VERSION, schema
+from history.errors import DamagedFiles
+from history.manifest import Manifest, PlannedFault, PlannedRun
+from history.schema import FAULTS, PHASES
+
+TEMPLATE = Path(environment.__file__).parent / "campaign" / "template.yaml"
+T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z
+SECOND = 1_000_000_000
+
+
+def cell(run: int) -> CellResult:
+    away = Outages(fault="kill#1", longest_ms=1, total_ms=2)
+    return cell_result(
+        "acks-all",
+        settings={"acks": "all", "min.insync.replicas": 2},
+        guarantees=[guarantee()],
+        run=run,
+        lost=3,
+        expected=(Verdict.PASS,),
+        unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
+    )
+
+
+def run(number: int, brokers: int) -> RunResult:
+    return RunResult(
+        number=number,
+        clock_bound_ns=0,
+        infrastructure_failed=False,
+        cluster={"brokers": brokers, "min.insync.replicas": 9},
+        failovers=(Failover(partitions=10),),
+    )
+
+
+CLIENT = ClientCounts(
+    run=1,
+    cell="acks-all",
+    client="member-0",
+    member=True,
+    group="g",
+    shown=9,
+    distinct=8,
+    again=1,
+    nonmonotonic=0,
+    skipped=0,
+    foreign=0,
+    inconsistent=0,
+    vanished=0,
+    unseen=None,
+    unread=None,
+)
+GROUP = GroupCounts(
+    run=1,
+    cell="acks-all",
+    group="g",
+    committed=3,
+    commit_errors=1,
+    commits_lost=0,
+    commits_regressed=0,
+    skipped_by_commit=0,
+)
+RESULT = CampaignResult(
+    verdict=Verdict.PASS,
+    cells=(cell(1), cell(2)),
+    anomalies={"lost": 6},
+    findings=("one",),
+    runs=(run(1, 3), run(2, 5)),
+    consumption=Consumption(clients=(CLIENT,), groups=(GROUP,)),
+)
+
+
+def write(file: Path, schema: pa.Schema, rows: list[dict[str, object]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    filled = [{name: row.get(name) for name in schema.names} for row in rows]
+    pq.write_table(pa.Table.from_pylist(filled, schema=schema), file)
+
+
+def step(event: str, at_s: int) -> dict[str, object]:
+    return {"phase": "deploy", "event": event, "time": T0 + at_s * SECOND}
+
+
+def fault(event: str, at_s: int, *, proven: bool | None = None) -> dict[str, object]:
+    told = {"fault": "kill", "target": "leader(t, 0)", "servers": ["broker-1"], "fault_id": 1}
+    return {**told, "event": event, "time": T0 + at_s * SECOND, "proven": proven}
+
+
+def anomaly(kind: str, partition: int, fault: str | None) -> dict[str, object]:
+    place = {"run": 1, "cell": "acks-all", "topic": "acks-all", "partition": partition}
+    return {**place, "anomaly": kind, "fault": fault}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    campaign = load(TEMPLATE).resolved(seed=42)
+    (tmp_path / "campaign.yaml").write_text(campaign.to_yaml())
+    planned = {"session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1, "cells": ()}
+    kill = PlannedFault(
+        fault_id=1, fault="kill", target="t", start_ms=1, hold_ms=1, story="crash-loop#1 bounce-2"
+    )
+    runs = [
+        PlannedRun(number=number, seed=1, faults=(kill,), writers=(), **planned)
+        for number in (1, 2)
+    ]
+    Manifest(campaign="c", seed=42, baseline=False, runs=tuple(runs)).write(tmp_path)
+    for number in (1, 2):
+        history = tmp_path / "runs" / str(number) / "history"
+        begin = 100 * (number - 1)
+        steps = [step("start", begin), step("end", begin + 60)]
+        write(history / "phases.harness.parquet", PHASES, steps)
+        write(
+            history / "faults.harness.parquet",
+            FAULTS,
+            [fault("injected", 1), fault("verified", 2, proven=True), fault("healed", 3)],
+        )
+    found = [
+        anomaly("lost", 1, "kill#1"),
+        anomaly("duplicated", 0, None),
+        *[anomaly("lost", 0, "kill#1")] * 2,
+        anomaly("phantom", 0, None),
+    ]
+    write(tmp_path / "anomalies.parquet", ANOMALIES, found)
+    environment.write(tmp_path)
+    return tmp_path
+
+
+def written(directory: Path, result: CampaignResult = RESULT) -> dict[str, Any]:
+    report.write(directory, result)
+    document: dict[str, Any] = json.loads((directory / "verdict.json").read_text())
+    return document
+
+
+def objects(value: object, node: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """Every object in the document with the schema of objects that it is to meet."""
+    made = schema()
+    for one in node.get("anyOf", [node]):
+        if "$ref" in one:
+            one = made["$defs"][one["$ref"].rpartition("/")[2]]
+        if isinstance(value, Mapping) and "properties" in one:
+            yield one, value
+            for name, part in value.items():
+                yield from objects(part, one["properties"].get(name, {}))
+        if isinstance(value, list) and "items" in one:
+            for part in value:
+                yield from objects(part, one["items"])
+
+
+def test_every_name_is_documented_and_every_documented_one_is_there(directory: Path) -> None:
+    seen = set()
+    for node, value in objects(written(directory), schema()):
+        seen.add(node["description"])
+        assert value.keys() >= set(node["required"]) == set(node["properties"])
+        if "additionalProperties" not in node:
+            assert value.keys() == set(node["properties"])
+    parts = [part for part in schema()["$defs"].values() if "properties" in part]
+    assert len(seen) == len(parts) + 1, "nothing of some part was written"
+
+
+def test_every_name_says_what_it_means() -> None:
+    made = schema()
+    for part in (made, *made["$defs"].values()):
+        for name, one in part.get("properties", {}).items():
+            assert len(one.get("description", "")) > 5, name
+
+
+def test_when_where_and_how(directory: Path) -> None:
+    found = written(directory)
+    assert (found["version"], found["seed"]) == (VERSION, 42)
+    assert (found["system"], found["backend"]) == ("bundled", "local")
+    assert (found["began"], found["duration_s"]) == ("2031-07-22T02:17:00.123Z", 160.0)
+    assert [one["duration_s"] for one in found["runs"]] == [60.0, 60.0]
+    assert found["command"] == f"ackproof run {directory / 'campaign.yaml'} --seed 42"
+    assert found["versions"] == environment.found().versions.model_dump()
+    assert found["versions"]["zookeeper"] is not None
+    assert found["machine"]["cores"] > 0
+
+
+def test_the_page_says_it_too(directory: Path) -> None:
+    document = written(directory)
+    page = (directory / "report.html").read_text()
+    for told in ("2031-07-22 02:17", "2 min 40 s", document["command"]):
+        assert told in page
+    for version in document["versions"].values():
+        assert str(version) in page
+
+
+def test_none_lost_of_so_many_is_told_with_what_it_leaves_open(directory: Path) -> None:
+    kept = replace(RESULT, cells=tuple(replace(one, lost=0) for one in RESULT.cells))
+    page = report.write(directory, kept).page.read_text()
+    assert "0 of 20 acknowledged records were lost: below 14 % at 95 %." in page
+
+
+def test_faults_and_what_was_lost_to_them(directory: Path) -> None:
+    found = written(directory)
+    first, second = found["faults"]
+    assert (first["run"], second["run"]) == (1, 2)
+    assert first == {
+        "run": 1,
+        "name": "kill#1",
+        "target": "leader(t, 0)",
+        "servers": ["broker-1"],
+        "story": "crash-loop#1 bounce-2",
+        "began": "2031-07-22T02:17:01.123Z",
+        "healed": None,
+        "proven": True,
+    }
+    told = [
+        (one["partition"], one["fault"], one["lost"], one["duplicated"]) for one in found["losses"]
+    ]
+    assert told == [(0, None, 0, 1), (0, "kill#1", 2, 0), (1, "kill#1", 1, 0)]
+
+
+def test_a_cell_has_what_is_swept_of_its_cluster_and_its_own_where_both_have_it(
+    directory: Path,
+) -> None:
+    first, second = written(directory)["cells"]
+    assert (first["brokers"], second["brokers"]) == (3, 5)
+    assert first["min.insync.replicas"] == 2
+    assert report.load(directory) == RESULT
+
+
+def test_what_nobody_recorded_is_null(directory: Path) -> None:
+    for file in ("environment.json", "manifest.json"):
+        (directory / file).unlink()
+    (directory / "campaign.yaml").write_text(yaml.safe_dump({"name": "no campaign"}))
+    for file in directory.glob("runs/*/history/*"):
+        file.write_bytes(b"damaged")
+    found = written(directory)
+    for name in ("seed", "began", "duration_s", "system", "backend", "machine", "command"):
+        assert found[name] is None
+    assert set(found["versions"].values()) == {None}
+    assert found["faults"] == []
+    assert found["verdict"] == "pass"
+
+
+def test_a_large_campaign_says_that_it_is_meant(directory: Path) -> None:
+    file = directory / "campaign.yaml"
+    file.write_text(file.read_text().replace("\nruns: 1\n", "\nruns: 100\n"))
+    assert written(directory)["command"].endswith("/campaign.yaml --seed 42 --yes")
+
+
+def test_a_verdict_of_before_there_was_a_version_can_be_read(directory: Path) -> None:
+    document = written(directory)
+    kept = ("campaign", "seed", "verdict", "cells", "anomalies", "findings", "baseline", "runs")
+    old = {name: document[name] for name in kept}
+    for one in old["cells"]:
+        del one["brokers"]
+    for one in old["runs"]:
+        del one["duration_s"]
+    (directory / "verdict.json").write_text(json.dumps(old))
+    assert verdict.read(directory) == replace(RESULT, consumption=Consumption())
+    assert verdict.read_document(directory / "verdict.json").began is None
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, "new"])
+def test_one_of_days_to_come_is_refused_by_name(directory: Path, version: object) -> None:
+    document = {**written(directory), "version": version}
+    (directory / "verdict.json").write_text(json.dumps(document))
+    with pytest.raises(DamagedFiles, match=f"its version is {version}"):
+        verdict.read(directory)
+
+
+def test_without_a_run_there_is_no_date(directory: Path) -> None:
+    for file in directory.glob("runs/*/history/phases*"):
+        file.unlink()
+    assert written(directory, replace(RESULT, cells=(), runs=()))["began"] is None

@@ -1,0 +1,144 @@
+"""Every client library against a real cluster: what it acknowledged is there, by its offset, as the
+very value that was drawn."""
+
+import contextlib
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka_clients import create_topic, read_all
+from kafka_cluster import Cluster, running_cluster
+from patience import PATIENCE_S
+
+from history.cell import LIBRARIES, LIBRDKAFKA
+from history.payload import Encoder
+from history.reader import read
+from infra import client_programs
+from infra.interface import InfraError, Software
+from infra.java import find_java
+from infra.waiting import wait_until
+
+PARTITIONS = 3
+BUILT = [pytest.param(one, marks=pytest.mark.libraries) for one in ("java", "franz-go")]
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def java() -> str:
+    with contextlib.suppress(InfraError):
+        return str(find_java())
+    return "java"
+
+
+@pytest.fixture
+def produce(cluster: Cluster, client) -> Callable:
+    software = Software(python=sys.executable, java=java(), zookeeper_class_path="")
+
+    def start(library: str, topic: str, **changed):
+        create_topic(cluster, topic, PARTITIONS, config={"min.insync.replicas": "2"})
+        return client(
+            "workloads.foreign.producer",
+            {
+                "cell": topic,
+                "topic": topic,
+                "partitions": PARTITIONS,
+                "acks": "all",
+                "producer": 0,
+                "rate": 300,
+                "record_bytes": 100,
+                "bootstrap_servers": cluster.bootstrap,
+                "library": library,
+                "program": client_programs.command(library, software),
+                **changed,
+            },
+        )
+
+    return start
+
+
+def wait_until_acked(producer, more: int) -> None:
+    """Until so many more are acknowledged."""
+    least = producer.figures()["acked"] + more
+
+    def reached() -> bool:
+        assert producer.process.poll() is None, producer.log()
+        return producer.figures()["acked"] >= least
+
+    wait_until(reached, PATIENCE_S, f"{more} more acks")
+
+
+def outcomes(directory: Path) -> dict[int, dict]:
+    rows = defaultdict(list)
+    for row in read(directory, "sends").to_pylist():
+        rows[row["sequence"]].append(row)
+    assert all(len(events) == 2 for events in rows.values())
+    return {number: outcome for number, (_, outcome) in rows.items()}
+
+
+def test_there_is_one_of_each_library() -> None:
+    assert {LIBRDKAFKA, "aiokafka", *(one.values[0] for one in BUILT)} == set(LIBRARIES)
+
+
+@pytest.mark.parametrize("library", ["aiokafka", *BUILT])
+@pytest.mark.parametrize(
+    ("acks", "idempotent"), [("0", False), ("1", False), ("all", False), ("all", True)]
+)
+def test_what_a_library_acknowledges_is_there(
+    produce, cluster: Cluster, library: str, acks: str, idempotent: bool
+) -> None:
+    topic = f"{library}-{acks}-{idempotent}"
+    producer = produce(
+        library, topic, acks=acks, producer_config={"enable.idempotence": idempotent}
+    )
+    wait_until_acked(producer, 300)
+    assert producer.terminate() == 0, producer.log()
+    recorded = outcomes(producer.history)
+    assert Counter(row["type"] for row in recorded.values()).keys() == {"ok"}
+    encode = Encoder(topic, 0, 100).encode
+    logs = [read_all(cluster, topic, partition) for partition in range(PARTITIONS)]
+    for number, row in recorded.items():
+        if acks == "0":
+            assert row["offset"] is None
+        else:
+            assert logs[row["partition"]][row["offset"]] == encode(number)
+    if acks != "0":
+        assert sum(map(len, logs)) == len(recorded)
+
+
+@pytest.mark.parametrize("library", ["aiokafka", *BUILT])
+def test_a_library_goes_on_with_the_next_leader(produce, cluster: Cluster, library: str) -> None:
+    """Idempotent: what is sent again, since its answer was lost with the leader, is there once."""
+    topic = f"{library}-killed"
+    producer = produce(library, topic, producer_config={"enable.idempotence": True})
+    wait_until_acked(producer, 100)
+    killed = cluster.brokers[cluster.leader(topic, 1)]
+    killed.kill()
+    wait_until(lambda: cluster.leader(topic, 1) not in (-1, killed.id), PATIENCE_S, "a new leader")
+    wait_until_acked(producer, 600)
+    killed.start()
+    cluster.wait_until_complete()
+    assert producer.terminate() == 0, producer.log()
+    recorded = outcomes(producer.history)
+    encode = Encoder(topic, 0, 100).encode
+    for partition in range(PARTITIONS):
+        there = Counter(read_all(cluster, topic, partition))
+        assert set(there.values()) == {1}
+        here = [row for row in recorded.values() if row["partition"] == partition]
+        acked = {encode(row["sequence"]) for row in here if row["type"] == "ok"}
+        assert acked <= there.keys() <= {encode(row["sequence"]) for row in here}
+    assert {row["type"] for row in recorded.values()} <= {"ok", "info"}
+
+
+@pytest.mark.parametrize("library", ["aiokafka", *BUILT])
+def test_what_a_program_has_nothing_for_is_said_at_once(produce, library: str) -> None:
+    producer = produce(library, f"{library}-strange", producer_config={"no.such.property": 1})
+    assert producer.wait() == 1
+    assert "cannot go on: " in producer.log()
+    assert "no.such.property" in producer.log()

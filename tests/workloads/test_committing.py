@@ -1,0 +1,96 @@
+"""Commits of which nobody says what became of them: the consumer reaches no broker."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from history.reader import read
+from workloads.committing import Committer
+from workloads.configuration import member_properties
+from workloads.consumption import ConsumptionRecorder, ConsumptionTables
+from workloads.interface import Delivery
+from workloads.positions import Positions
+from workloads.spec import GroupMemberSpec
+
+NOBODY = "127.0.0.1:1"
+ASKED, UNKNOWN = (1, "invoke", 0, 5), (1, "info", 0, 5)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> GroupMemberSpec:
+    return GroupMemberSpec(
+        client="one",
+        topic="t",
+        partitions=2,
+        bootstrap_servers=NOBODY,
+        group="g",
+        delivery=Delivery.AT_LEAST_ONCE,
+        consumer_config={"session.timeout.ms": 100},
+        history=tmp_path / "history",
+        progress=tmp_path / "progress.json",
+    )
+
+
+@pytest.fixture
+def positions() -> Positions:
+    """Of one that has two partitions and was shown five records of the first."""
+    positions = Positions()
+    for partition in range(2):
+        positions.begin(partition, 0)
+    positions.shown(0, 4)
+    return positions
+
+
+@pytest.fixture
+def tables(spec: GroupMemberSpec) -> Iterator[ConsumptionTables]:
+    with closing(ConsumptionTables(spec)) as tables:
+        yield tables
+
+
+@pytest.fixture
+def committer(spec: GroupMemberSpec, positions: Positions, tables: ConsumptionTables) -> Committer:
+    recorder = ConsumptionRecorder(spec, tables, clock=lambda: 0)
+    return Committer(spec.topic, recorder, positions)
+
+
+@pytest.fixture
+def consumer(spec: GroupMemberSpec) -> Iterator[Consumer]:
+    with closing(Consumer({**member_properties(spec), "log_level": 0})) as consumer:
+        yield consumer
+
+
+def commits(spec: GroupMemberSpec, tables: ConsumptionTables) -> list[tuple]:
+    tables.close()
+    columns = ["commit", "type", "partition", "offset"]
+    return [tuple(row.values()) for row in read(spec.history, "commits", columns).to_pylist()]
+
+
+def test_one_that_is_not_answered_by_the_end_is_unknown(
+    spec, tables, committer: Committer, consumer: Consumer
+) -> None:
+    committer.ask(consumer)
+    assert committer.is_behind
+    consumer.close()
+    committer.close()
+    assert commits(spec, tables) == [ASKED, UNKNOWN]
+
+
+def test_one_is_under_way_at_a_time(
+    spec, tables, positions: Positions, committer: Committer, consumer: Consumer
+) -> None:
+    committer.ask(consumer)
+    positions.shown(1, 8)
+    committer.ask(consumer)
+    committer.commit(consumer)
+    assert commits(spec, tables) == [ASKED]
+
+
+def test_waiting_for_an_answer_ends_without_one(
+    spec, tables, committer: Committer, consumer: Consumer
+) -> None:
+    committer.commit(consumer)
+    assert commits(spec, tables) == [ASKED, UNKNOWN]
+    assert committer.is_behind

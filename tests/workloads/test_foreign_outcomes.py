@@ -1,0 +1,39 @@
+"""Only a refusal that we know the meaning of is a failure, library by library."""
+
+import pytest
+
+from history.cell import LIBRARIES, LIBRDKAFKA
+from history.schema import SendType
+from workloads.foreign.outcomes import DEFINITE, of_refusal
+
+NEVER_CERTAIN = (
+    # Java throws these behind the append, where the producer is idempotent.
+    *("KafkaException", "ProducerFencedException", "InvalidProducerEpochException"),
+    *("IllegalStateException", "OutOfOrderSequenceException"),
+    # What brokers answer tells of one attempt.
+    *("NotEnoughReplicasException", "NotEnoughReplicasAfterAppendException"),
+    *("NotLeaderForPartitionError", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"),
+    "ErrRecordTimeout",
+)
+
+
+def test_every_library_has_a_table() -> None:
+    assert {LIBRDKAFKA, *DEFINITE} == set(LIBRARIES)
+    assert all(why for table in DEFINITE.values() for why in table.values())
+
+
+@pytest.mark.parametrize("library", [*DEFINITE, "./own"])
+@pytest.mark.parametrize("error", [*NEVER_CERTAIN, "Unheard.of"])
+def test_what_is_not_known_to_be_certain_is_unknown(library: str, error: str) -> None:
+    assert of_refusal(library, error) is SendType.INFO
+
+
+@pytest.mark.parametrize(
+    ("library", "error"), [(library, one) for library, table in DEFINITE.items() for one in table]
+)
+def test_a_library_refuses_by_its_own_table_alone(library: str, error: str) -> None:
+    assert of_refusal(library, error) is SendType.FAIL
+    assert of_refusal("./own", error) is SendType.INFO
+    others = [one for one, table in DEFINITE.items() if error not in table]
+    assert {of_refusal(one, error) for one in others} <= {SendType.INFO}
+    assert others

@@ -1,0 +1,225 @@
+"""The producer whose client is a program: what it records of one that does as it should, and of one
+that does not."""
+
+import os
+import signal
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from patience import PATIENCE_S
+
+from history.reader import files, read
+from infra.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+TINY_PROGRAM = Path(__file__).parents[1] / "support" / "tiny_program.py"
+PARTITIONS = 3
+RATE = 2000
+AFTER = 20
+"""As in the program: with which record it begins to misbehave."""
+
+
+@pytest.fixture
+def produce(client) -> Callable:
+    def start(manner: str, **changed):
+        return client(
+            "workloads.foreign.producer",
+            {
+                "cell": "cell.one",
+                "topic": "cell.one",
+                "partitions": PARTITIONS,
+                "acks": "all",
+                "producer": 0,
+                "rate": RATE,
+                "record_bytes": 100,
+                "bootstrap_servers": "nowhere:1",
+                "library": "java",
+                "program": [sys.executable, str(TINY_PROGRAM), manner],
+                **changed,
+            },
+        )
+
+    return start
+
+
+def wait_for(process, condition: Callable[[], bool]) -> None:
+    """Wait for ``condition`` while the process lives."""
+
+    def holds() -> bool:
+        assert process.process.poll() is None, process.log()
+        return condition()
+
+    wait_until(holds, PATIENCE_S, f"a condition of {process.figures()}")
+
+
+def outcomes(directory: Path) -> dict[int, tuple[str, int | None, str | None]]:
+    """By number, what became of it: type, offset and error. Each record has an invoke, and one
+    outcome, which is no earlier."""
+    rows = defaultdict(list)
+    for row in read(directory, "sends").to_pylist():
+        rows[row["sequence"]].append(row)
+    assert sorted(rows) == list(range(len(rows)))
+    for invoke, outcome in rows.values():
+        assert invoke["type"] == "invoke"
+        assert invoke["time"] <= outcome["time"]
+        assert invoke["partition"] == outcome["partition"] == invoke["sequence"] % PARTITIONS
+    return {n: (told["type"], told["offset"], told["error"]) for n, (_, told) in rows.items()}
+
+
+def test_what_a_program_tells_is_what_is_recorded(produce) -> None:
+    producer = produce("correct")
+    wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
+    assert producer.terminate() == 0, producer.log()
+    recorded = outcomes(producer.history)
+    # Partitions take turns, and the program counts the offsets of each.
+    assert recorded == {n: ("ok", n // PARTITIONS, None) for n in range(len(recorded))}
+    assert producer.figures()["acked"] == producer.figures()["sent"] == len(recorded)
+    assert len(files(producer.history, "sends")) == PARTITIONS
+
+
+def test_a_program_is_told_of_its_cluster_topic_and_properties(produce) -> None:
+    producer = produce("correct", acks="1", producer_config={"linger.ms": 7, "retries": 3})
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
+    assert producer.terminate() == 0, producer.log()
+    told = {line[6:] for line in producer.log().splitlines() if line.startswith("told: ")}
+    assert told == {
+        "protocol 1",
+        "topic cell.one",
+        "property bootstrap.servers nowhere:1",
+        "property client.id producer-cell.one-0",
+        "property acks 1",
+        "property enable.idempotence false",
+        "property linger.ms 7",
+        "property delivery.timeout.ms 20000",
+        "property request.timeout.ms 5000",
+        "property retries 3",
+    }
+
+
+def test_without_acks_the_clients_word_has_no_offset(produce) -> None:
+    producer = produce("correct", acks="0")
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
+    assert producer.terminate() == 0, producer.log()
+    assert set(outcomes(producer.history).values()) == {("ok", None, None)}
+
+
+@pytest.mark.parametrize(("library", "certain"), [("java", "fail"), ("/own/program", "info")])
+def test_only_a_known_refusal_is_a_certain_failure(produce, library: str, certain: str) -> None:
+    producer = produce("refuses", library=library)
+    wait_for(producer, lambda: producer.figures()["indeterminate"] > 100)
+    assert producer.terminate() == 0, producer.log()
+    for number, outcome in outcomes(producer.history).items():
+        assert (
+            outcome
+            == [
+                ("ok", number // PARTITIONS, None),
+                (certain, None, "TimeoutException"),
+                ("info", None, "IllegalStateException"),
+                ("info", None, "TimeoutException"),
+            ][number % 4]
+        )
+
+
+@pytest.mark.parametrize(
+    ("manner", "status", "reason"),
+    [
+        ("malformed", 1, "said what is no line: 'acked one 1'"),
+        ("rude", 1, r"said what is no line: '\\xff\\xfe what?'"),
+        ("twice", 1, "told of record 0, which waits for no outcome"),
+        ("strange", 1, "told of record 999999, which waits for no outcome"),
+        ("status", 7, "ended with status 7"),
+        ("quits", 1, "ended with status 0"),
+        ("signal", 128 + signal.SIGSEGV, "was ended by SIGSEGV"),
+        ("deaf", 1, "closed its output"),
+        ("fatal", 1, "cannot go on: the library has failed for good"),
+    ],
+)
+def test_a_program_that_does_what_it_may_not_ends_the_producer(
+    produce, manner: str, status: int, reason: str
+) -> None:
+    producer = produce(manner)
+    assert producer.wait() == status, producer.log()
+    assert reason in producer.log()
+    assert "Traceback" not in producer.log()
+    recorded = outcomes(producer.history)
+    told = {n: outcome for n, outcome in recorded.items() if n <= AFTER}
+    assert told == {n: ("ok", n // PARTITIONS, None) for n in range(AFTER + 1)}
+    of_the_others = {outcome for n, outcome in recorded.items() if n > AFTER}
+    assert of_the_others <= {("info", None, "_PROGRAM_ENDED")}
+    assert not list(producer.history.glob("*.part-*"))
+
+
+def test_what_a_silent_program_does_not_tell_is_unknown(produce) -> None:
+    producer = produce("silent", producer_config={"delivery.timeout.ms": 1000})
+    wait_for(producer, lambda: producer.figures()["sent"] > 1000)
+    assert producer.terminate() == 0, producer.log()
+    kinds = Counter(outcome[::2] for outcome in outcomes(producer.history).values())
+    assert kinds.pop(("ok", None)) == AFTER
+    assert kinds.keys() == {("info", "_TIMED_OUT")}
+
+
+def test_a_program_that_says_all_and_told_only_some_is_wrong(produce) -> None:
+    producer = produce("forgets")
+    wait_for(producer, lambda: producer.figures()["sent"] > 1000)
+    assert producer.terminate() == 1
+    assert "has flushed, and told nothing of" in producer.log()
+    kinds = Counter(outcome[::2] for outcome in outcomes(producer.history).values())
+    assert kinds.pop(("ok", None)) == AFTER
+    assert kinds.keys() == {("info", "_PROGRAM_ENDED")}
+
+
+def test_a_program_that_takes_nothing_more_is_handed_nothing_more(produce) -> None:
+    """What is handed over is what it may have sent: no more than its pipe holds."""
+    producer = produce("stuck", rate=20_000, producer_config={"delivery.timeout.ms": 1000})
+    wait_for(producer, lambda: producer.figures()["sent"] > AFTER + 1)
+    sent = {0: 0}
+
+    def settled() -> bool:
+        figures = producer.figures()
+        sent[figures["time"]] = figures["sent"]
+        return len(sent) > 2 and len({*[*sent.values()][-2:]}) == 1
+
+    wait_for(producer, settled)
+    assert producer.terminate() == 1
+    assert "did not end within" in producer.log()
+    kinds = Counter(outcome[::2] for outcome in outcomes(producer.history).values())
+    assert kinds.pop(("ok", None)) == AFTER + 1
+    assert kinds.keys() == {("info", "_TIMED_OUT")}
+    assert kinds.total() < 20_000
+
+
+def test_a_program_that_is_never_ready_is_sent_nothing(produce) -> None:
+    producer = produce("never-ready")
+    wait_for(producer, lambda: "told: property" in producer.log())
+    assert producer.terminate() == 0, producer.log()
+    assert outcomes(producer.history) == {}
+
+
+def test_how_a_program_ends_when_it_is_told_to_counts(produce) -> None:
+    producer = produce("sorry")
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
+    assert producer.terminate() == 5
+    assert "ended with status 5" in producer.log()
+    assert {outcome[0] for outcome in outcomes(producer.history).values()} == {"ok"}
+
+
+@pytest.mark.parametrize("program", ["/no/such/program", "/etc/passwd"])
+def test_a_program_that_cannot_be_started_is_named(produce, program: str) -> None:
+    producer = produce("", program=[program])
+    assert producer.wait() == 1
+    assert f"cannot start {program}: " in producer.log()
+    assert "Traceback" not in producer.log()
+
+
+def test_a_program_ends_with_a_producer_that_was_killed(produce) -> None:
+    producer = produce("stuck")
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
+    (program,) = psutil.Process(producer.process.pid).children()
+    os.kill(producer.process.pid, signal.SIGKILL)
+    producer.wait()
+    wait_until(lambda: not program.is_running(), PATIENCE_S, "the program ends, too")

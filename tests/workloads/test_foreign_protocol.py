@@ -1,0 +1,117 @@
+"""The lines of the protocol: what is said is heard, and nothing else is taken for it."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.foreign.protocol import (
+    Acked,
+    Failed,
+    Fatal,
+    Flush,
+    Flushed,
+    Malformed,
+    Open,
+    Property,
+    Protocol,
+    Ready,
+    Refused,
+    Send,
+    Topic,
+    decode_command,
+    decode_saying,
+    encode_command,
+    encode_saying,
+)
+
+NUMBERS = st.integers(0, 2**63 - 1)
+WORDS = st.from_regex(r"[A-Za-z0-9_.$-]{1,100}", fullmatch=True)
+TEXTS = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
+COMMANDS = st.one_of(
+    st.builds(Protocol, NUMBERS),
+    st.builds(Topic, WORDS),
+    st.builds(Property, WORDS, TEXTS),
+    st.just(Open()),
+    st.builds(Send, NUMBERS, NUMBERS, st.binary(max_size=500)),
+    st.just(Flush()),
+)
+SAYINGS = st.one_of(
+    st.just(Ready()),
+    st.builds(Acked, NUMBERS, st.none() | NUMBERS),
+    st.builds(Refused, NUMBERS, WORDS),
+    st.builds(Failed, NUMBERS, WORDS),
+    st.just(Flushed()),
+    st.builds(Fatal, TEXTS.filter(bool)),
+)
+
+
+@given(COMMANDS)
+def test_a_program_is_told_what_was_meant(command) -> None:
+    line = encode_command(command)
+    assert line.index(b"\n") == len(line) - 1
+    assert decode_command(line[:-1]) == command
+
+
+@given(SAYINGS)
+def test_what_a_program_says_is_heard(saying) -> None:
+    line = encode_saying(saying)
+    assert line.index(b"\n") == len(line) - 1
+    assert decode_saying(line[:-1]) == saying
+
+
+@given(st.binary(max_size=60) | SAYINGS.map(encode_saying).map(lambda line: line[:-2]))
+def test_any_line_is_a_saying_or_malformed(line: bytes) -> None:
+    """What is taken for a saying is that one's own line, to the byte."""
+    line = line.replace(b"\n", b" ")
+    with suppress(Malformed):
+        assert encode_saying(decode_saying(line)) == line + b"\n"
+
+
+@given(st.binary(max_size=60))
+def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
+    with suppress(Malformed):
+        assert decode_command(line.replace(b"\n", b" "))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"acked",
+        b"acked 1",
+        b"acked 1 2 3",
+        b"acked -1 2",
+        b"acked 1 -2",
+        b"acked 01 2",
+        b"acked 1 2\r",
+        b"acked  1 2",
+        b"Acked 1 2",
+        b"acked 1 9223372036854775808",
+        b"acked \xd9\xa1 2",
+        b"failed 1",
+        b"failed 1 two words",
+        b"refused 1 " + b"x" * 101,
+        b"ready now",
+        b"fatal",
+        b"fatal \xff",
+    ],
+)
+def test_what_no_program_may_say(line: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode_saying(line)
+
+
+def test_a_long_line_is_shown_by_its_beginning() -> None:
+    with pytest.raises(Malformed) as refused:
+        decode_saying(b"spam" * 100)
+    assert str(refused.value) == f"'{'spam' * 20}' ..."
+
+
+@pytest.mark.parametrize(
+    "command", [Topic("two words"), Topic(""), Property("a", "b\nsend 0 0 "), Property("a b", "c")]
+)
+def test_what_no_line_can_hold_is_refused(command) -> None:
+    with pytest.raises(ValueError, match=r"line|word"):
+        encode_command(command)

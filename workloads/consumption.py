@@ -1,0 +1,176 @@
+"""What a consumer was shown, given and what it committed, as rows of ``polls``, ``assignments`` and
+``commits``.
+
+Owns the counts of polls and commits. What a poll returned is recorded as shown when it returned,
+whatever the client does with it then: whether it had been committed before it was processed, or
+after, is told by the rows of ``commits`` and the polls that these name.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from history.payload import decode
+from history.schema import SendType
+from history.writer import PartitionedWriter, Row, TableWriter
+from workloads.spec import ConsumerSpec, GroupMemberSpec
+
+FETCHED = "fetched"
+"""The ``type`` of a row of ``commits`` that tells what is committed."""
+NOTHING_COMMITTED = -1
+"""In place of an offset; Kafka's own word for it in OffsetFetch."""
+
+
+class Record(NamedTuple):
+    """A record as a poll returned it."""
+
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    value: bytes | None
+
+
+class ConsumptionTables:
+    """The tables of one consumer, flushed and closed together. ``commits`` is None for one that is
+    in no group, and commits nothing."""
+
+    def __init__(self, spec: ConsumerSpec) -> None:
+        partitions = [(spec.topic, number) for number in range(spec.partitions)]
+        self.polls = PartitionedWriter(spec.history, "polls", spec.client, partitions)
+        self.assignments = TableWriter(spec.history, "assignments", spec.client)
+        self.commits = (
+            TableWriter(spec.history, "commits", spec.client)
+            if isinstance(spec, GroupMemberSpec)
+            else None
+        )
+
+    def flush_due(self, now: float) -> None:
+        """As :meth:`history.writer.TableWriter.flush_due`, for all."""
+        for table in self._all():
+            table.flush_due(now)
+
+    def close(self) -> None:
+        """Close all, when one fails the others all the same, then raise the first failure."""
+        with ExitStack() as closing:
+            for table in reversed(self._all()):
+                closing.callback(table.close)
+
+    def _all(self) -> Sequence[PartitionedWriter | TableWriter]:
+        return (self.polls, self.assignments, *([self.commits] if self.commits else []))
+
+
+class ConsumptionRecorder:
+    """Records what one consumer sees and does. Offsets are by partition of the spec's topic.
+
+    Args:
+        clock: Nanoseconds of the Unix epoch.
+    """
+
+    def __init__(
+        self, spec: ConsumerSpec, tables: ConsumptionTables, clock: Callable[[], int]
+    ) -> None:
+        self._client = spec.client
+        self._topic = spec.topic
+        self._group = spec.group if isinstance(spec, GroupMemberSpec) else None
+        self._clock = clock
+        self._polls = [tables.polls.partition(spec.topic, p) for p in range(spec.partitions)]
+        self._assignments = tables.assignments
+        self._commits = tables.commits
+        self._has: set[int] = set()
+        self._counts = dict.fromkeys(("polls", "shown", "committed"), 0)
+        self._commit = 0
+
+    def shown(self, records: Sequence[Record]) -> None:
+        """A poll has just returned these; an empty one is none."""
+        if not records:
+            return
+        now = self._clock()
+        self._counts["polls"] += 1
+        self._counts["shown"] += len(records)
+        poll = self._counts["polls"]
+        for record in records:
+            self._polls[record.partition].append(
+                (
+                    self._client,
+                    self._topic,
+                    record.partition,
+                    poll,
+                    now,
+                    record.offset,
+                    record.leader_epoch,
+                    *(decode(record.value) or (None, None, None)),
+                )
+            )
+
+    def assigned(self, starts: Mapping[int, int | None]) -> None:
+        """The client was given partitions, and begins to read at these offsets (None: it does not
+        know yet). None of them: it is told that it gets no more."""
+        self._has |= starts.keys()
+        self._event("assigned", starts)
+
+    def revoked(self, partitions: Collection[int]) -> None:
+        """Partitions are about to be taken away."""
+        self._has.difference_update(partitions)
+        self._event("revoked", dict.fromkeys(partitions))
+
+    def lost(self, partitions: Collection[int]) -> None:
+        """Partitions were taken away before the client heard of it."""
+        self._has.difference_update(partitions)
+        self._event("lost", dict.fromkeys(partitions))
+
+    def out_of_range(self, partition: int, resumed: int) -> None:
+        """The log has no place where the client was to go on; it goes on at ``resumed``."""
+        self._event("out-of-range", {partition: resumed})
+
+    def fetched(self, offsets: Mapping[int, int | None]) -> None:
+        """What the coordinator says is committed; None: nothing."""
+        for partition, offset in sorted(offsets.items()):
+            known = NOTHING_COMMITTED if offset is None else offset
+            self._commit_row(self._clock(), self._commit, FETCHED, partition, known, None)
+
+    def commit(self, asked: Mapping[int, int]) -> int:
+        """A commit of these offsets is about to be asked for; of none where the client library has
+        made it by itself. Its number."""
+        self._commit += 1
+        now = self._clock()
+        for partition, offset in sorted(asked.items()):
+            self._commit_row(now, self._commit, SendType.INVOKE, partition, offset, None)
+        return self._commit
+
+    def answered(
+        self, number: int, outcome: SendType, partition: int, offset: int, error: str | None
+    ) -> None:
+        """What became of an offset of a commit."""
+        self._counts["committed"] += outcome is SendType.OK
+        self._commit_row(self._clock(), number, outcome, partition, offset, error)
+
+    def figures(self) -> Mapping[str, int]:
+        """For the progress file: ``assigned`` (partitions that it has), ``polls`` that returned
+        something, records ``shown``, offsets ``committed`` (one a partition and commit), and
+        ``time`` in nanoseconds of the Unix epoch."""
+        return {"assigned": len(self._has), **self._counts, "time": self._clock()}
+
+    def _event(self, event: str, offsets: Mapping[int, int | None]) -> None:
+        now, poll = self._clock(), self._counts["polls"]
+        about: list[Row] = [(self._topic, p, offset) for p, offset in sorted(offsets.items())]
+        for one in about or [(None, None, None)]:
+            self._assignments.append((now, self._client, self._group, event, *one, poll))
+
+    def _commit_row(
+        self, now: int, number: int, kind: str, partition: int, offset: int, error: str | None
+    ) -> None:
+        assert self._commits is not None, "a consumer in no group commits nothing"
+        self._commits.append(
+            (
+                now,
+                self._client,
+                self._group,
+                number,
+                kind,
+                self._topic,
+                partition,
+                offset,
+                self._counts["polls"],
+                error,
+            )
+        )

@@ -1,0 +1,205 @@
+"""aiokafka as a program under test: ``python -m workloads.foreign.aiokafka_producer``.
+
+``AIOKafkaProducer.send`` waits while the batch of its partition is full, so that partitions are
+sent to by a task each: one that nobody leads must not keep the others waiting. What one of them has
+not handed to the library yet waits in order.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from workloads.foreign.protocol import (
+    LINE_BYTES_MAX,
+    VERSION,
+    Acked,
+    Failed,
+    Fatal,
+    Flush,
+    Flushed,
+    Open,
+    Property,
+    Protocol,
+    Ready,
+    Refused,
+    Saying,
+    Send,
+    Topic,
+    decode_command,
+    encode_saying,
+)
+
+_STOP_S = 3.0
+"""How long the library may take to close its connections."""
+
+_PARAMETERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "bootstrap.servers": ("bootstrap_servers", str),
+    "client.id": ("client_id", str),
+    "acks": ("acks", lambda text: text if text == "all" else int(text)),
+    "enable.idempotence": ("enable_idempotence", lambda text: text == "true"),
+    "linger.ms": ("linger_ms", int),
+    "batch.size": ("max_batch_size", int),
+    "compression.type": ("compression_type", lambda text: None if text == "none" else text),
+    # It is how long a batch may wait, how long an answer may take, and what brokers are told.
+    "delivery.timeout.ms": ("request_timeout_ms", int),
+}
+"""What aiokafka calls Kafka's properties, and how it writes their values."""
+_OF_NO_CONCERN = ("max.in.flight.requests.per.connection",)
+"""There is never more than one batch of a partition under way (``Sender``: muted partitions)."""
+
+
+class CannotBegin(Exception):
+    """What the program was told cannot be."""
+
+
+class AiokafkaProgram:
+    """Does what it is told, line by line."""
+
+    def __init__(self) -> None:
+        self._topic = ""
+        self._parameters: dict[str, Any] = {}
+        self._producer: AIOKafkaProducer | None = None
+        self._queues: dict[int, asyncio.Queue[Send]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._untold = 0
+        self._all_told = asyncio.Event()
+        self._saying: list[bytes] = []
+
+    async def run(self, lines: asyncio.StreamReader) -> None:
+        """Until there are no more lines. Raises CannotBegin, and Malformed for what is no line."""
+        try:
+            while line := await lines.readline():
+                await self._obey(line.removesuffix(b"\n"))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            if self._producer is not None:
+                with suppress(TimeoutError, KafkaError):
+                    await asyncio.wait_for(self._producer.stop(), _STOP_S)
+
+    async def _obey(self, line: bytes) -> None:
+        match decode_command(line):
+            case Send() as send:
+                self._queue(send.partition).put_nowait(send)
+                self._untold += 1
+            case Flush():
+                self._start(self._flush())
+            case Open():
+                await self._open()
+            case Topic(name):
+                self._topic = name
+            case Property(name, value):
+                self._set(name, value)
+            case Protocol(version):
+                if version != VERSION:
+                    raise CannotBegin(f"version {version} of the protocol is not known here")
+
+    def _set(self, name: str, value: str) -> None:
+        if name in _PARAMETERS:
+            parameter, parse = _PARAMETERS[name]
+            self._parameters[parameter] = parse(value)
+        elif name not in _OF_NO_CONCERN:
+            raise CannotBegin(f"aiokafka has nothing for the property {name}")
+
+    async def _open(self) -> None:
+        producer = AIOKafkaProducer(**self._parameters)
+        try:
+            await producer.start()
+            await producer.partitions_for(self._topic)
+        except KafkaError as error:
+            await producer.stop()
+            raise CannotBegin(f"{type(error).__name__}: {error}") from error
+        self._producer = producer
+        self._say(Ready())
+
+    def _queue(self, partition: int) -> "asyncio.Queue[Send]":
+        if partition not in self._queues:
+            self._queues[partition] = asyncio.Queue()
+            self._start(self._send_in_turn(self._queues[partition]))
+        return self._queues[partition]
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        """What nobody thought of must not stop one partition, and look as if it were silent."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._say(Fatal(_one_line(repr(error))))
+
+    async def _send_in_turn(self, queue: "asyncio.Queue[Send]") -> None:
+        assert self._producer is not None
+        while True:
+            send = await queue.get()
+            try:
+                report = await self._producer.send(
+                    self._topic, send.value, partition=send.partition
+                )
+            except KafkaError as error:
+                self._told(Refused(send.number, type(error).__name__))
+            else:
+                report.add_done_callback(partial(self._reported, send.number))
+            queue.task_done()
+
+    def _reported(self, number: int, report: "asyncio.Future[Any]") -> None:
+        if (error := report.exception()) is not None:
+            self._told(Failed(number, type(error).__name__))
+        else:
+            # With acks=0 there is no result. A repetition that the broker knew has no offset.
+            offset = getattr(report.result(), "offset", -1)
+            self._told(Acked(number, offset if offset >= 0 else None))
+
+    def _told(self, saying: Saying) -> None:
+        self._say(saying)
+        self._untold -= 1
+        if not self._untold:
+            self._all_told.set()
+
+    async def _flush(self) -> None:
+        while self._untold:
+            self._all_told.clear()
+            await self._all_told.wait()
+        self._say(Flushed())
+
+    def _say(self, saying: Saying) -> None:
+        """What is said in one turn of the loop is written at once."""
+        if not self._saying:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._saying.append(encode_saying(saying))
+
+    def _write(self) -> None:
+        said, self._saying = b"".join(self._saying), []
+        sys.stdout.buffer.write(said)
+        sys.stdout.buffer.flush()
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+async def _main() -> int:
+    lines = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+    )
+    try:
+        await AiokafkaProgram().run(lines)
+    except CannotBegin as reason:
+        sys.stdout.buffer.write(encode_saying(Fatal(_one_line(str(reason)))))
+        sys.stdout.buffer.flush()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    sys.exit(asyncio.run(_main()))

@@ -1,0 +1,261 @@
+// franz-go as a program under test; docs/client-protocol.md has the lines.
+//
+// TryProduce refuses a record by its promise, with ErrMaxBuffered; every other error of a promise
+// is of a record that was buffered.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	maxBuffered = 100_000
+	// Beside the time for which a broker may wait for its followers, this is how long its answer
+	// may take.
+	overhead   = time.Second
+	openWithin = 30 * time.Second
+)
+
+type program struct {
+	topic      string
+	properties map[string]string
+	client     *kgo.Client
+	mutex      sync.Mutex
+	said       *bufio.Writer
+}
+
+func main() {
+	p := &program{properties: map[string]string{}, said: bufio.NewWriter(os.Stdout)}
+	if err := p.run(bufio.NewReaderSize(os.Stdin, 1<<16)); err != nil {
+		p.say("fatal " + strings.ReplaceAll(err.Error(), "\n", " "))
+		os.Exit(1)
+	}
+}
+
+func (p *program) run(lines *bufio.Reader) error {
+	for {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.obey(strings.TrimSuffix(line, "\n")); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *program) obey(line string) error {
+	verb, rest, _ := strings.Cut(line, " ")
+	switch verb {
+	case "send":
+		return p.send(strings.SplitN(rest, " ", 3))
+	case "topic":
+		p.topic = rest
+		return nil
+	case "property":
+		name, value, _ := strings.Cut(rest, " ")
+		p.properties[name] = value
+		return nil
+	case "open":
+		return p.open()
+	case "flush":
+		go p.flush() // its end may be the end of the input
+		return nil
+	case "protocol":
+		if rest != "1" {
+			return fmt.Errorf("version %s of the protocol is not known here", rest)
+		}
+		return nil
+	}
+	return fmt.Errorf("told what is no line: %s", verb)
+}
+
+func (p *program) open() error {
+	options, err := p.options()
+	if err != nil {
+		return err
+	}
+	if p.client, err = kgo.NewClient(options...); err != nil {
+		return err
+	}
+	within, done := context.WithTimeout(context.Background(), openWithin)
+	defer done()
+	if err := p.client.Ping(within); err != nil {
+		return err
+	}
+	p.say("ready")
+	return nil
+}
+
+// options are what franz-go calls Kafka's properties.
+func (p *program) options() ([]kgo.Opt, error) {
+	idempotent := p.properties["enable.idempotence"] == "true"
+	options := []kgo.Opt{
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MaxBufferedRecords(maxBuffered),
+		kgo.RequestTimeoutOverhead(overhead),
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
+	}
+	if !idempotent {
+		options = append(options, kgo.DisableIdempotentWrite())
+	}
+	for name, value := range p.properties {
+		option, err := option(name, value, idempotent)
+		if err != nil {
+			return nil, fmt.Errorf("property %s: %w", name, err)
+		}
+		if option != nil {
+			options = append(options, option)
+		}
+	}
+	return options, nil
+}
+
+func option(name, value string, idempotent bool) (kgo.Opt, error) {
+	switch name {
+	case "bootstrap.servers":
+		return kgo.SeedBrokers(strings.Split(value, ",")...), nil
+	case "client.id":
+		return kgo.ClientID(value), nil
+	case "acks":
+		return acks(value)
+	case "compression.type":
+		return compression(value)
+	case "enable.idempotence":
+		return nil, nil
+	}
+	number, err := strconv.Atoi(value)
+	if err != nil {
+		return nil, err
+	}
+	switch name {
+	case "linger.ms":
+		return kgo.ProducerLinger(milliseconds(number)), nil
+	case "batch.size":
+		return kgo.ProducerBatchMaxBytes(int32(number)), nil
+	case "delivery.timeout.ms":
+		return kgo.RecordDeliveryTimeout(milliseconds(number)), nil
+	case "request.timeout.ms":
+		return kgo.ProduceRequestTimeout(milliseconds(number)), nil
+	case "retries":
+		return kgo.RecordRetries(number), nil
+	case "max.in.flight.requests.per.connection":
+		if idempotent { // up to 5, always
+			return nil, nil
+		}
+		return kgo.MaxProduceRequestsInflightPerBroker(number), nil
+	}
+	return nil, errors.New("franz-go has nothing for it")
+}
+
+func acks(value string) (kgo.Opt, error) {
+	switch value {
+	case "0":
+		return kgo.RequiredAcks(kgo.NoAck()), nil
+	case "1":
+		return kgo.RequiredAcks(kgo.LeaderAck()), nil
+	case "all":
+		return kgo.RequiredAcks(kgo.AllISRAcks()), nil
+	}
+	return nil, fmt.Errorf("no acks %q", value)
+}
+
+func compression(value string) (kgo.Opt, error) {
+	codecs := map[string]kgo.CompressionCodec{
+		"none":   kgo.NoCompression(),
+		"gzip":   kgo.GzipCompression(),
+		"snappy": kgo.SnappyCompression(),
+		"lz4":    kgo.Lz4Compression(),
+		"zstd":   kgo.ZstdCompression(),
+	}
+	codec, known := codecs[value]
+	if !known {
+		return nil, fmt.Errorf("no codec %q", value)
+	}
+	return kgo.ProducerBatchCompression(codec), nil
+}
+
+func (p *program) send(words []string) error {
+	if len(words) != 3 {
+		return errors.New("told what is no line: send")
+	}
+	number := words[0]
+	partition, err := strconv.ParseInt(words[1], 10, 32)
+	if err != nil {
+		return err
+	}
+	value, err := base64.StdEncoding.DecodeString(words[2])
+	if err != nil {
+		return err
+	}
+	record := &kgo.Record{Topic: p.topic, Partition: int32(partition), Value: value}
+	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
+		switch {
+		case errors.Is(err, kgo.ErrMaxBuffered):
+			p.say("refused " + number + " ErrMaxBuffered")
+		case err != nil:
+			p.say("failed " + number + " " + named(err))
+		case r.Offset < 0:
+			p.say("acked " + number + " -")
+		default:
+			p.say("acked " + number + " " + strconv.FormatInt(r.Offset, 10))
+		}
+	})
+	return nil
+}
+
+// named is an error in one word: Kafka's name of a broker's, the variable of one of the library's.
+func named(err error) string {
+	var answered *kerr.Error
+	var lost *kgo.ErrDataLoss
+	switch {
+	case errors.As(err, &answered):
+		return answered.Message
+	case errors.As(err, &lost):
+		return "ErrDataLoss"
+	case errors.Is(err, kgo.ErrRecordTimeout):
+		return "ErrRecordTimeout"
+	case errors.Is(err, kgo.ErrRecordRetries):
+		return "ErrRecordRetries"
+	case errors.Is(err, kgo.ErrClientClosed):
+		return "ErrClientClosed"
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return "Unknown"
+}
+
+func (p *program) flush() {
+	if err := p.client.Flush(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	p.say("flushed")
+}
+
+func (p *program) say(line string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.said.WriteString(line)
+	p.said.WriteByte('\n')
+	p.said.Flush()
+}
+
+func milliseconds(number int) time.Duration {
+	return time.Duration(number) * time.Millisecond
+}

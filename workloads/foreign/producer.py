@@ -1,0 +1,183 @@
+"""The producer of one cell whose client is a program under test:
+``python -m workloads.foreign.producer SPEC.json``.
+
+It does for the program what :mod:`workloads.producer` does for librdkafka: draws the records, in
+the same pace and the same turns, and records each: an ``invoke`` when its line is handed over, the
+outcome when the program's line is read. What is recorded is thus the same code for all clients.
+
+The turn of a partition is skipped as there, and so is every turn while the program does not take
+what it was told: nothing is handed over, so there is nothing to record.
+
+What a program may not do ends it and us, with the reason in the log and all that was recorded
+before: end by itself (then we end with its status, 128 and its number for a signal), say what is no
+line of the protocol, or tell of a record twice, or of one that it was never given. Records without
+an outcome are ``info`` then.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from history.schema import SendType
+from workloads.foreign.outcomes import of_refusal
+from workloads.foreign.program import Program, ProgramFailed
+from workloads.foreign.properties import delivery_timeout_ms, producer_properties
+from workloads.foreign.protocol import (
+    VERSION,
+    Acked,
+    Command,
+    Failed,
+    Fatal,
+    Flush,
+    Flushed,
+    Open,
+    Property,
+    Protocol,
+    Ready,
+    Refused,
+    Saying,
+    Topic,
+    encode_command,
+    send_line,
+)
+from workloads.pacer import Pacer
+from workloads.process import main
+from workloads.recorder import SendRecorder
+from workloads.sending import Keep, encoder, recording
+from workloads.spec import ForeignProducerSpec, SpecificationError, load
+
+READY_S = 60.0
+"""How long a program may take until it is ready."""
+WAITING_MAX = 100_000
+"""Records without an outcome: librdkafka's ``queue.buffering.max.messages``."""
+TIMED_OUT = "_TIMED_OUT"
+"""The error of what had no outcome in time, as of librdkafka's."""
+ENDED = "_PROGRAM_ENDED"
+"""The error of what had no outcome when the program ended, or was ended."""
+
+_WAIT_S_MIN = 0.002
+"""Tokens of this long are sent in one go."""
+_WAIT_S_MAX = 0.1
+
+
+class ForeignProducer:
+    """Lets a program send, and records, until it is told to stop.
+
+    Raises (constructor) SpecificationError for what cannot be said to a program, ProgramFailed
+    where it cannot be started.
+    """
+
+    def __init__(self, spec: ForeignProducerSpec, recorder: SendRecorder, keep: Keep) -> None:
+        self._library = spec.library
+        self._partitions = spec.partitions
+        self._acknowledged = spec.acks != "0"
+        self._encode = encoder(spec).encode
+        self._recorder = recorder
+        self._keep = keep
+        self._share = max(1, WAITING_MAX // spec.partitions)
+        self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
+        self._turn = 0
+        self._ready = self._flushed = False
+        greeting = _greeting(spec)
+        self._program = Program(spec.program)
+        self._program.tell(greeting)
+
+    def run(self, rate: float, stopping: Callable[[], bool]) -> None:
+        """Send ``rate`` records a second until ``stopping``, then wait for the outcomes. Raises
+        ProgramFailed when the program does what it may not, when everything is recorded."""
+        try:
+            self._await_ready(stopping)
+            if self._ready:
+                self._send_all(rate, stopping)
+                self._finish()
+                self._program.end()
+        finally:
+            self._recorder.abandon(ENDED)
+            self._program.kill()
+
+    def _await_ready(self, stopping: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_S
+        while not self._ready and not stopping():
+            if time.monotonic() >= deadline:
+                raise ProgramFailed(f"the program was not ready within {READY_S:g} s")
+            self._hear(_WAIT_S_MAX)
+
+    def _send_all(self, rate: float, stopping: Callable[[], bool]) -> None:
+        pacer = Pacer(rate, time.monotonic())
+        while not stopping():
+            lines = [line for _ in range(pacer.take(time.monotonic())) if (line := self._next())]
+            if lines:
+                self._program.tell(b"".join(lines))
+            self._hear(min(max(pacer.seconds_to_next(), _WAIT_S_MIN), _WAIT_S_MAX))
+
+    def _next(self) -> bytes | None:
+        """The line of the next record; None when it is skipped."""
+        partition = self._turn
+        self._turn = (partition + 1) % self._partitions
+        if self._program.busy or self._recorder.waiting(partition) >= self._share:
+            return None
+        sequence = self._recorder.invoke(partition)
+        return send_line(sequence, partition, self._encode(sequence))
+
+    def _finish(self) -> None:
+        self._program.tell(encode_command(Flush()))
+        deadline = time.monotonic() + self._flush_s
+        while not self._flushed and time.monotonic() < deadline:
+            self._hear(_WAIT_S_MAX)
+        if self._flushed and (left := self._recorder.unresolved):
+            raise ProgramFailed(f"the program has flushed, and told nothing of {left} records")
+        self._recorder.abandon(TIMED_OUT)
+
+    def _hear(self, seconds: float) -> None:
+        for saying in self._program.hear(seconds):
+            self._note(saying)
+        self._keep(time.monotonic())
+
+    def _note(self, saying: Saying) -> None:
+        match saying:
+            case Acked(number, offset):
+                self._resolve(number, SendType.OK, offset if self._acknowledged else None, None)
+            case Refused(number, error):
+                self._resolve(number, of_refusal(self._library, error), None, error)
+            case Failed(number, error):
+                self._resolve(number, SendType.INFO, None, error)
+            case Ready():
+                self._ready = True
+            case Flushed():
+                self._flushed = True
+            case Fatal(reason):
+                raise ProgramFailed(f"the program cannot go on: {reason}")
+
+    def _resolve(
+        self, number: int, outcome: SendType, offset: int | None, error: str | None
+    ) -> None:
+        if not self._recorder.is_waiting(number):
+            raise ProgramFailed(f"the program told of record {number}, which waits for no outcome")
+        self._recorder.resolve(number, outcome, offset=offset, error=error)
+
+
+def _greeting(spec: ForeignProducerSpec) -> bytes:
+    properties = {
+        "bootstrap.servers": spec.bootstrap_servers,
+        "client.id": spec.client,
+        "acks": spec.acks,
+        **producer_properties(spec.library, spec.producer_config),
+    }
+    told = (Property(name, value) for name, value in properties.items())
+    try:
+        commands: Sequence[Command] = (Protocol(VERSION), Topic(spec.topic), *told, Open())
+        return b"".join(encode_command(command) for command in commands)
+    except ValueError as error:
+        raise SpecificationError(str(error)) from None
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Produce as the specification file says, until ``stopping``."""
+    spec = load(ForeignProducerSpec, specification)
+    with recording(spec) as (recorder, keep):
+        ForeignProducer(spec, recorder, keep).run(spec.rate, stopping)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))

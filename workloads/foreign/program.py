@@ -1,0 +1,174 @@
+"""A program under test, as a child with a pipe each way: docs/client-protocol.md.
+
+Neither pipe can make us wait: what the program does not take yet stays here, and what it says is
+read whenever we look. What it writes to standard error is in our own log.
+
+It ends with us. Its input ends when we do, and Linux kills it when our main thread is gone
+(PR_SET_PDEATHSIG): a client that a fault has crashed must not go on to send. A program that starts
+others is killed with them when it does not end; a script should ``exec`` what it starts.
+"""
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from workloads.foreign.protocol import LINE_BYTES_MAX, Malformed, Saying, decode_saying
+from workloads.process import ClientFailed
+
+END_S = 10.0
+"""How long it may take to end when it has said all."""
+
+_READ_BYTES = 1 << 18
+_PR_SET_PDEATHSIG = 1
+_SIGNALLED = 128
+"""As a shell tells of a signal: 128 and its number."""
+
+
+class ProgramFailed(ClientFailed):
+    """The program has ended, has said that it cannot go on, or says what cannot be."""
+
+
+class Program:
+    """Starts ``argv``. Raises ProgramFailed (constructor) where it cannot be started."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        libc = ctypes.CDLL(None)
+
+        def die_with_us() -> None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                # Whoever interrupts us, by a terminal's Ctrl-C, asks us, and we ask the program.
+                start_new_session=True,
+                preexec_fn=die_with_us,  # noqa: PLW1509  # there is one thread, which holds no lock
+            )
+        except OSError as error:
+            raise ProgramFailed(f"cannot start {argv[0]}: {error.strerror}") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._selector = selectors.DefaultSelector()
+        for end in (self._stdin, self._stdout):
+            os.set_blocking(end, False)
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self._unwritten = bytearray()
+        self._unread = bytearray()
+        self._over = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has not taken yet all that it was told."""
+        return bool(self._unwritten)
+
+    def tell(self, lines: bytes) -> None:
+        """Hand lines over, with their ends; what it does not take yet when it does."""
+        was_busy = self.busy
+        self._unwritten += lines
+        if not was_busy:
+            self._write()
+
+    def hear(self, seconds: float) -> Iterator[Saying]:
+        """What it says, waiting so long for the first of it.
+
+        Raises ProgramFailed for what is no line of the protocol, behind whatever it said before,
+        and when it has ended, with its exit status.
+        """
+        for key, _ in self._selector.select(max(0.0, seconds)):
+            if key.fd == self._stdin:
+                self._write()
+            else:
+                yield from self._read()
+        if self._over:
+            raise self._ended()
+
+    def end(self) -> None:
+        """Tell it that there is no more; it has :data:`END_S` to end. Raises ProgramFailed when it
+        does not, or ends with another status than 0."""
+        self._close_input()
+        if self._wait(END_S) is None:
+            self.kill()
+            raise ProgramFailed(f"the program did not end within {END_S:g} s, and was killed")
+        if self._process.returncode != 0:
+            raise self._ended()
+
+    def kill(self) -> None:
+        """End it at once, and whatever it started. Idempotent."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._close_input()
+        self._selector.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _write(self) -> None:
+        with suppress(BlockingIOError):
+            try:
+                while self._unwritten:
+                    del self._unwritten[: os.write(self._stdin, self._unwritten)]
+            except BrokenPipeError:  # why it listens no more is told by how it ends
+                self._unwritten.clear()
+        registered = self._stdin in self._selector.get_map()
+        if self._unwritten and not registered:
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+        elif registered and not self._unwritten:
+            self._selector.unregister(self._stdin)
+
+    def _read(self) -> Iterator[Saying]:
+        with suppress(BlockingIOError):
+            chunk = os.read(self._stdout, _READ_BYTES)
+            self._over = not chunk
+            self._unread += chunk
+        *lines, rest = bytes(self._unread).split(b"\n")
+        self._unread = bytearray(rest)
+        if len(rest) > LINE_BYTES_MAX or (rest and self._over):
+            lines.append(rest)
+        for line in lines:
+            try:
+                yield decode_saying(line)
+            except Malformed as error:
+                raise ProgramFailed(f"the program said what is no line: {error}") from None
+
+    def _ended(self) -> ProgramFailed:
+        """How it ended; one that only closed its output is killed."""
+        status = self._wait(END_S)
+        if status is None:
+            self.kill()
+            return ProgramFailed("the program closed its output, and was killed")
+        if status < 0:
+            name = signal.Signals(-status).name
+            return ProgramFailed(f"the program was ended by {name}", _SIGNALLED - status)
+        return ProgramFailed(f"the program ended with status {status}", status or 1)
+
+    def _wait(self, seconds: float) -> int | None:
+        """Its exit status, when it has ended within so many seconds. What it still says is read
+        and dropped, since a full pipe would keep it from ending."""
+        deadline = time.monotonic() + seconds
+        while self._process.poll() is None and (left := deadline - time.monotonic()) > 0:
+            self._drop(min(left, 0.05))
+        return self._process.returncode
+
+    def _drop(self, seconds: float) -> None:
+        if self._over:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        elif any(key.fd == self._stdout for key, _ in self._selector.select(seconds)):
+            with suppress(BlockingIOError):
+                self._over = not os.read(self._stdout, _READ_BYTES)
+
+    def _close_input(self) -> None:
+        self._unwritten.clear()
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(self._stdin)
+        assert self._process.stdin is not None
+        self._process.stdin.close()

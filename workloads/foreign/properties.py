@@ -1,0 +1,130 @@
+"""What programs under test are told: properties by Kafka's names, which are the Java client's.
+
+Libraries of their own kinds have few in common, and these are all that a campaign may set of them:
+a property that one library has and another leaves out would make two cells differ by more than by
+their client. Each program says what its library calls them, in its own source. Where a campaign
+says nothing, it is what librdkafka is told (:data:`workloads.configuration.PRODUCER_DEFAULTS`), so
+that a sweep over ``client`` compares libraries and not defaults. The limit of requests under way, a
+setting of the cell, is the library's own where nothing is said.
+
+A program of the user's own is told whatever the campaign sets, and judges for itself what it does
+not know.
+"""
+
+from collections.abc import Callable, Mapping
+
+from history.cell import Value, as_text, is_program
+from workloads.configuration import PRODUCER_DEFAULTS, RESERVED
+
+DELIVERY_TIMEOUT = "delivery.timeout.ms"
+
+DEFAULTS: Mapping[str, Value] = {
+    DELIVERY_TIMEOUT: PRODUCER_DEFAULTS["message.timeout.ms"],
+    **{
+        name: PRODUCER_DEFAULTS[name]
+        for name in ("enable.idempotence", "linger.ms", "request.timeout.ms")
+    },
+}
+
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_CODECS_OF: Mapping[str, tuple[str, ...]] = {"aiokafka": ("none", "gzip")}
+"""aiokafka needs a package for the others that it does not require (cramjam)."""
+_IN_FLIGHT_IDEMPOTENT = 5
+_MESSAGE_BYTES_MAX = 1_000_000
+_OVERHEAD_BYTES = 512
+"""At most what a client adds to a value: headers of message and batch, and the key."""
+
+
+def _at_least(least: int) -> Callable[[str], str | None]:
+    def check(text: str) -> str | None:
+        right = text.isdecimal() and int(text) >= least
+        return None if right else f"a whole number from {least}, not {text!r}"
+
+    return check
+
+
+def _flag(text: str) -> str | None:
+    return None if text in ("true", "false") else f"true or false, not {text!r}"
+
+
+def _codec(text: str) -> str | None:
+    return None if text in _CODECS else f"one of {', '.join(_CODECS)}, not {text!r}"
+
+
+KNOWN: Mapping[str, Callable[[str], str | None]] = {
+    "batch.size": _at_least(1),
+    "compression.type": _codec,
+    DELIVERY_TIMEOUT: _at_least(1),
+    "enable.idempotence": _flag,
+    "linger.ms": _at_least(0),
+    _IN_FLIGHT: _at_least(1),
+    "request.timeout.ms": _at_least(1),
+    "retries": _at_least(0),
+}
+"""Every property that there is a program for, and what is wrong with a value."""
+
+LACKING: Mapping[str, Mapping[str, str]] = {
+    "aiokafka": {
+        "request.timeout.ms": "it has one time for both (request_timeout_ms): set "
+        f"{DELIVERY_TIMEOUT}",
+        "retries": f"it retries until {DELIVERY_TIMEOUT} is over",
+    },
+}
+"""By library, the properties that it has nothing for, and why."""
+
+
+def refused(client: str, name: str, value: Value) -> str | None:
+    """Why a producer of that client may not have this property, whatever else it has; None where it
+    may. ``client``: any but librdkafka."""
+    if (reserved := {**RESERVED, "client.id": "it is the client's name"}.get(name)) is not None:
+        return f"may not be set: {reserved}"
+    if name not in KNOWN:
+        known = ", ".join(KNOWN)
+        return None if is_program(client) else f"of {client}'s, these may be set: {known}"
+    if (lacking := LACKING.get(client, {}).get(name)) is not None:
+        return f"{client} has no such property: {lacking}"
+    text = as_text(value)
+    if name == "compression.type" and text not in (codecs := _CODECS_OF.get(client, _CODECS)):
+        return f"{client} takes {', '.join(codecs)}, not {text!r}"
+    return KNOWN[name](text)
+
+
+def contradiction(client: str, acks: str, config: Mapping[str, Value]) -> str | None:
+    """What of the properties does not go together, each of which may be right; None where all do.
+    ``config``: those of the cell, without defaults."""
+    told = producer_properties(client, config)
+    idempotent = told["enable.idempotence"] == "true"
+    if idempotent and acks != "all":
+        return "enable.idempotence needs acks=all"
+    if idempotent and told.get("retries") == "0":
+        return "enable.idempotence needs retries"
+    if idempotent and int(told.get(_IN_FLIGHT, 1)) > _IN_FLIGHT_IDEMPOTENT:
+        return f"enable.idempotence needs {_IN_FLIGHT} of at most {_IN_FLIGHT_IDEMPOTENT}"
+    if client == "franz-go" and idempotent and int(told.get(_IN_FLIGHT, 5)) < _IN_FLIGHT_IDEMPOTENT:
+        return f"franz-go has up to {_IN_FLIGHT_IDEMPOTENT} requests under way with idempotence"
+    least = int(told["linger.ms"]) + int(told.get("request.timeout.ms", 0))
+    if client == "java" and int(told[DELIVERY_TIMEOUT]) < least:
+        return f"{DELIVERY_TIMEOUT} must be at least linger.ms and request.timeout.ms together"
+    return None
+
+
+def record_bytes_max(client: str, config: Mapping[str, Value]) -> int:
+    """The size of the largest value that can be sent."""
+    most = _MESSAGE_BYTES_MAX
+    if client == "franz-go":  # a record fits into one batch
+        most = min(most, int(config.get("batch.size", most)))
+    return most - _OVERHEAD_BYTES
+
+
+def producer_properties(client: str, config: Mapping[str, Value]) -> dict[str, str]:
+    """What its program is told, but for servers, name and acks: ``config`` over the defaults, as
+    Kafka writes values."""
+    lacking = LACKING.get(client, {})
+    told = {name: value for name, value in DEFAULTS.items() if name not in lacking} | dict(config)
+    return {name: as_text(value) for name, value in told.items()}
+
+
+def delivery_timeout_ms(config: Mapping[str, Value]) -> int:
+    """How long a send can be under way."""
+    return int({**DEFAULTS, **config}[DELIVERY_TIMEOUT])

@@ -1,0 +1,235 @@
+"""The lines between us and a program under test: docs/client-protocol.md, as functions.
+
+Words with a space between, in ASCII but for what ends a line, which may be any UTF-8; nothing needs
+a parser of JSON. Both halves are here, since programs in Python use the other one.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+
+VERSION = 1
+LINE_BYTES_MAX = 4 << 20
+"""A record of the largest size that brokers take, as base64, and some room."""
+
+_NUMBER = re.compile(rb"0|[1-9][0-9]{0,18}")
+_NUMBER_MAX = 2**63 - 1
+_ERROR = re.compile(rb"[A-Za-z0-9_.$-]{1,100}")
+_NO_OFFSET = b"-"
+_SHOWN_BYTES = 80
+
+
+class Malformed(Exception):
+    """A line that is none of the protocol. Its text shows the line."""
+
+
+# --- what a program is told --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """The first line: which version of it is spoken."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """All records go to this topic."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of the producer, by Kafka's name."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """That is all: make the producer, and say when it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this record. ``number``: counted up; what becomes of it is told by this number."""
+
+    number: int
+    partition: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """No more records come: say what becomes of those under way, then that this was all."""
+
+
+Command = Protocol | Topic | Property | Open | Send | Flush
+
+
+# --- what a program says -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """It takes records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """What the cell's acks asks for has come. ``offset``: None where it was not told."""
+
+    number: int
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The library did not take the record: its call for sending failed."""
+
+    number: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The library had taken the record, and reports this error of it."""
+
+    number: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Of every record it has told what became of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """It cannot go on, or not begin."""
+
+    reason: str
+
+
+Saying = Ready | Acked | Refused | Failed | Flushed | Fatal
+
+
+def encode_command(command: Command) -> bytes:
+    """The line, with its end. Raises ValueError for what no line can hold."""
+    match command:
+        case Protocol(version):
+            return b"protocol %d\n" % version
+        case Topic(name):
+            return b"topic %s\n" % _word(name)
+        case Property(name, value):
+            return b"property %s %s\n" % (_word(name), _rest(value))
+        case Open():
+            return b"open\n"
+        case Send(number, partition, value):
+            return send_line(number, partition, value)
+        case Flush():
+            return b"flush\n"
+
+
+def send_line(number: int, partition: int, value: bytes) -> bytes:
+    """The line of a :class:`Send`, without making one first: there are many of these."""
+    return b"send %d %d %s\n" % (number, partition, base64.b64encode(value))
+
+
+def decode_command(line: bytes) -> Command:
+    """What a program is told by ``line``, which has no end. Raises Malformed."""
+    verb, _, rest = line.partition(b" ")
+    words = rest.split(b" ") if rest else []
+    match verb, words:
+        case b"protocol", [version]:
+            return Protocol(_number(version, line))
+        case b"topic", [name]:
+            return Topic(_text(name, line))
+        case b"property", [name, *_] if name and b" " in rest:
+            return Property(_text(name, line), _text(rest.partition(b" ")[2], line))
+        case b"open", []:
+            return Open()
+        case b"send", [number, partition, value]:
+            return Send(_number(number, line), _number(partition, line), _value(value, line))
+        case b"flush", []:
+            return Flush()
+    raise _malformed(line)
+
+
+def encode_saying(saying: Saying) -> bytes:
+    """The line, with its end. Raises ValueError for what no line can hold."""
+    match saying:
+        case Ready():
+            return b"ready\n"
+        case Acked(number, offset):
+            return b"acked %d %s\n" % (number, _NO_OFFSET if offset is None else b"%d" % offset)
+        case Refused(number, error):
+            return b"refused %d %s\n" % (number, _word(error))
+        case Failed(number, error):
+            return b"failed %d %s\n" % (number, _word(error))
+        case Flushed():
+            return b"flushed\n"
+        case Fatal(reason):
+            return b"fatal %s\n" % _rest(reason)
+
+
+def decode_saying(line: bytes) -> Saying:
+    """What a program says by ``line``, which has no end. Raises Malformed."""
+    verb, _, rest = line.partition(b" ")
+    words = rest.split(b" ") if rest else []
+    match verb, words:
+        case b"acked", [number, offset]:
+            at = None if offset == _NO_OFFSET else _number(offset, line)
+            return Acked(_number(number, line), at)
+        case b"refused", [number, error] if _ERROR.fullmatch(error):
+            return Refused(_number(number, line), error.decode())
+        case b"failed", [number, error] if _ERROR.fullmatch(error):
+            return Failed(_number(number, line), error.decode())
+        case b"ready", []:
+            return Ready()
+        case b"flushed", []:
+            return Flushed()
+        case b"fatal", [_, *_]:
+            return Fatal(_text(rest, line))
+    raise _malformed(line)
+
+
+def _number(word: bytes, line: bytes) -> int:
+    if _NUMBER.fullmatch(word) and (number := int(word)) <= _NUMBER_MAX:
+        return number
+    raise _malformed(line)
+
+
+def _text(words: bytes, line: bytes) -> str:
+    try:
+        return words.decode()
+    except UnicodeDecodeError:
+        raise _malformed(line) from None
+
+
+def _value(word: bytes, line: bytes) -> bytes:
+    try:
+        return base64.b64decode(word, validate=True)
+    except binascii.Error:
+        raise _malformed(line) from None
+
+
+def _word(text: str) -> bytes:
+    if not text or not text.isprintable() or " " in text:
+        raise ValueError(f"no word: {text!r}")
+    return text.encode()
+
+
+def _rest(text: str) -> bytes:
+    if "\n" in text:
+        raise ValueError("a line holds no line feed")
+    return text.encode()
+
+
+def _malformed(line: bytes) -> Malformed:
+    shown = ascii(line[:_SHOWN_BYTES].decode(errors="backslashreplace"))
+    return Malformed(shown + (" ..." if len(line) > _SHOWN_BYTES else ""))

@@ -1,0 +1,156 @@
+"""A member of a cell's consumer group: ``python -m workloads.group_member SPEC.json``.
+
+What a poll returned is recorded as shown, which is all the processing there is. Committed is the
+next offset of each partition:
+
+- ``at-least-once``: after the poll is recorded, while the next ones go on, and once more before
+  partitions are given up. With what is shown while a commit is under way it waits for the answer.
+- ``at-most-once``: after each poll, and there is no next one before the answer. Records count as
+  processed from the commit on that is ``ok`` and names an offset behind them: with one whose
+  outcome nobody knows they are not, and it is asked for again together with what comes next.
+- ``auto-commit``: by librdkafka itself, of whatever polls returned, every
+  ``auto.commit.interval.ms`` and before partitions are given up.
+
+When partitions are assigned, the group's coordinator is asked where the group is, so that where
+reading begins is known and recorded; should it not answer within :data:`FETCH_S`, librdkafka goes
+on asking. Where nothing is committed, reading begins at the log's start.
+
+Stopped by SIGTERM: it reads what it has to the high watermarks of that moment, commits, and leaves
+the group; static members do not leave (KIP-345), and their partitions wait for them.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from confluent_kafka import (
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    Consumer,
+    KafkaException,
+    TopicPartition,
+)
+
+from workloads.committing import Committer
+from workloads.configuration import is_cooperative, member_properties
+from workloads.consumption import ConsumptionRecorder
+from workloads.interface import Delivery
+from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording
+from workloads.positions import Positions
+from workloads.process import main
+from workloads.spec import GroupMemberSpec, load
+
+FETCH_S = 10.0
+ASK_S = 1.0
+"""For one question; between two the history is flushed."""
+ASK_AGAIN_S = 0.1
+
+
+class GroupMember:
+    """Reads and commits until it is told to stop. Raises (constructor) SpecificationError for
+    properties that librdkafka does not take."""
+
+    def __init__(self, spec: GroupMemberSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
+        properties = member_properties(spec)
+        self._spec = spec
+        self._recorder = recorder
+        self._keep = keep
+        self._cooperative = is_cooperative(properties)
+        self._settled = False
+        self._positions = Positions()
+        self._committer = Committer(spec.topic, recorder, self._positions)
+        self._consumer = consumer_of(properties, {"on_commit": self._committer.answered})
+        self._poller = Poller(self._consumer, recorder, self._positions)
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Read until ``stopping``, then to the end, and leave. Raises ClientFailed after a fatal
+        error."""
+        self._consumer.subscribe(
+            [self._spec.topic],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+        with closing(self._committer), closing(self._consumer):
+            while not stopping():
+                self._turn()
+            catch_up = CatchUp(self._consumer, self._spec, self._positions)
+            while not catch_up.done(self._settled and not self._owes_a_commit()):
+                self._turn()
+
+    def _turn(self) -> None:
+        self._poller.poll()
+        if self._spec.delivery is Delivery.AT_LEAST_ONCE:
+            self._committer.ask(self._consumer)
+        elif self._spec.delivery is Delivery.AT_MOST_ONCE:
+            self._committer.commit(self._consumer)
+        self._keep()
+
+    def _owes_a_commit(self) -> bool:
+        return self._committer.is_behind and self._spec.delivery is not Delivery.AUTO_COMMIT
+
+    def _assigned(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
+        """With the eager protocol ``given`` is all that it has, with the cooperative one what is
+        new; either may be nothing."""
+        partitions = [one.partition for one in given]
+        fetched = self._fetch(consumer, partitions)
+        self._recorder.fetched(fetched)
+        for partition in partitions:
+            self._positions.begin(partition, fetched.get(partition))
+        self._recorder.assigned({p: fetched.get(p) for p in partitions})
+        self._settled = True
+        with_offsets = [TopicPartition(self._spec.topic, p, _start(p, fetched)) for p in partitions]
+        if self._cooperative:
+            consumer.incremental_assign(with_offsets)
+        else:
+            consumer.assign(with_offsets)
+
+    def _revoked(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
+        """The client library takes them away when this returns."""
+        if self._spec.delivery is Delivery.AT_LEAST_ONCE:
+            self._committer.commit(consumer)
+        self._take_away(taken, self._recorder.revoked)
+
+    def _lost(self, _consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
+        self._take_away(taken, self._recorder.lost)
+
+    def _take_away(
+        self, taken: Sequence[TopicPartition], record: Callable[[Sequence[int]], None]
+    ) -> None:
+        partitions = [one.partition for one in taken]
+        self._positions.forget(partitions)
+        self._settled = False
+        record(partitions)
+
+    def _fetch(self, consumer: Consumer, partitions: Sequence[int]) -> Mapping[int, int | None]:
+        """What is committed, of each partition of which that is known; None: nothing."""
+        asked = [TopicPartition(self._spec.topic, partition) for partition in partitions]
+        deadline = time.monotonic() + FETCH_S
+        while asked and time.monotonic() < deadline:
+            with suppress(KafkaException):  # it is asked again, and in the end librdkafka asks
+                answers = consumer.committed(asked, timeout=ASK_S)
+                if all(one.error is None for one in answers):
+                    return {a.partition: a.offset if a.offset >= 0 else None for a in answers}
+            self._keep()
+            time.sleep(ASK_AGAIN_S)
+        return {}
+
+
+def _start(partition: int, fetched: Mapping[int, int | None]) -> int:
+    """Where to begin. OFFSET_STORED has librdkafka ask the coordinator itself, OFFSET_INVALID is
+    resolved by ``auto.offset.reset``."""
+    offset = fetched.get(partition, OFFSET_STORED)
+    return int(OFFSET_INVALID if offset is None else offset)
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Read in the group as the specification file says, until ``stopping``."""
+    spec = load(GroupMemberSpec, specification)
+    with recording(spec) as (recorder, keep):
+        GroupMember(spec, recorder, keep).run(stopping)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""What consumers have in common: polling, and reading to the end when they are asked to stop."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from workloads.consumption import ConsumptionRecorder, ConsumptionTables, Record
+from workloads.interface import CATCH_UP_S
+from workloads.positions import Positions
+from workloads.process import ClientFailed, note_error
+from workloads.progress import Progress
+from workloads.spec import Config, ConsumerSpec, SpecificationError
+
+BATCH = 500
+WAIT_SECONDS = 0.1
+"""A poll returns when it has so many, or has waited so long."""
+ASK_S = 1.0
+"""For one question; the next poll waits for the answer."""
+
+Keep = Callable[[], None]
+
+_OUT_OF_RANGE = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
+"""With ``auto.offset.reset=error`` librdkafka says the first of these for all of them, and fetches
+no more of the partition (``rd_kafka_offset_reset``)."""
+
+
+class Poller:
+    """Polls a consumer and records what it is shown. Errors that the client library gets over by
+    itself go to the log."""
+
+    def __init__(
+        self, consumer: Consumer, recorder: ConsumptionRecorder, positions: Positions
+    ) -> None:
+        self._consumer = consumer
+        self._recorder = recorder
+        self._positions = positions
+
+    def poll(self) -> Sequence[int]:
+        """Take what is there. Returns the partitions of which there is nothing more to come, since
+        their offset is out of range. Raises ClientFailed after a fatal error, when what came with
+        it is recorded."""
+        messages = self._consume()
+        self._recorder.shown([_record(m) for m in messages if m.error() is None])
+        out_of_range, fatal = [], None
+        for message in messages:
+            error = message.error()
+            if error is None:
+                self._positions.shown(message.partition(), message.offset())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._positions.ended(message.partition(), message.offset())
+            elif error.name() in _OUT_OF_RANGE:
+                out_of_range.append(message.partition())
+            else:
+                note_error(error)
+                fatal = error if _is_fatal(error) else fatal
+        if fatal is not None:
+            raise ClientFailed(f"the consumer failed for good: {fatal.str()}")
+        return out_of_range
+
+    def _consume(self) -> Sequence[Message]:
+        """A fatal error is raised here, or comes as a message, whichever is first."""
+        try:
+            messages: Sequence[Message] = self._consumer.consume(BATCH, WAIT_SECONDS)
+        except KafkaException as refusal:
+            error = refusal.args[0]
+            if _is_fatal(error):
+                raise ClientFailed(f"the consumer failed for good: {error.str()}") from None
+            note_error(error)
+            return ()
+        return messages
+
+
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:
+    """Log start and high watermark; None where nobody tells within :data:`ASK_S`. For the thread
+    that polls (see :mod:`workloads.committing`)."""
+    try:
+        told: tuple[int, int] | None = consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=ASK_S, cached=False
+        )
+    except KafkaException as refusal:
+        note_error(refusal.args[0])
+        return None
+    return told
+
+
+class CatchUp:
+    """Whether a consumer that was asked to stop has read to the end of what it has: to the high
+    watermarks, asked for once from that moment on, or for :data:`CATCH_UP_S`.
+
+    It ends nothing by itself: what a member of a group has may change while it catches up.
+    """
+
+    def __init__(self, consumer: Consumer, spec: ConsumerSpec, positions: Positions) -> None:
+        self._consumer = consumer
+        self._topic = spec.topic
+        self._positions = positions
+        self._deadline = time.monotonic() + CATCH_UP_S
+        self._ends: dict[int, int] = {}
+
+    def done(self, settled: bool = True) -> bool:
+        """``settled``: whether it is known what the consumer has, and nothing else left to do."""
+        for partition in self._positions.partitions - self._ends.keys():
+            if self._is_late():
+                break
+            told = watermarks(self._consumer, self._topic, partition)
+            if told is not None:
+                self._ends[partition] = told[1]
+        return self._is_late() or (settled and self._positions.have_reached(self._ends))
+
+    def _is_late(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+
+@contextmanager
+def recording(spec: ConsumerSpec) -> Iterator[tuple[ConsumptionRecorder, Keep]]:
+    """A consumer's recorder, and what flushes its history and rewrites its progress file; to be
+    called several times a second. Both are closed at the end, whatever ended it."""
+    tables = ConsumptionTables(spec)
+    recorder = ConsumptionRecorder(spec, tables, time.time_ns)
+    progress = Progress(spec.progress)
+
+    def keep() -> None:
+        now = time.monotonic()
+        tables.flush_due(now)
+        if progress.due(now):
+            progress.write(recorder.figures())
+
+    try:
+        yield recorder, keep
+    finally:
+        tables.close()
+        progress.write(recorder.figures())
+
+
+def consumer_of(properties: Config, callbacks: Mapping[str, Callable[..., None]]) -> Consumer:
+    """The client. Raises SpecificationError for properties that librdkafka does not take."""
+    try:
+        return Consumer({**properties, **callbacks, "error_cb": note_error})
+    except KafkaException as error:
+        raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    """As a message a fatal error is _FATAL, which does not call itself fatal."""
+    return bool(error.fatal() or error.code() == KafkaError._FATAL)
+
+
+def _record(message: Message) -> Record:
+    return Record(message.partition(), message.offset(), message.leader_epoch(), message.value())

@@ -1,0 +1,42 @@
+"""What all producers have in common: the values of their records, and where they record."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from history.payload import Encoder
+from history.writer import PartitionedWriter
+from workloads.progress import Progress
+from workloads.recorder import SendRecorder
+from workloads.spec import ProducerSpec, SpecificationError
+
+Keep = Callable[[float], None]
+"""To be called several times a second, with the time of a clock that only goes forward, in seconds:
+flushes the history and tells how far it is."""
+
+
+def encoder(spec: ProducerSpec) -> Encoder:
+    """Makes the values of its records. Raises SpecificationError when these are too small."""
+    try:
+        return Encoder(spec.cell, spec.producer, spec.record_bytes)
+    except ValueError as error:
+        raise SpecificationError(str(error)) from None
+
+
+@contextmanager
+def recording(spec: ProducerSpec) -> Iterator[tuple[SendRecorder, Keep]]:
+    """The recorder of its sends, whose history is closed in the end."""
+    history = PartitionedWriter(spec.history, "sends", spec.client)
+    recorder = SendRecorder(spec, history, time.time_ns)
+    progress = Progress(spec.progress)
+
+    def keep(now: float) -> None:
+        history.flush_due(now)
+        if progress.due(now):
+            progress.write(recorder.figures())
+
+    try:
+        yield recorder, keep
+    finally:
+        history.close()
+        progress.write(recorder.figures())

@@ -1,0 +1,85 @@
+"""The tail reader of one cell: ``python -m workloads.tail_reader SPEC.json``.
+
+Reads all partitions from offset 0, where the log of a topic that was made for the run begins, as
+they grow. It assigns itself to them, once: no coordinator is asked, and nothing is committed.
+
+It goes on through whatever is no fatal error. A place that the log has no more is no such error,
+and is not papered over (``auto.offset.reset=error``): it is recorded, and reading goes on at the
+nearest place that there is. What was shown before is then not what the log holds, or not all of it,
+and what was appended below that place meanwhile is not shown.
+
+Stopped by SIGTERM: it reads to the high watermarks of that moment, then ends.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+
+from workloads.configuration import reader_properties
+from workloads.consumption import ConsumptionRecorder
+from workloads.polling import CatchUp, Keep, Poller, consumer_of, recording, watermarks
+from workloads.positions import Positions
+from workloads.process import main
+from workloads.spec import ConsumerSpec, load
+
+
+class TailReader:
+    """Reads and records until it is told to stop. Raises (constructor) SpecificationError for
+    properties that librdkafka does not take."""
+
+    def __init__(self, spec: ConsumerSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
+        self._spec = spec
+        self._recorder = recorder
+        self._keep = keep
+        self._positions = Positions()
+        self._astray: set[int] = set()
+        self._consumer = consumer_of(reader_properties(spec), {})
+        self._poller = Poller(self._consumer, recorder, self._positions)
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Read until ``stopping``, then to the end. Raises ClientFailed after a fatal error."""
+        starts = dict.fromkeys(range(self._spec.partitions), 0)
+        for partition, offset in starts.items():
+            self._go_on(partition, offset)
+        self._recorder.assigned(starts)
+        with closing(self._consumer):
+            while not stopping():
+                self._turn()
+            catch_up = CatchUp(self._consumer, self._spec, self._positions)
+            while not catch_up.done():
+                self._turn()
+
+    def _turn(self) -> None:
+        self._astray.update(self._poller.poll())
+        for partition in sorted(self._astray):
+            bounds = watermarks(self._consumer, self._spec.topic, partition)
+            if bounds is not None:
+                self._astray.remove(partition)
+                self._resume(partition, *bounds)
+        self._keep()
+
+    def _resume(self, partition: int, low: int, high: int) -> None:
+        due = self._positions.reached(partition) or 0
+        nearest = min(max(due, low), high)
+        self._recorder.out_of_range(partition, nearest)
+        # librdkafka does not seek in what it no longer fetches.
+        self._consumer.incremental_unassign([TopicPartition(self._spec.topic, partition)])
+        self._go_on(partition, nearest)
+
+    def _go_on(self, partition: int, offset: int) -> None:
+        self._positions.begin(partition, offset)
+        self._consumer.incremental_assign([TopicPartition(self._spec.topic, partition, offset)])
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Read as the specification file says, until ``stopping``."""
+    spec = load(ConsumerSpec, specification)
+    with recording(spec) as (recorder, keep):
+        TailReader(spec, recorder, keep).run(stopping)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))
