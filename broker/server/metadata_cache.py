@@ -15,6 +15,7 @@ from broker.config import Listener
 from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from broker.wire.interbroker import UpdateMetadataPartitionState, UpdateMetadataRequest
 
+FIRST_WORD_S = 30.0
 LEADER_DURING_DELETE = -2
 """In place of a leader: the topic is being deleted, forget the partition."""
 
@@ -75,11 +76,18 @@ class MetadataCache:
 
     def is_fresh(self, _topics: Collection[str] | None) -> bool:
         """Whether it holds what can be known of these topics (None: of all), and the brokers and
-        the topics' names, without a :meth:`refresh`. It does: the controller tells all that."""
-        return True
+        the topics' names, without a :meth:`refresh`: once the controller has told of any of it.
+
+        A broker that comes back within its session waits for its old node to go, seconds in which
+        it listens and has heard nothing. A client that asked it then was shown a cluster without
+        brokers, and librdkafka (2.16) forgot all that it knew, some clients for good.
+        """
+        return bool(self._brokers)
 
     async def refresh(self, topics: Collection[str] | None) -> None:
-        """Returns when it holds what can be known; see :meth:`is_fresh`."""
+        """Returns when it holds what can be known, or nothing has come for :data:`FIRST_WORD_S`;
+        see :meth:`is_fresh`."""
+        await self.wait_until(lambda: self.is_fresh(topics), FIRST_WORD_S)
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """Takes the controller's word; returns the partitions that were deleted by it."""
