@@ -3,7 +3,7 @@
 import asyncio
 
 from broker.config import Listener
-from broker.server.metadata_cache import LEADER_DURING_DELETE
+from broker.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
 from broker.types import TopicPartition
 
 
@@ -40,3 +40,19 @@ def test_waiting_ends_with_the_update_that_fulfils_it(metadata, updated) -> None
 
 def test_waiting_ends_with_its_time(metadata) -> None:
     assert not asyncio.run(metadata.wait_until(lambda: "new" in metadata.topics, 0.01))
+
+
+def test_before_the_first_word_nothing_is_known_and_whoever_asks_waits_for_it(updated) -> None:
+    """A client that is shown no brokers may forget those that it knows."""
+    metadata = MetadataCache()
+
+    async def test() -> None:
+        assert not metadata.is_fresh(None)
+        waiting = asyncio.ensure_future(metadata.refresh(["known"]))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        metadata.update(updated({"known": {0: 1}}))
+        await waiting
+        assert metadata.is_fresh(None)
+
+    asyncio.run(test())
