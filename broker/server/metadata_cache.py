@@ -87,7 +87,8 @@ class MetadataCache:
     async def refresh(self, topics: Collection[str] | None) -> None:
         """Returns when it holds what can be known, or nothing has come for :data:`FIRST_WORD_S`;
         see :meth:`is_fresh`."""
-        await self.wait_until(lambda: self.is_fresh(topics), FIRST_WORD_S)
+        if not self.is_fresh(topics):
+            await self.wait_until(lambda: self.is_fresh(topics), FIRST_WORD_S)
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """Takes the controller's word; returns the partitions that were deleted by it."""
