@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.rules.order import overtaken
 from checkers.rules.rows import rows
 from checkers.timeline.known import Timeline
 
@@ -22,11 +23,8 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     asked here: a retry may rightly come in behind what was sent later.
     """
     named = partition.named_acks
-    stream = partition.cell_of[named] << 32 | (partition.producer[named] & 0xFFFFFFFF)
-    sent = named[np.lexsort((partition.sequence[named], stream))]
-    pairs = [_back(partition, group) for group in _by_producer(partition, sent)]
-    behind = np.concatenate([pair[0] for pair in pairs])
-    ahead = np.concatenate([pair[1] for pair in pairs])
+    sent = named[np.argsort(partition.sequence[named], kind="stable")]
+    behind, ahead = overtaken(partition, sent, partition.acked_offset)
     details = (
         f"acked at offset {offset}; {partition.name(earlier)}, which its producer sent before, "
         f"at offset {higher}"
@@ -36,23 +34,6 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     )
     offsets = partition.acked_offset[behind]
     return rows(partition, "nonmonotonic-send", records=behind, offsets=offsets, details=details)
-
-
-def _by_producer(partition: PartitionHistory, records: Array) -> list[Array]:
-    cell, producer = partition.cell_of[records], partition.producer[records]
-    ends = np.flatnonzero((np.diff(cell) != 0) | (np.diff(producer) != 0)) + 1
-    return np.split(records, ends)
-
-
-def _back(partition: PartitionHistory, records: Array) -> tuple[Array, Array]:
-    """Of one producer's acked records in the order sent: those whose offset goes back, and for each
-    the one before it with the highest offset."""
-    offsets = partition.acked_offset[records]
-    highest = np.maximum.accumulate(offsets) if len(offsets) else offsets
-    positions = np.arange(len(records))
-    highest_at = np.maximum.accumulate(np.where(offsets == highest, positions, 0))
-    back = offsets < highest
-    return records[back], records[highest_at[back]]
 
 
 def watermark_regressed(partition: PartitionHistory) -> pa.Table:
@@ -137,9 +118,10 @@ def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
     acked = _telling(partition)
     stands = partition.at_acked_offset()[acked]
     there, gone = acked[stands != NONE], acked[stands == NONE]
-    words = dict(_deposed(partition, there, partition.log_epoch[stands[stands != NONE]]))
+    epochs = partition.log_epoch[stands[stands != NONE]]
+    words = dict(_deposed(partition, there, epochs))
     if partition.read.complete and partition.timeline.disks_kept:
-        words |= dict(_beside_the_leader(partition, there, gone))
+        words |= dict(_beside_the_leader(partition, there, epochs, gone))
     records = np.array(sorted(words), dtype=np.int64)
     offsets = partition.acked_offset[records]
     told = zip(records, offsets, strict=True)
@@ -158,14 +140,13 @@ def _deposed(
 
 
 def _beside_the_leader(
-    partition: PartitionHistory, there: Array, gone: Array
+    partition: PartitionHistory, there: Array, epochs: Array, gone: Array
 ) -> Iterator[tuple[int, str]]:
     """Of the acked records that are not at their offsets, those acked while the leader's log was
     already beyond."""
     timeline = partition.timeline
-    stands = partition.at_acked_offset()
     for epoch, until in zip(timeline.epochs, _until(timeline), strict=True):
-        of_epoch = there[partition.log_epoch[stands[there]] == epoch]
+        of_epoch = there[epochs == epoch]
         if not len(of_epoch):
             continue
         in_time = of_epoch[np.argsort(partition.answered[of_epoch], kind="stable")]

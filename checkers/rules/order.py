@@ -45,21 +45,25 @@ def out_of_order(partition: PartitionHistory) -> tuple[Array, Array]:
     producer that stands before it."""
     first = partition.first[(partition.first != NONE) & (partition.fate != Fate.NEVER_SENT)]
     records = partition.log_record[np.sort(first)]
-    stream = partition.cell_of[records] << 32 | (partition.producer[records] & 0xFFFFFFFF)
-    by_stream = np.argsort(stream, kind="stable")
-    ends = np.flatnonzero(np.diff(stream[by_stream])) + 1
-    pairs = [_overtaken(partition, group) for group in np.split(records[by_stream], ends)]
-    behind = np.concatenate([pair[0] for pair in pairs])
-    ahead = np.concatenate([pair[1] for pair in pairs])
+    behind, ahead = overtaken(partition, records, partition.sequence)
     in_log_order = np.argsort(partition.first[behind])
     return behind[in_log_order], ahead[in_log_order]
 
 
-def _overtaken(partition: PartitionHistory, records: Array) -> tuple[Array, Array]:
-    """Of one producer's records in log order: the overtaken ones, and who overtook them most."""
-    sequence = partition.sequence[records]
-    highest = np.maximum.accumulate(sequence) if len(sequence) else sequence
+def overtaken(partition: PartitionHistory, records: Array, rank: Array) -> tuple[Array, Array]:
+    """Of records in some order: producer by producer, those that rank lower than one of the same
+    producer before them, and for each the one before it that ranks highest. ``rank``: by record
+    number."""
+    stream = partition.cell_of[records] << 32 | (partition.producer[records] & 0xFFFFFFFF)
+    by_stream = np.argsort(stream, kind="stable")
+    ends = np.flatnonzero(np.diff(stream[by_stream])) + 1
+    pairs = [_of_one(group, rank[group]) for group in np.split(records[by_stream], ends)]
+    return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+
+
+def _of_one(records: Array, rank: Array) -> tuple[Array, Array]:
+    highest = np.maximum.accumulate(rank) if len(rank) else rank
     positions = np.arange(len(records))
-    latest = np.maximum.accumulate(np.where(sequence == highest, positions, 0))
-    late = sequence < highest
-    return records[late], records[latest[late]]
+    highest_at = np.maximum.accumulate(np.where(rank == highest, positions, 0))
+    lower = rank < highest
+    return records[lower], records[highest_at[lower]]

@@ -10,6 +10,7 @@ held until that lag before the next one was seen, but for the blind times betwee
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from checkers.faults import FOREVER, FaultFacts, Partition
@@ -72,7 +73,7 @@ def _takes_or_changes(fault: FaultFacts) -> bool:
     return strike(fault) is not None and fault.destroys != "unclean"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Seen:
     """A partition's states, with the times of the clients' clock on the strict side."""
 
@@ -80,7 +81,7 @@ class _Seen:
     faults: tuple[FaultFacts, ...]
     ensemble: bool
 
-    @property
+    @cached_property
     def holes(self) -> list[Span]:
         """When it could not be seen, or not for certain, without overlaps."""
         spans = [*self.around.observed.holes, *map(self._reach, self._on_zookeeper())]
@@ -118,11 +119,11 @@ class _Seen:
 
     def deposed(self, epoch: int) -> int:
         """From when on the leader of an epoch must have heard that another one leads."""
-        leaders = self._leaders()
+        leaders = self._leaders
         if epoch not in leaders:
             return FOREVER
         later = (
-            settled(self._first(other), self.around, self.faults)
+            self._heard[other]
             for other, leader in leaders.items()
             if other > epoch and leader != leaders[epoch]
         )
@@ -132,17 +133,21 @@ class _Seen:
         """By when everybody has heard of a change that was seen then."""
         return settled(time, self.around, self.faults)
 
+    @cached_property
     def _leaders(self) -> Mapping[int, int]:
         """Who was seen last to lead in each epoch. Where leaders coordinate themselves, epoch and
         leader are read one after the other, and the first that is seen may be of two moments."""
         states = self.around.observed.states
         return {state.leader_epoch: state.leader for state in states if state.leader >= 0}
 
-    def _first(self, epoch: int) -> int:
-        """When it was first seen to be led in an epoch by who led it then."""
-        leader = self._leaders()[epoch]
-        states = self.around.observed.states
-        return min(s.time for s in states if (s.leader_epoch, s.leader) == (epoch, leader))
+    @cached_property
+    def _heard(self) -> Mapping[int, int]:
+        """By when all have heard of each epoch's leader, from when it was first seen to lead."""
+        first: dict[int, int] = {}
+        for state in self.around.observed.states:
+            if self._leaders.get(state.leader_epoch) == state.leader:
+                first[state.leader_epoch] = min(state.time, first.get(state.leader_epoch, FOREVER))
+        return {epoch: self.settled(time) for epoch, time in first.items()}
 
     def _on_zookeeper(self) -> Iterator[FaultFacts]:
         for fault in self.around.faults if self.ensemble else ():
