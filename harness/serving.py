@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-import jinja2
 from aiohttp import web
 
 from harness import report
 from harness.directory import CAMPAIGN_FILE
 from harness.report import index
+from harness.report.rendering import templates
 
 ADDRESS = "127.0.0.1"
 
@@ -92,13 +92,7 @@ class _Served:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("harness.report"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._templates = templates()
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         asked = request.match_info["path"]

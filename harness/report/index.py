@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import jinja2
 from pydantic import ValidationError
 
 from checkers.guarantees import NO_LOSS
@@ -23,6 +22,7 @@ from harness.report import PAGE, verdict
 from harness.report.about import lasted
 from harness.report.comparison import label
 from harness.report.document import CellDocument, VerdictDocument
+from harness.report.rendering import templates
 from harness.report.rows import number
 from history import manifest
 from history.aside import write_text
@@ -131,15 +131,10 @@ def wanted(root: Path) -> bool:
 def render(root: Path) -> str:
     """The page."""
     found = entries(root)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("harness.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("index.html").render(
-        entries=found, trends=list(_trends(found)), number=number
+    return (
+        templates()
+        .get_template("index.html")
+        .render(entries=found, trends=list(_trends(found)), number=number)
     )
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import jinja2
 import yaml
 from markupsafe import Markup
 
@@ -15,6 +14,7 @@ from checkers.verdict import CampaignResult, Verdict
 from harness.report import chance, consumption, figures, losses
 from harness.report.about import About, lasted, moment
 from harness.report.comparison import compare, label, seconds
+from harness.report.rendering import templates
 from harness.report.rows import (
     COUNTS,
     UNKNOWN,
@@ -83,13 +83,7 @@ def render(
         windows: The lost records that are named.
         lost_total: How many there are.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("harness.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     environment.filters.update(
         number=number,
         clock=_clock,
