@@ -6,8 +6,9 @@ from infra.disks import DiskPlan
 from infra.interface import Backend, InfraError, System
 from infra.systems.bundled import BundledSystem
 from infra.systems.kafka import jars
-from infra.systems.kafka.system import KafkaSystem
+from infra.systems.kafka.system import kafka_program
 from infra.systems.names import SystemName, parse
+from infra.systems.on_zookeeper import SystemOnZooKeeper
 
 _KAFKA_RUNS_ON = "local"
 
@@ -55,9 +56,10 @@ def make_system(
         )
     if reason := obstacle(named, backend.name):
         raise InfraError(reason)
-    return KafkaSystem(
+    return SystemOnZooKeeper(
         backend,
-        name=named,
+        name=named.text,
+        program=kafka_program(named.kafka),
         brokers=brokers,
         zookeepers=zookeepers,
         properties=properties,

@@ -1,16 +1,15 @@
 """Apache Kafka's broker on ZooKeeper, started as its own scripts start it, in a small JVM."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath
 
-from infra.disks import DiskPlan
-from infra.interface import Backend, Node
+from infra.interface import Node
 from infra.systems.kafka.jars import class_path
-from infra.systems.names import SystemName
-from infra.systems.on_zookeeper import Program, SystemOnZooKeeper
+from infra.systems.kafka.releases import Release
+from infra.systems.on_zookeeper import Program
 
 _MAIN = "kafka.Kafka"
 _PROPERTIES = {
@@ -59,41 +58,16 @@ class _Broker:
         ]
 
 
-class KafkaSystem(SystemOnZooKeeper):
-    """Implements ``infra.interface.System``; see :class:`SystemOnZooKeeper`. Its jars lie on this
-    machine (``infra.systems.kafka.jars``): nodes must see them there.
-
-    Raises InfraError when they do not lie there, or are not what was released.
-    """
-
-    def __init__(
-        self,
-        backend: Backend,
-        *,
-        name: SystemName,
-        brokers: int,
-        zookeepers: int = 1,
-        properties: Mapping[str, str],
-        disks: DiskPlan | None = None,
-        clocks: bool = False,
-    ) -> None:
-        assert name.kafka is not None
-        super().__init__(
-            backend,
-            name=name.text,
-            program=Program(
-                command=_Broker(class_path(name.kafka)),
-                knock=_knock,
-                properties=_PROPERTIES,
-                # It ends when its id is taken in ZooKeeper, by whichever session.
-                starts_beside_itself=False,
-            ),
-            brokers=brokers,
-            zookeepers=zookeepers,
-            properties=properties,
-            disks=disks,
-            clocks=clocks,
-        )
+def kafka_program(release: Release) -> Program:
+    """What its brokers run. The jars lie on this machine (``infra.systems.kafka.jars``): nodes must
+    see them there. Raises InfraError when they do not lie there, or are not what was released."""
+    return Program(
+        command=_Broker(class_path(release)),
+        knock=_knock,
+        properties=_PROPERTIES,
+        # It ends when its id is taken in ZooKeeper, by whichever session.
+        starts_beside_itself=False,
+    )
 
 
 def _knock() -> tuple[bytes, str]:
