@@ -1,8 +1,9 @@
 """The whole broker: its parts, the order in which they start, and who ends them.
 
 Start: ZooKeeper is asked for the cluster's id and the topics' settings, logs are recovered, the
-socket listens, ZooKeeper learns of the broker, and only then may it become controller. Stop:
-leaderships are handed over (controlled shutdown), clients are let go, logs are closed cleanly.
+socket listens, ZooKeeper learns of the broker, and only then is anybody served, and may it become
+controller. Stop: leaderships are handed over (controlled shutdown), clients are let go, logs are
+closed cleanly.
 All tasks belong to one group: when one of them fails, which should not happen, the broker stops
 with an error rather than live on with a part missing.
 """
@@ -129,12 +130,15 @@ class App:
         async with contextlib.AsyncExitStack() as closing, asyncio.TaskGroup() as group:
             self.coordinator = coordinator = self._coordinator(group, logs)
             self.replicas = replicas = self._replicas(logs, coordinator, group)
-            connections = await self._listen(replicas, coordinator, group)
+            connections = await self._bound(replicas, coordinator, group)
             # Also of a broker that halts. It would serve on until its session is closed: told to
             # follow, it would open a log again that is closed by then, as a new one, and cut it.
             closing.callback(connections.drop)
             await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
             await coordinator.join(replicas)
+            # Not before. Registering takes seconds where a former session has to end first: who
+            # asked meanwhile was told that what this broker holds does not exist, and gave up.
+            connections.accept(partial(self._spawn, group))
             self._spawn(group, coordinator.run())
             self._spawn(group, self._follow_configs(replicas, coordinator))
             self._schedule(group, replicas, logs)
@@ -183,7 +187,7 @@ class App:
         changes = ConfigChanges(self._config.id, self._zk, self._topic_configs, changed)
         return changes.follow_forever()
 
-    async def _listen(
+    async def _bound(
         self, replicas: ReplicaManager, coordinator: Coordinator, group: asyncio.TaskGroup
     ) -> Connections:
         topics = Topics(self._config, coordinator.topics, coordinator.metadata)
@@ -209,7 +213,7 @@ class App:
         connections = Connections(
             Dispatcher(context), ConnectionConfig.of(self._config), self._environment.listen
         )
-        await connections.start(self._config.listeners, partial(self._spawn, group))
+        connections.bind(self._config.listeners)
         return connections
 
     async def _groups(

@@ -114,18 +114,26 @@ class Connections:
         """How many connections are open."""
         return len(self._open)
 
-    async def start(self, listener: Listener, spawn: Spawn = asyncio.create_task) -> None:
-        """Binds and listens; raises OSError if the address is taken.
+    def bind(self, listener: Listener) -> None:
+        """Binds and listens; who connects waits until it is accepted.
+
+        Raises:
+            OSError: the address is taken, or none of ours.
+        """
+        self._listening = self._listen(listener, self._config.backlog)
+
+    def accept(self, spawn: Spawn = asyncio.create_task) -> None:
+        """Accepts, from now on, also those that have waited since it was bound.
 
         Args:
             spawn: starts a task that somebody owns.
         """
-        self._listening = self._listen(listener, self._config.backlog)
+        assert self._listening is not None
         self._accepting = spawn(accept_forever(self._listening, self._quotas, self._take))
 
     @property
     def port(self) -> int:
-        """Where it listens, once started."""
+        """Where it listens, once bound."""
         assert self._listening is not None
         return int(self._listening.getsockname()[1])
 

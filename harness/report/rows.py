@@ -106,17 +106,35 @@ def worst(cells: Sequence[CellRow]) -> CellRow:
 _WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
 
 
+REASONS_OF_A_CELL = 3
+"""How many of its own reasons a cell is given at once: one whose producer was stuck has one for each
+fault. All of them stand in the report, cell by cell."""
+
+CELLS_NAMED = 3
+"""How many cells that share a reason are named; of more, how many there are."""
+
+
 def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
-    """Why each verdict, the worst first: one cell of each kind, the names of all that share the
-    reason, and the reason."""
+    """Why each verdict, the worst first: one cell of each kind, the names of those that share the
+    reason, and the reason. What all cells share is told in full."""
+    shared = set.intersection(*(set(cell.reasons) for cell in cells)) if cells else set[str]()
     groups: dict[tuple[str, str], list[CellRow]] = {}
     for cell in sorted(cells, key=lambda cell: _WORST_FIRST.index(cell.verdict)):
-        for reason in cell.reasons:
+        own = [reason for reason in cell.reasons if reason not in shared]
+        shown, rest = own[:REASONS_OF_A_CELL], len(own) - REASONS_OF_A_CELL
+        more = [f"and for {rest} more reasons, which the report lists"] if rest > 0 else []
+        for reason in (*sorted(shared, key=cell.reasons.index), *shown, *more):
             groups.setdefault((cell.words, reason), []).append(cell)
-    return [
-        (of[0], "every cell" if len(of) == len(cells) > 1 else ", ".join(c.name for c in of), why)
-        for (_, why), of in groups.items()
-    ]
+    return [(of[0], _named(of, cells), reason) for (_, reason), of in groups.items()]
+
+
+def _named(some: Sequence[CellRow], cells: Sequence[CellRow]) -> str:
+    if len(some) == len(cells) > 1:
+        return "every cell"
+    names = [cell.name for cell in some]
+    if len(names) > CELLS_NAMED:
+        names[CELLS_NAMED - 1 :] = [f"{len(names) - CELLS_NAMED + 1} more cells"]
+    return ", ".join(names)
 
 
 def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellRow:

@@ -36,7 +36,7 @@ from infra.systems.ensemble import ZooKeeperEnsemble
 from infra.systems.properties import RESERVED
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect
-from infra.systems.zookeeper import counters, expired_sessions, serves, zookeeper_server
+from infra.systems.zookeeper import counters, expired, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
@@ -183,7 +183,7 @@ class SystemOnZooKeeper:
 
     def expired_sessions(self) -> frozenset[int]:
         try:
-            return frozenset().union(*map(expired_sessions, self._zookeepers))
+            return expired(server.log() for server in self._zookeepers)
         except (InfraError, FileNotFoundError) as error:
             raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
 

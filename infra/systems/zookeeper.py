@@ -7,7 +7,8 @@ acknowledged (ZooKeeper's default).
 
 import re
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from infra.clocks import FakeClock
@@ -22,7 +23,10 @@ _TICK_MS_MIN = 20
 _SYNC_LIMIT_TICKS = 10
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-_EXPIRED = re.compile(rb"Expiring session 0x([0-9a-f]+)")
+_EXPIRING = re.compile(rb"Expiring session 0x([0-9a-f]+)")
+_ENDING = re.compile(rb"Submitting global closeSession request for session 0x([0-9a-f]+)")
+"""What a server of an ensemble logs of a session whose end it proposes, be it the client's wish or,
+just before it, its own."""
 
 _KNOCK = (b"srvr", "Processing srvr command from /{address}:{port}")
 """What it logs (NIOServerCnxn.checkFourLetterWord) of each of its four-letter words, whether or not
@@ -140,10 +144,20 @@ def counters(server: NodeServer, timeout: float = 2.0) -> ZooKeeperCounters | No
     )
 
 
-def expired_sessions(server: NodeServer) -> frozenset[int]:
-    """The sessions that it has expired, as it wrote into its log (ZooKeeperServer.expire); of an
-    ensemble, the server that leads it expires them all. Raises InfraError, FileNotFoundError."""
-    return frozenset(int(number, 16) for number in _EXPIRED.findall(server.log()))
+def expired(logs: Iterable[bytes]) -> frozenset[int]:
+    """The sessions that ZooKeeper has expired, by the logs of all its servers
+    (ZooKeeperServer.expire, submitRequestNow).
+
+    A leader that has lost its followers expires in vain: nobody agrees, and the session lives on
+    with the next leader. So a session of which a server was asked by its client to end it was not
+    expired, whoever has logged that it expires it.
+    """
+    sessions, asked = set[bytes](), set[bytes]()
+    for log in logs:
+        expiring = Counter(_EXPIRING.findall(log))
+        sessions |= expiring.keys()
+        asked |= (Counter(_ENDING.findall(log)) - expiring).keys()
+    return frozenset(int(session, 16) for session in sessions - asked)
 
 
 def _word(address: str, word: bytes, timeout: float) -> Mapping[str, str]:

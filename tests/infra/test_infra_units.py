@@ -16,7 +16,7 @@ from infra.local.network import free_subnet
 from infra.systems import make_system
 from infra.systems.observer import ChangeKind, ClusterChange, changes
 from infra.systems.on_zookeeper import _server_properties
-from infra.systems.zookeeper import configuration
+from infra.systems.zookeeper import configuration, expired
 from infra.waiting import wait_until
 
 PARTITION = PartitionView(
@@ -205,3 +205,26 @@ def test_waiting_ends_with_the_condition_or_in_vain() -> None:
     wait_until(lambda: next(answers), 5, "three", interval=0)
     with pytest.raises(TimeoutError, match="in vain for a miracle"):
         wait_until(lambda: False, 0, "a miracle")
+
+
+EXPIRING = b"INFO  ZooKeeperServer - Expiring session 0x%x, timeout of 4000ms exceeded\n"
+ENDING = b"INFO  ZooKeeperServer - Submitting global closeSession request for session 0x%x\n"
+
+
+@pytest.mark.parametrize(
+    ("logs", "gone_by_silence"),
+    [
+        pytest.param([EXPIRING % 0x1A], {0x1A}, id="one server, which logs no more than that"),
+        pytest.param([EXPIRING % 1 + ENDING % 1, b""], {1}, id="by the leader"),
+        pytest.param([b"", ENDING % 1], set(), id="its client ended it"),
+        pytest.param([EXPIRING % 1 + ENDING % 1, ENDING % 1], set(), id="in vain, then its client"),
+        pytest.param([(EXPIRING % 1 + ENDING % 1), EXPIRING % 1 + ENDING % 1], {1}, id="twice"),
+        pytest.param([EXPIRING % 1 + ENDING % 1 + ENDING % 2], {1}, id="each by itself"),
+    ],
+)
+def test_a_session_that_its_client_ended_was_not_expired(
+    logs: list[bytes], gone_by_silence: set[int]
+) -> None:
+    """A leader that nobody follows any more logged that it expires all sessions; they lived on, and
+    brokers that ended theirs properly were not believed."""
+    assert expired(logs) == gone_by_silence

@@ -291,6 +291,32 @@ def test_reasons_that_cells_share_are_told_once(directory: Path) -> None:
     assert "inconclusive  acks-1.minisr-1, acks-1.minisr-2: only 1\n" in told
 
 
+def test_many_reasons_are_told_briefly_at_first_and_whole_cell_by_cell(directory: Path) -> None:
+    """A producer that is stuck gives its cell a reason for each of a night's eighty faults."""
+    lacking = tuple(
+        replace(
+            cell(acks, isr, Verdict.INCONCLUSIVE),
+            reasons=("no final read", *(f"no ack during kill#{n}" for n in range(80))),
+        )
+        for acks in ("0", "1", "all")
+        for isr in (1, 2)
+    )
+    lacking = (*lacking[:5], replace(lacking[5], reasons=("no final read",)))
+    result = replace(RESULT, verdict=Verdict.INCONCLUSIVE, cells=lacking)
+    told = [
+        line.removeprefix("inconclusive  ")
+        for line in printed(directory, result).splitlines()
+        if line.startswith("inconclusive  ")
+    ]
+    five = "acks-0.minisr-1, acks-0.minisr-2, 3 more cells"
+    assert told == [
+        "every cell: no final read",
+        *(f"{five}: no ack during kill#{n}" for n in range(3)),
+        f"{five}: and for 77 more reasons, which the report lists",
+    ]
+    assert page_of(directory, result).count("no ack during kill#79") == 5
+
+
 def test_unknown_is_nowhere_nought(directory: Path) -> None:
     """No final read: neither table nor matrix nor banner nor any sentence may say that nothing
     was lost."""

@@ -37,7 +37,8 @@ async def serving(
     dispatch: Callable[[bytes], Reply], config: ConnectionConfig = SMALL_REQUESTS
 ) -> AsyncIterator[int]:
     connections = Connections(dispatch, config)
-    await connections.start(Listener("127.0.0.1", 0))
+    connections.bind(Listener("127.0.0.1", 0))
+    connections.accept()
     try:
         yield connections.port
     finally:
@@ -216,7 +217,8 @@ def test_a_client_that_takes_no_responses_is_dropped_with_what_it_did_not_take()
 
     async def test() -> None:
         connections = Connections(lambda _: bytes(2**23), config)
-        await connections.start(Listener("127.0.0.1", 0))
+        connections.bind(Listener("127.0.0.1", 0))
+        connections.accept()
         _, writer = await asyncio.open_connection("127.0.0.1", connections.port, limit=1)
         writer.write(frame(b"x") * 4)
         while not len(connections):

@@ -64,7 +64,8 @@ class World:
                 Any, self.network.listen(listener.host, listener.port, backlog)
             ),
         )
-        await connections.start(Listener("server", PORT), process.spawn)
+        connections.bind(Listener("server", PORT))
+        connections.accept(process.spawn)
 
     def die(self, process: Process) -> None:
         """kill -9."""

@@ -107,7 +107,8 @@ class Host:
             served=SERVED,
         )
         self._connections = Connections(Dispatcher(context), ConnectionConfig.of(self.config))
-        await self._connections.start(Listener("127.0.0.1", self.port), self.spawn)
+        self._connections.bind(Listener("127.0.0.1", self.port))
+        self._connections.accept(self.spawn)
         self.port = self._connections.port
         self._connection = BrokerConnection("127.0.0.1", self.port, "test")
 
