@@ -14,20 +14,35 @@ clock bound on the strict side: an ack that may have been given at another time 
 **Where a fault allows acks.** For at least two seconds on end, while it was in full strength, some
 partition of the cell was seen to be led by a broker that no fault befell which was on then; and
 with acks=all its whole ISR was such brokers, min.insync.replicas of them at least (the highest
-value, where a fault sets another). Nothing is
-asked of what was not seen: while the observer had no ZooKeeper it does not know who led.
+value, where a fault sets another). Nor did that leader keep the cell's producer waiting for another
+partition meanwhile; and where the leader had been another that fell silent with its connections
+open, clients had the time that they take to notice. Nothing is asked of what was not seen: while
+the observer had no ZooKeeper it does not know who led.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from checkers.faults import FOREVER, FaultFacts, Partition
+from checkers.faults import FOREVER, FaultFacts
 from checkers.observed import Observation, Observed, Span, State
 from history.cell import Cell
 
 ALLOWED_FOR_NS = 2_000_000_000
 """Clients need this much to hear of a new leader and to be answered: their metadata requests and
 retries are up to a second apart."""
+
+NOTICED_AFTER_NS = 12_000_000_000
+"""By then clients have noticed that a leader is silent whose connections are open: it answers by
+request.timeout.ms, if at all, and they give it up by socket.timeout.ms, 5 and 6 s of our clients;
+that is looked at once a second."""
+
+_SILENTLY = frozenset(
+    {
+        *("pause", "isolate", "cut", "minority", "halves", "majorities-ring", "bridge"),
+        *("flap", "lossy", "narrow", "slow"),
+    }
+)
+"""Faults that end no connection."""
 
 BEGINNING = 0
 
@@ -109,28 +124,60 @@ def _allowed(
     # for where the highest of them would give them.
     set_to = [other.min_isr for other in touching(on, cell) if other.min_isr is not None]
     in_sync = max([cell.min_insync_replicas, *set_to])
+    observed = [observation.of(partition) for partition in cell.topic_partitions]
+    waiting = [
+        (span, state.leader)
+        for one in observed
+        for span, state in one.spans()
+        if _waits(cell, state, befallen, in_sync)
+    ]
     return any(
-        _longest(cell, observation.of(partition), strength, befallen, in_sync) >= ALLOWED_FOR_NS
-        for partition in _seen(cell, observation, strength)
+        _longest(
+            strength,
+            [
+                *_silent(cell, one, befallen, in_sync),
+                *_behind_others(one, waiting),
+                *_unnoticed(one, on),
+            ],
+        )
+        >= ALLOWED_FOR_NS
+        for one in observed
+        if not one.blind(strength)
     )
 
 
-def _seen(cell: Cell, observation: Observation, span: Span) -> Iterator[Partition]:
-    for partition in cell.topic_partitions:
-        if not observation.of(partition).blind(span):
-            yield partition
+def _silent(cell: Cell, one: Observed, befallen: set[int], in_sync: int) -> Iterator[Span]:
+    """When a partition could give no acks. ``in_sync``: how many replicas acks=all takes."""
+    for span, state in one.spans():
+        if not _gives_acks(cell, state, befallen, in_sync):
+            yield span
 
 
-def _longest(cell: Cell, observed: Observed, within: Span, befallen: set[int], in_sync: int) -> int:
-    """The longest time on end for which a partition could give acks; nanoseconds. ``in_sync``:
-    how many replicas acks=all takes."""
-    longest = current = 0
-    for span, state in observed.spans():
-        if span.meets(within):
-            length = min(span.end, within.end) - max(span.start, within.start)
-            current = current + length if _gives_acks(cell, state, befallen, in_sync) else 0
-            longest = max(longest, current)
-    return longest
+def _behind_others(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterator[Span]:
+    """When a partition's leader kept its cell's producer waiting for another partition: requests of
+    a connection are answered in their order, so that what is acked at once is not told."""
+    for other, leader in waiting:
+        for span, state in one.spans():
+            if state.leader == leader and span.meets(other):
+                yield Span(max(span.start, other.start), min(span.end, other.end))
+
+
+def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
+    """When clients may not have noticed yet that a partition's leader had fallen silent."""
+    for fault in on:
+        until = fault.start + NOTICED_AFTER_NS
+        led_by = {state.leader for state in one.during(Span(fault.start, fault.start + 1))}
+        if fault.name in _SILENTLY and led_by & (fault.brokers or set()):
+            yield Span(fault.start, until)
+
+
+def _longest(within: Span, but: Iterable[Span]) -> int:
+    """The longest time on end in a span that is in none of some others; nanoseconds."""
+    longest, free = 0, within.start
+    for span in sorted(but, key=lambda span: span.start):
+        longest = max(longest, min(span.start, within.end) - free)
+        free = max(free, span.end)
+    return max(longest, within.end - free)
 
 
 def _gives_acks(cell: Cell, state: State, befallen: set[int], in_sync: int) -> bool:
@@ -141,3 +188,11 @@ def _gives_acks(cell: Cell, state: State, befallen: set[int], in_sync: int) -> b
     # The ISR of three shrinks to two a replica lag after one of them was cut off; until then the
     # leader waits for it, and nothing is acked.
     return len(state.isr) >= in_sync and not befallen & set(state.isr)
+
+
+def _waits(cell: Cell, state: State, befallen: set[int], in_sync: int) -> bool:
+    """Whether a leader keeps who sends to it waiting: for a replica in the ISR that a fault befell.
+    Where the ISR is too small it does not wait, it refuses."""
+    if cell.acks != "all" or state.leader < 0 or state.leader in befallen:
+        return False
+    return len(state.isr) >= in_sync and bool(befallen & set(state.isr))

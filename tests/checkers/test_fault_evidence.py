@@ -12,6 +12,7 @@ from made_histories import (
     DURING,
     KILL,
     a_fault,
+    cell,
     connection,
     fault_rows,
     kept,
@@ -76,6 +77,40 @@ def test_another_fault_that_is_on_may_forbid_acks_too(tmp_path: Path) -> None:
     cluster = [state(-5, 2, 0, (2, 3))]
     made = run(partitions={("t", 0): kept(BEFORE, AFTER)}, cluster=cluster, faults=faults)
     assert checked(write_campaign(tmp_path, made)).verdict is PASS
+
+
+def test_no_acks_are_wanted_where_a_leader_waits_for_another_partition(tmp_path: Path) -> None:
+    """Both are led by 2. It waits for 1, which was killed, with t-1, and answers a producer in the
+    order in which it was asked."""
+    waits = [state(-5, 2, 0, (2, 3)), state(-5, 2, 0, (2, 1), partition=1)]
+    refuses = [state(-5, 2, 0, (2, 3)), state(-5, 2, 0, (2,), partition=1)]
+    for name, cluster, verdict in (("waits", waits, PASS), ("refuses", refuses, INCONCLUSIVE)):
+        partitions = {("t", n): kept(BEFORE, AFTER) for n in (0, 1)}
+        made = run(partitions=partitions, cells=(cell(partitions=2),), cluster=cluster)
+        result = checked(write_campaign(tmp_path / name, made))
+        assert result.verdict is verdict, told(result)
+
+
+@pytest.mark.parametrize(
+    ("fault", "until", "verdict"),
+    [
+        # Its connections end with it: clients know at once.
+        ("kill", 20, INCONCLUSIVE),
+        ("pause", 20, PASS),
+        ("isolate", 20, PASS),
+        ("pause", 25, INCONCLUSIVE),
+    ],
+)
+def test_clients_take_their_time_to_notice_that_a_leader_is_silent(
+    tmp_path: Path, fault: str, until: float, verdict: Verdict
+) -> None:
+    cluster = [state(-5, 1, 0, (1, 2, 3)), state(13, 2, 1, (2, 3))]
+    made = run(
+        partitions={("t", 0): kept(BEFORE, AFTER)},
+        cluster=cluster,
+        faults=a_fault(10, until, fault=fault),
+    )
+    assert checked(write_campaign(tmp_path, made)).verdict is verdict
 
 
 @pytest.mark.parametrize(("set_to", "verdict"), [(3, PASS), (1, INCONCLUSIVE), (2, INCONCLUSIVE)])
