@@ -55,10 +55,10 @@ def cells_table(cells: Sequence[CellRow]) -> Table:
     """One row a cell and run."""
     several_runs = len({cell.run for cell in cells}) > 1
     settings = columns(cells)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
     for heading in (*(["run"] if several_runs else []), *settings, *COUNTS):
-        table.add_column(Text(heading), justify="right")
-    table.add_column("verdict")
+        table.add_column(_folded(heading), justify="right")
+    table.add_column("verdict", no_wrap=True)
     for cell in cells:
         table.add_row(
             *([str(cell.run)] if several_runs else []),
@@ -67,6 +67,18 @@ def cells_table(cells: Sequence[CellRow]) -> Table:
             styled(cell.words, cell.verdict),
         )
     return table
+
+
+_SYLLABLES = {
+    "indeterminate": "in-\ndeter-\nminate",
+    "duplicated": "dupli-\ncated",
+    "reordered": "re-\nordered",
+}
+
+
+def _folded(heading: str) -> Text:
+    """A property's name over several lines, so that what stands below is whole on 80 columns."""
+    return Text(_SYLLABLES.get(heading, heading.replace(".", ".\n")))
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -107,8 +107,8 @@ _WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verd
 
 
 REASONS_OF_A_CELL = 3
-"""How many of its own reasons a cell is given at once: one whose producer was stuck has one for each
-fault. All of them stand in the report, cell by cell."""
+"""How many of its own reasons a cell is given at once: where a producer was stuck there is one for
+each fault. All of them stand in the report, cell by cell."""
 
 CELLS_NAMED = 3
 """How many cells that share a reason are named; of more, how many there are."""

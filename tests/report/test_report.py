@@ -20,7 +20,7 @@ from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, V
 from harness import report
 from harness.cli import cli
 from harness.report import figures
-from harness.summary import print_result
+from harness.summary import cells_table, print_result
 from history.manifest import Manifest, PlannedRun
 from history.schema import CLUSTER, FAULTS, SENDS
 
@@ -420,9 +420,10 @@ def test_what_differs_between_cells_is_a_column(directory: Path) -> None:
         named(found, found.cell, **{"topic.segment.bytes": size})
         for found, size in ((RESULT.cells[0], 1), (RESULT.cells[1], 2))
     )
-    for told in (page_of, printed):
-        assert "topic.segment.bytes" in told(directory, replace(RESULT, cells=(one, other)))
-        assert "topic.segment.bytes" not in told(directory, replace(RESULT, cells=(one,)))
+    # On the terminal a name is folded at its dots.
+    for told, name in ((page_of, "topic.segment.bytes"), (printed, "segment.")):
+        assert name in told(directory, replace(RESULT, cells=(one, other)))
+        assert name not in told(directory, replace(RESULT, cells=(one,)))
     assert "replication.factor</th>" not in page_of(directory)
 
 
@@ -514,3 +515,19 @@ def test_everything_that_a_campaign_says_is_escaped(directory: Path) -> None:
     wicked = named(RESULT.cells[0], script, **settings)
     page = page_of(directory, replace(RESULT, cells=(wicked, RESULT.cells[1])))
     assert "<script" not in page
+
+
+def test_the_cells_are_whole_on_a_terminal_of_80_columns() -> None:
+    """Of a sweep over two settings, and counts of a long run."""
+    made = [
+        replace(cell(acks, isr, verdict), sent=99_999, acked=99_999, lost=9_999)
+        for acks, isr, verdict in (
+            ("all", 2, Verdict.INCONCLUSIVE),
+            ("1", 1, Verdict.NOT_GUARANTEED),
+        )
+    ]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(cells_table(report.rows(replace(RESULT, cells=tuple(made)))))
+    told = console.export_text()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in told
+    assert "not-guaranteed" in told
