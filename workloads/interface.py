@@ -106,8 +106,9 @@ class Workload(Protocol):
     name: str
     summary: str
 
-    def writers(self, cells: Sequence[Cell], load: Load, node: str) -> Sequence[PlannedWriter]:
-        """Every file that its clients and the final read will write, all on ``node``."""
+    def writers(self, loads: Sequence[tuple[Cell, Load]], node: str) -> Sequence[PlannedWriter]:
+        """Every file that its clients and the final read will write, all on ``node``. ``loads``:
+        each cell with what its clients do."""
 
     def clients(
         self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str

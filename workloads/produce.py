@@ -21,7 +21,7 @@ class Produce:
         "that read beside them; then reads all back"
     )
 
-    def writers(self, cells: Sequence[Cell], load: Load, node: str) -> Sequence[PlannedWriter]:
+    def writers(self, loads: Sequence[tuple[Cell, Load]], node: str) -> Sequence[PlannedWriter]:
         """The tables of each client, ``sends`` and ``polls`` in a file a partition; the logs of
         all; the final reads. A member of a group may be given any partition."""
         of_clients = [
@@ -33,11 +33,11 @@ class Produce:
                 client=client,
                 partitions=cell.topic_partitions if table in PARTITIONED else (),
             )
-            for cell in cells
+            for cell, load in loads
             for client, tables in _tables(cell, load)
             for table in tables
         ]
-        partitions = tuple(partition for cell in cells for partition in cell.topic_partitions)
+        partitions = tuple(partition for cell, _ in loads for partition in cell.topic_partitions)
         log = PlannedWriter(table="log", writer=FINAL_READ, node=node, partitions=partitions)
         return (*of_clients, log, PlannedWriter(table="reads", writer=FINAL_READ, node=node))
 

@@ -10,6 +10,7 @@ from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSweep
 from harness.campaign.draft import Draft
 from harness.campaign.property_problems import mapping
+from harness.campaign.where import where_problems
 from harness.campaign.workload import WorkloadSpec
 from history.cell import Cell
 from history.manifest import PlannedWriter
@@ -51,6 +52,9 @@ def group_problems(draft: Draft) -> Iterator[Problem]:
         # Cells that share a topic, or whose topic's name is too long, are told as such.
         topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
         cells = list(topics.values())
+        settings = [cell.settings for cell in cells]
+        for index, spec in enumerate(draft.workload.groups):
+            yield from where_problems(f"workload.groups[{index}].where", spec.where, settings)
         yield from _name_problems(draft.workload, cells)
         yield from _file_problems(draft.workload, cells)
 
@@ -83,7 +87,7 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
         client.name
         for cell in cells
         for client in WORKLOADS[spec.kind].clients(
-            cell, spec.load, bootstrap_servers="", history="", progress=""
+            cell, spec.load_of(cell), bootstrap_servers="", history="", progress=""
         )
     )
     for name, many in Counter(names).items():
@@ -95,7 +99,7 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
 def _file_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Problem]:
     """A file is called after both the topic and the client, whose name has the topic's, too."""
     for cell in sorted(cells, key=lambda cell: -len(cell.topic)):
-        for writer in WORKLOADS[spec.kind].writers([cell], spec.load, CLIENT_NODE):
+        for writer in WORKLOADS[spec.kind].writers([(cell, spec.load_of(cell))], CLIENT_NODE):
             if (reason := _unwritable(writer)) is not None:
                 yield Problem(field="cells", reason=reason)
                 return

@@ -109,7 +109,7 @@ def _run(
                 cell=cell,
                 groups=tuple(
                     PlannedGroup(name=group_id(cell, group), delivery=group.delivery)
-                    for group in campaign.workload.load.groups
+                    for group in campaign.workload.load_of(cell).groups
                 ),
                 acked_min=campaign.evidence.acked_min,
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
@@ -153,8 +153,8 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
 
 
 def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
-    cells = [planned.cell for planned in run.cells]
     spec = campaign.workload
-    clients = WORKLOADS[spec.kind].writers(cells, spec.load, CLIENT_NODE)
+    loads = [(planned.cell, spec.load_of(planned.cell)) for planned in run.cells]
+    clients = WORKLOADS[spec.kind].writers(loads, CLIENT_NODE)
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]

@@ -110,8 +110,10 @@ def _rate(draft: Draft) -> float | None:
 def _bytes(draft: Draft) -> float | None:
     if draft.workload is None or draft.cells is None:
         return None
-    read, cells = times_read(draft.workload.load), expand(draft.cells)
-    copies: int = sum(cell.replication_factor + read for cell in cells)
+    copies: int = sum(
+        cell.replication_factor + times_read(draft.workload.load_of(cell))
+        for cell in expand(draft.cells)
+    )
     return draft.workload.rate * draft.workload.record_bytes * copies
 
 
@@ -125,14 +127,15 @@ def _replicas(draft: Draft) -> float | None:
 
 
 def _clients(draft: Draft) -> int:
-    """Of each cell; where nobody can tell, as many as where nobody says."""
-    return 1 if draft.workload is None else clients_of(draft.workload.load)
+    """Of a cell that has all groups; where nobody can tell, as many as where nobody says."""
+    return 1 if draft.workload is None else draft.workload.clients_at_most
 
 
 def _processes(draft: Draft) -> float | None:
     if draft.cluster is None or draft.cells is None:
         return None
-    clients = len(expand(draft.cells)) * _clients(draft)
+    of, cells = draft.workload, expand(draft.cells)
+    clients = len(cells) if of is None else sum(clients_of(of.load_of(cell)) for cell in cells)
     return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
 
 

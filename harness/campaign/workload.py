@@ -1,19 +1,21 @@
 """The section ``workload`` of a campaign file, and the clients of every cell that it stands for."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 from pydantic import Field
 
 from harness.campaign.section import Section
 from harness.campaign.sweep import Scalar
+from harness.campaign.where import Where, holds_for
 from history.cell import Cell
 from workloads.interface import Delivery, Group, Load
 
 
 class GroupSpec(Section):
-    """A consumer group of each cell: its members share the partitions, and commit what they have
-    read."""
+    """A consumer group of each cell, or of some: its members share the partitions, and commit what
+    they have read."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
     """What it is called; its `group.id` is the topic, a dash and this name."""
@@ -24,6 +26,8 @@ class GroupSpec(Section):
     `at-most-once`: before that; `auto-commit`: whenever the client library does."""
     static: bool = False
     """Whether each member has a `group.instance.id` (KIP-345)."""
+    where: Where = {}
+    """Settings of the cells that have it; all have it without `where`."""
     consumer: Mapping[str, Scalar] = {}
     """Further properties of its members, by librdkafka's names, such as `session.timeout.ms`."""
 
@@ -54,17 +58,23 @@ class WorkloadSpec(Section):
     """How many tail readers each cell has. Each reads all partitions from their beginning, as they
     grow, in no group."""
     groups: tuple[GroupSpec, ...] = ()
-    """The consumer groups of each cell."""
+    """The consumer groups of the cells."""
 
     @property
-    def load(self) -> Load:
-        """What the workload is told: the one place where a load is made."""
+    def clients_at_most(self) -> int:
+        """How many clients a cell has that has all groups."""
+        return self.producers + self.readers + sum(group.members for group in self.groups)
+
+    def load_of(self, cell: Cell) -> Load:
+        """What the workload is told of a cell: the one place where a load is made."""
         return Load(
             rate=self.rate,
             record_bytes=self.record_bytes,
             producers=self.producers,
             readers=self.readers,
-            groups=tuple(spec.group for spec in self.groups),
+            groups=tuple(
+                spec.group for spec in self.groups if holds_for(spec.where, cell.settings)
+            ),
         )
 
 
@@ -84,10 +94,17 @@ def idle(load: Load, cell: Cell) -> int:
     return sum(max(0, group.members - cell.partitions) for group in load.groups)
 
 
-def described(load: Load) -> str:
-    """The clients of each cell, by kind: ``2 producers, 1 tail reader, group audit (3 members,
-    at-least-once)``."""
-    return ", ".join(_kinds(load))
+def described(spec: WorkloadSpec, cells: Iterable[Cell]) -> str:
+    """The clients of each cell, by kind: ``each cell has 2 producers, 1 tail reader, group audit (3
+    members, at-least-once)``; where not all have the same, ``4 cells have ..., 12 cells have ...``.
+    """
+    kinds = Counter(", ".join(_kinds(spec.load_of(cell))) for cell in cells)
+    if len(kinds) == 1:
+        return f"each cell has {next(iter(kinds))}"
+    return "; ".join(
+        f"{many} cells have {what}" if many > 1 else f"one cell has {what}"
+        for what, many in kinds.items()
+    )
 
 
 def _kinds(load: Load) -> Iterator[str]:

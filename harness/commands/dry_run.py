@@ -25,7 +25,7 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     lasts = _seconds(scheduler.duration_ms(campaign, run.faults))
     swept = "".join(f", {name}={as_text(value)}" for name, value in run.swept.items())
     yield Text(f"{campaign.name} {run.number}/{runs}{swept}: the workload lasts {lasts} or longer")
-    yield Text(f"each cell has {described(campaign.workload.load)}")
+    yield Text(described(campaign.workload, [planned.cell for planned in run.cells]))
     yield _table(run.faults) if run.faults else Text("no faults")
     if any(planned.gap_ms is not None for planned in run.faults):
         yield Text("+ or later: when the one before is healed, and the cluster has settled")

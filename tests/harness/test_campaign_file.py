@@ -550,7 +550,7 @@ def test_groups_read_back(campaign_file, tmp_path: Path) -> None:
     file = tmp_path / "resolved.yaml"
     file.write_text(campaign.to_yaml())
     assert load(file).workload == campaign.workload
-    (read,) = load(file).workload.load.groups
+    (read,) = (spec.group for spec in load(file).workload.groups)
     assert (read.delivery, read.config, read.static) == (Delivery.AUTO_COMMIT, {"check": 1}, False)
 
 

@@ -12,7 +12,9 @@ import pytest
 from memory_cluster import MemoryNode, MemoryProcess
 from patience import PATIENCE_S
 
-from harness.campaign.validation import load
+from harness.campaign.cells import expand
+from harness.campaign.runs import runs_of
+from harness.campaign.validation import CampaignRefused, check, load
 from harness.campaign.workload import described
 from harness.running import clients, watch
 from harness.running.context import Run
@@ -209,9 +211,27 @@ def test_the_time_for_stopping_grows_with_what_there_is(busy: Run) -> None:
 
 
 def test_clients_are_told_by_kind(campaign_file: Callable[..., Path]) -> None:
-    said = described(load(campaign_file(WORKLOAD)).workload.load)
-    assert said == (
-        "2 producers, 1 tail reader, group three (3 members, at-least-once), "
+    assert told(campaign_file(WORKLOAD)) == (
+        "each cell has 2 producers, 1 tail reader, group three (3 members, at-least-once), "
         "group four (4 members, at-most-once, static)"
     )
-    assert described(load(campaign_file({})).workload.load) == "1 producer"
+    assert told(campaign_file({})) == "each cell has 1 producer"
+
+
+def test_a_group_may_be_of_some_cells_alone(campaign_file: Callable[..., Path]) -> None:
+    group = {"name": "audit", "members": 2, "where": {"acks": "all"}}
+    cells = {"cells.acks": ["0", "1", "all"], "cells.min~insync~replicas": 1}
+    file = campaign_file({**cells, "workload.groups": [group]})
+    assert told(file) == (
+        "2 cells have 1 producer; one cell has 1 producer, group audit (2 members, at-least-once)"
+    )
+    (run,) = runs_of(load(file).resolved(seed=1))
+    assert [len(one.groups) for one in run.cells] == [0, 0, 1]
+    group["where"] = {"acks": "2"}
+    with pytest.raises(CampaignRefused, match=r"workload\.groups\[0\]\.where: no cell has acks: 2"):
+        check(campaign_file({**cells, "workload.groups": [group], "faults": []}))
+
+
+def told(file: Path) -> str:
+    campaign = load(file)
+    return described(campaign.workload, expand(campaign.cells))

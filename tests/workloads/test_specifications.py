@@ -227,7 +227,7 @@ def test_properties_that_would_falsify_what_was_shown_are_refused(name: str) -> 
 
 
 def test_every_file_that_clients_will_write_is_planned() -> None:
-    planned = PRODUCE.writers([CELL, OTHER], FULL, "client-1")
+    planned = PRODUCE.writers([(CELL, FULL), (OTHER, FULL)], "client-1")
     assert {writer.node for writer in planned} == {"client-1"}
     *of_clients, log, reads = planned
     partitions = tuple((CELL.topic, number) for number in range(3))

@@ -41,9 +41,9 @@ class Step:
 
 
 def _start_s(run: Run) -> float:
-    load = run.campaign.workload.load
-    each = len(run.cells) * clients_of(load)
-    programs = load.producers * sum(cell.client != LIBRDKAFKA for cell in run.cells)
+    spec = run.campaign.workload
+    each = sum(clients_of(spec.load_of(cell)) for cell in run.cells)
+    programs = spec.producers * sum(cell.client != LIBRDKAFKA for cell in run.cells)
     return _START_CLIENTS_S + each * _START_A_CLIENT_S + programs * _START_A_PROGRAM_S
 
 

@@ -37,13 +37,13 @@ def ready(run: Run, deadline: Deadline) -> None:
 def start_workload(run: Run, deadline: Deadline) -> None:
     """Start every cell's clients; wait until each of them has begun to do its work."""
     compare_clocks(run, "start")
-    load = run.campaign.workload.load
-    run.progress.note(f"each cell has {described(load)}")
+    spec = run.campaign.workload
+    run.progress.note(described(spec, run.cells))
     shared = run.client_node.share(run.directory)
     for cell in run.cells:
         for client in run.workload.clients(
             cell,
-            load,
+            spec.load_of(cell),
             bootstrap_servers=run.system.bootstrap_servers,
             history=str(shared / "history"),
             progress=str(shared / "progress"),
@@ -66,7 +66,7 @@ def unready(run: Run) -> Sequence[str]:
         consumers = clients.of_role(Role.CONSUMER, waiting)
         there = [one.client.name for one in consumers if one.client.cell == cell.name]
         # Which of a group's members are idle is for the group to say.
-        idlers = idle(run.campaign.workload.load, cell)
+        idlers = idle(run.campaign.workload.load_of(cell), cell)
         if len(there) > idlers:
             but = f", of which {idlers} may be idle" if idlers else ""
             problems.append(f"no partition was assigned to {', '.join(there)}{but}")
