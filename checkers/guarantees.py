@@ -70,7 +70,8 @@ _PROMISES = (
     ),
     _Promise(
         name="no-duplicates",
-        words="No record stands in the log twice (idempotent producer, no acked record lost).",
+        words="No record stands in the log twice (of an idempotent producer's session; no acked "
+        "record lost).",
         judge=of_producer("duplicated", recognises_retries),
     ),
     _Promise(

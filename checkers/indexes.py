@@ -10,7 +10,7 @@ is counted as contradictory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.reach import NO_FAULTS, FaultWindows
+from checkers.replicas.sessions import UNTOLD, Session
 from checkers.timeline.known import UNSEEN, Timeline
 from history.schema import SendType
 
@@ -77,6 +78,8 @@ class PartitionHistory:
         timeline: What is known of its leaders, epochs and ISR, and of the clock of its acks.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows; None where nobody looked.
+        sessions: Which session of its producer wrote a record that stands in the log more than
+            once, by offset; empty where that is not told.
     """
 
     cell: str
@@ -103,6 +106,7 @@ class PartitionHistory:
     first: Array
     timeline: Timeline
     seen: Array | None = None
+    sessions: Mapping[int, Session] = field(default_factory=lambda: UNTOLD)
 
     @property
     def contradictory(self) -> int:

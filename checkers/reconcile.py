@@ -10,7 +10,7 @@ metrics stand in the rows whose ``anomaly`` is null.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -32,7 +32,8 @@ from checkers.reach import FaultWindows
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
-from checkers.rules.order import out_of_order
+from checkers.replicas.sessions import Session, sessions
+from checkers.rules.order import copies, out_of_order, renewed
 from checkers.timeline.known import Timeline
 from checkers.verdict import ANOMALIES
 from checkers.work_item import WorkItem
@@ -108,6 +109,7 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     if looked is not None:
         history = replace(history, seen=looked.seen)
         yield from (_padded(item, found.rows) for found in looked.found)
+    history = replace(history, sessions=_sessions(item, history))
     for name, checker in CHECKERS.items():
         try:
             found = checker.rule(history)
@@ -117,6 +119,11 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
     yield from _divergent(item, counts, doubts)
     yield _metrics(item, counts, doubts, looked.counted if looked else [])
+
+
+def _sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Session]:
+    offsets = {offset for found in copies(history).values() for offset in found}
+    return sessions(list(map(Path, item.copies)), offsets)
 
 
 def _consumed(
@@ -293,6 +300,10 @@ def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table)
         counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
     if name in BY_PARTITION:
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
+    if name == "duplicated" and history.sessions:
+        excused = sum(renewed(history, offsets) for offsets in copies(history).values())
+        counts[standing.name(name, standing.of_partition(history.begun, item.terms))] -= excused
+        counts[standing.name(name, standing.Standing.UNPROMISED)] += excused
     if name == "epoch-regressed":
         # What brokers and ZooKeeper say is promised always; how a log came to be follows from where
         # replicas cut theirs.

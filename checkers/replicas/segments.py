@@ -45,6 +45,8 @@ class Batch:
     crc: int
     attributes: int
     base_timestamp: int
+    producer_id: int
+    producer_epoch: int
     count: int
     data: bytes
 
@@ -112,13 +114,25 @@ class RawLog:
             if why:
                 self.damage.append(f"cannot be read from byte {position} of {name} on: {why}")
                 return
-            base, length, epoch, _, crc, attributes, last_delta, first, *_, count = _HEADER.unpack(
+            base, length, epoch, _, crc, attributes, last_delta, first, *others = _HEADER.unpack(
                 header
             )
+            _, producer_id, producer_epoch, _, count = others
             rest = file.read(_BEFORE_LENGTH_COUNTS + length - _HEADER.size)
             position += _BEFORE_LENGTH_COUNTS + length
             after = base + last_delta
-            yield Batch(base, after, epoch, crc, attributes, first, count, header + rest)
+            yield Batch(
+                base_offset=base,
+                last_offset=after,
+                leader_epoch=epoch,
+                crc=crc,
+                attributes=attributes,
+                base_timestamp=first,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                count=count,
+                data=header + rest,
+            )
 
 
 def _misfit(header: bytes, left: int, after: int) -> str | None:

@@ -1,5 +1,7 @@
 """Records that stand in the log more than once, or in another order than they were sent in."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -7,26 +9,40 @@ from checkers.indexes import NONE, Array, Fate, PartitionHistory
 from checkers.rules.rows import rows
 
 
-def duplicated(partition: PartitionHistory) -> pa.Table:
-    """Sent records that stand at two or more offsets: one row a record, at its first offset."""
+def copies(partition: PartitionHistory) -> Mapping[int, Sequence[int]]:
+    """The offsets of sent records that stand at two or more, by record number."""
     ours = partition.log_record[partition.log_record != NONE]
-    copies = np.bincount(ours, minlength=len(partition.fate))
-    repeated = (copies > 1) & (partition.fate != Fate.NEVER_SENT)
+    often = np.bincount(ours, minlength=len(partition.fate))
+    repeated = (often > 1) & (partition.fate != Fate.NEVER_SENT)
     positions = np.flatnonzero(np.append(repeated, False)[partition.log_record])
     offsets_by_record: dict[int, list[int]] = {}
     for position in positions:
         offsets = offsets_by_record.setdefault(int(partition.log_record[position]), [])
         offsets.append(int(partition.log_offset[position]))
+    return offsets_by_record
+
+
+def duplicated(partition: PartitionHistory) -> pa.Table:
+    """Sent records that stand at two or more offsets: one row a record, at its first offset."""
+    found = copies(partition)
     return rows(
         partition,
         "duplicated",
-        records=np.array(list(offsets_by_record), dtype=np.int64),
-        offsets=[offsets[0] for offsets in offsets_by_record.values()],
-        details=(
+        records=np.array(list(found), dtype=np.int64),
+        offsets=[offsets[0] for offsets in found.values()],
+        details=[
             f"stands at offsets {', '.join(map(str, offsets))}"
-            for offsets in offsets_by_record.values()
-        ),
+            + (", each written in another session of its producer" * renewed(partition, offsets))
+            for offsets in found.values()
+        ],
     )
+
+
+def renewed(partition: PartitionHistory, offsets: Sequence[int]) -> bool:
+    """Whether each of the copies of a record was written in another session of its producer, so
+    that no log could tell that it had it (KIP-98). False where that is not known."""
+    told = [partition.sessions.get(offset) for offset in offsets]
+    return None not in told and len(set(told)) == len(offsets)
 
 
 def reordered(partition: PartitionHistory) -> pa.Table:

@@ -15,7 +15,10 @@ from batches import with_payload
 from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told
 from checked_in_process import checked
 from made_histories import (
+    AFTER,
     ALL,
+    BEFORE,
+    DURING,
     FINISHED,
     KILL,
     UNCLEAN,
@@ -24,7 +27,9 @@ from made_histories import (
     at,
     cell,
     connection,
+    entry,
     fault_rows,
+    kept,
     state,
     write_campaign,
 )
@@ -381,3 +386,34 @@ def test_zeros_at_the_end_of_a_log_are_no_message_of_format_v0(tmp_path: Path) -
     assert len(list(raw.batches(0, 10))) == 2
     (damage,) = raw.damage
     assert "no batch is 0 bytes long" in damage
+
+
+def doubled(tmp_path: Path, *producer_epochs: int) -> CampaignResult:
+    """Record 2 of an idempotent producer stands at offsets 2 and 3, each written in a batch of that
+    producer epoch."""
+    twice = kept(BEFORE, DURING, AFTER)
+    partitions = {("t", 0): twice.but(log=[*twice.log, entry(3, 1, 2)], end=4)}
+    again = (MadeBatch(2 + n, 1, producer_epoch=epoch) for n, epoch in enumerate(producer_epochs))
+    log = [*batches(2), *again]
+    return checked(made(tmp_path, log, log, log, partitions=partitions))
+
+
+def no_duplicates(result: CampaignResult) -> Guarantee:
+    (found,) = result.cells
+    return next(one for one in found.guarantees if one.name == "no-duplicates")
+
+
+def test_a_copy_of_another_session_breaks_no_promise_of_the_log(tmp_path: Path) -> None:
+    """KIP-98: a log recognises what it has by producer id and epoch. A client that begins another
+    epoch and sends again what it has no answer of is told of, and the log is not blamed."""
+    result = doubled(tmp_path, 0, 1)
+    (found,) = result.cells
+    assert (result.verdict, found.duplicated, no_duplicates(result).broken) == (PASS, 1, 0)
+
+
+@pytest.mark.parametrize("epochs", [(0, 0), (1, 1), (1,)])
+def test_a_copy_of_the_same_session_or_of_one_that_is_not_told_does(
+    tmp_path: Path, epochs: tuple[int, ...]
+) -> None:
+    result = doubled(tmp_path, *epochs)
+    assert (result.verdict, no_duplicates(result).broken) == (FAIL, 1)

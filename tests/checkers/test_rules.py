@@ -1,5 +1,6 @@
 """Literal histories of a few rows, expected rows beside them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from made_histories import Entry, Made, Send, entry, indexed, send
 
 from checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION, DIVERGENT
 from checkers.reach import FaultWindows
+from checkers.rules.order import duplicated
 from checkers.rules.rows import ROWS
 
 SENT_TWO_ACKED = [
@@ -79,6 +81,23 @@ def test_duplicated_is_one_row_a_record_with_all_offsets() -> None:
     assert found(made(SENT_TWO_ACKED, log)) == [
         ("duplicated", 0, 1, 0, "stands at offsets 0, 2, 3")
     ]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "told"),
+    [
+        ({0: (7, 0), 2: (7, 1), 3: (7, 2)}, ", each written in another session of its producer"),
+        ({0: (7, 0), 2: (7, 1), 3: (7, 1)}, ""),
+        ({0: (7, 0), 2: (7, 1)}, ""),
+    ],
+)
+def test_duplicated_tells_of_sessions_where_no_two_copies_share_one(
+    sessions: dict[int, tuple[int, int]], told: str
+) -> None:
+    log = [*TWO_ENTRIES, entry(2, 1, 0), entry(3, 1, 0)]
+    history = replace(indexed(made(SENT_TWO_ACKED, log)), sessions=sessions)
+    (row,) = duplicated(history).to_pylist()
+    assert row["detail"] == f"stands at offsets 0, 2, 3{told}"
 
 
 def test_an_ack_of_the_second_copy_is_no_mismatch() -> None:
