@@ -2,7 +2,7 @@
 
 Fed by the controller's UpdateMetadata alone, as in Kafka: it may be behind the truth, and it is
 what Metadata requests are answered from. Where there is no controller, it is read from ZooKeeper
-when somebody asks (:mod:`broker.server.coordination.metadata`). Replication does not read it,
+when somebody asks (:mod:`broker.server.coordination.zk_metadata`). Replication does not read it,
 except to find out where a leader is reached. Topic ids and several listeners are not handled.
 """
 

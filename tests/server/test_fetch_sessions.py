@@ -13,8 +13,9 @@ from kio.schema.fetch.v11.request import FetchRequest
 
 from broker.config import BrokerConfig
 from broker.replication.events import FetchFrom
-from broker.server import fetch_requests
-from broker.server.fetch_session_cache import (
+from broker.server.metrics.meters import CONSUMER
+from broker.server.replication import fetch_requests
+from broker.server.replication.fetch_session_cache import (
     EPOCH_MAX,
     MIN_EVICTION_MS,
     NO_SESSION,
@@ -23,8 +24,7 @@ from broker.server.fetch_session_cache import (
     SessionRefused,
     asked_in,
 )
-from broker.server.fetch_session_handler import FetchAsk, FetchSessionHandler
-from broker.server.metrics.meters import CONSUMER
+from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
 from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 
 FOLLOWER = 1

@@ -5,9 +5,9 @@ import asyncio
 from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
-from broker.server.group_coordinator import GroupCoordinator
-from broker.server.offsets_topic import OffsetsTopic
-from broker.server.roles import Stop
+from broker.server.groups.group_coordinator import GroupCoordinator
+from broker.server.groups.offsets_topic import OffsetsTopic
+from broker.server.replication.roles import Stop
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 

@@ -19,10 +19,10 @@ from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import UNKNOWN, Writer
 from broker.server.coordinator import Spawn
 from broker.server.metrics import meters
-from broker.server.partition import Partition
-from broker.server.replica_manager import ReplicaManager
-from broker.server.roles import Assume, Origin, Stop
-from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.replication.roles import Assume, Origin, Stop
+from broker.server.zk.session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
 from broker.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)

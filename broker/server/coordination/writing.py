@@ -24,9 +24,9 @@ from kazoo.exceptions import (
 
 from broker.coordination import events
 from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node
-from broker.server import zk_nodes
 from broker.server.coordination import nodes
-from broker.server.zk_session import OutcomeUnknown, SessionExpired, SessionNumber, ZkSession
+from broker.server.zk import znodes
+from broker.server.zk.session import OutcomeUnknown, SessionExpired, SessionNumber, ZkSession
 from broker.types import BrokerId, ZkVersion
 
 GUESSES_MAX: Final = 100
@@ -100,7 +100,7 @@ class Writer:
     async def give_id(self, topic: str) -> None:
         """An id for a topic that was made when topics had none; of several who give it one, all
         have the same afterwards. Raises ZkClosed alone."""
-        where = zk_nodes.topic(topic)
+        where = znodes.topic(topic)
         while (node := await self._session.get(where)) is not None and not node[0]:
             with contextlib.suppress(BadVersionError, NoNodeError, SessionExpired):
                 session, version = self._session.number, node[1].version
@@ -174,13 +174,13 @@ class Writer:
                 return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
             case events.CreateTopic():
                 return [
-                    _Step(_create(zk_nodes.topic(op.topic), self._new_id())),
+                    _Step(_create(znodes.topic(op.topic), self._new_id())),
                     *await self._configure(op.topic, settings.get(op.topic, {})),
                 ]
             case events.DeletePartition():
                 return await self._remove_all(nodes.partition(op.partition))
             case events.DeleteTopic():
-                paths = (zk_nodes.topic, zk_nodes.topic_config, nodes.reassigned)
+                paths = (znodes.topic, znodes.topic_config, nodes.reassigned)
                 return [step for path in paths for step in await self._remove_empty(path(op.topic))]
             case _:
                 return [self._step(op)]
@@ -226,7 +226,7 @@ class Writer:
 
     async def _configure(self, topic: str, settings: Mapping[str, str]) -> list[_Step]:
         """Its settings; those that a former topic of the name has left are replaced."""
-        where, data = zk_nodes.topic_config(topic), zk_nodes.encode_config(settings)
+        where, data = znodes.topic_config(topic), znodes.encode_config(settings)
         if await self._exists(where):
             return [_Step(_set(where, data, ANY_VERSION), guessed=True)]
         return [_Step(_create(where, data), guessed=True)]

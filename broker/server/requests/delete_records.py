@@ -15,7 +15,7 @@ from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import DeleteRecords
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.topic_names import is_internal

@@ -4,7 +4,7 @@ Behaviour: reads up to ``max_bytes`` over all partitions in the order asked, wit
 batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait`` in
 the purgatory. A follower's fetch tells the leader what the follower has (seed 002, 1.3), after
 the read and before the answer. Consumers see the log up to the high watermark. Within a session
-(:mod:`broker.server.fetch_session_cache`) the answer has only the partitions with news.
+(:mod:`broker.server.replication.fetch_session_cache`) the answer has only the partitions with news.
 Not modelled: transactions (last stable offset = high watermark), reading from followers (KIP-392),
 truncation on fetch (KIP-595), quotas.
 
@@ -21,14 +21,14 @@ from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
-from broker.server.fetch_session_cache import (
+from broker.server.metrics.meters import CONSUMER, TopicMeters
+from broker.server.replication.fetch_session_cache import (
     NO_SESSION,
     FetchSession,
     SessionRefused,
     asked_in,
 )
-from broker.server.metrics.meters import CONSUMER, TopicMeters
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import (

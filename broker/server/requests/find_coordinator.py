@@ -13,10 +13,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 
+from broker.server.admin.topics import Refused
 from broker.server.metadata_cache import LiveBroker
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
 
 GROUP = 0
 """``key_type`` of a group; 1 is a transaction."""

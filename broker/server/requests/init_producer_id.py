@@ -16,7 +16,7 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.zk_nodes import MalformedNode
+from broker.server.zk.znodes import MalformedNode
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """LeaderAndIsr (api 4), version 5, from the controller.
 
 Behaviour: refused from a stale controller and for a previous registration of this broker; else
-each partition becomes leader or follower, see :class:`broker.server.replica_manager`.
+each partition becomes leader or follower, see :class:`broker.server.replication.replica_manager`.
 Topics that nothing can be called are refused with INVALID_TOPIC_EXCEPTION: a name becomes a
 directory's. A partition whose log is a former topic's of the same name is refused with
 INCONSISTENT_TOPIC_ID (KIP-516). Replicas that a full request does not name stay, as in Kafka with
@@ -10,9 +10,9 @@ ZooKeeper.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.control_fence import origin
+from broker.server.controller.control_fence import origin
+from broker.server.replication.roles import Assume
 from broker.server.requests.context import Context
-from broker.server.roles import Assume
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     LeaderAndIsrPartitionError,

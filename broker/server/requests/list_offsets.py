@@ -18,7 +18,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest
 
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition

@@ -14,7 +14,7 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderPartition,
 )
 
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition

@@ -22,8 +22,8 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 
 from broker.log.refused import RefusedBatch
 from broker.log.validator import admitted
-from broker.server.connections import CloseConnection, Later
-from broker.server.partition import Partition, Produced, refused
+from broker.server.network.connections import CloseConnection, Later
+from broker.server.replication.partition import Partition, Produced, refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.client import Client
 from broker.server.requests.client_batch import validated

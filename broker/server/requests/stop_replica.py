@@ -6,9 +6,9 @@ the replicas stop fetching and serving, and their logs go where ``delete_partiti
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.control_fence import origin
+from broker.server.controller.control_fence import origin
+from broker.server.replication.roles import Stop
 from broker.server.requests.context import Context
-from broker.server.roles import Stop
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     StopReplicaPartitionError,
