@@ -34,7 +34,7 @@ from broker.server.metrics.snapshot import Snapshot
 from broker.server.network.connections import ConnectionConfig, Connections
 from broker.server.replication.fetch_session_cache import FetchSessionCache
 from broker.server.replication.fetchers import Fetchers
-from broker.server.replication.partition import Surroundings
+from broker.server.replication.partition import PartitionContext
 from broker.server.replication.purgatory import Purgatory
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
@@ -171,7 +171,7 @@ class App:
                 partial(_locate, coordinator.metadata),
                 partial(self._spawn, group),
             ),
-            Surroundings(self._clock, self._purgatory, coordinator.write_isr, self._halt),
+            PartitionContext(self._clock, self._purgatory, coordinator.write_isr, self._halt),
         )
 
     def _follow_configs(

@@ -6,8 +6,7 @@ for all partitions (:mod:`broker.server.controller.by_controller`), or each part
 :mod:`broker.server.replication.roles`'.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from broker.controller.context import Context
@@ -22,9 +21,6 @@ from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdow
 
 Outcomes = Mapping[TopicPartition, Outcome]
 """What became of each partition that was asked about."""
-
-Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
-"""Starts a task that the broker owns: if it fails, the broker stops."""
 
 
 class Coordinator(Protocol):

@@ -28,7 +28,7 @@ from broker.server.groups.log_loading import load
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.groups.rewrite import Rewriting
 from broker.server.groups.shard import GroupShard, StoreConfig, moment
-from broker.server.replication.partition import Partition, Surroundings
+from broker.server.replication.partition import Partition, PartitionContext
 from broker.server.replication.purgatory import Purgatory
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import (
@@ -84,7 +84,7 @@ def leader(directory) -> Partition:
         Replica(BrokerId(1), ReplicaConfig(), state),
         log,
         CONFIG,
-        Surroundings(Clock(), Purgatory(), fail, fail),
+        PartitionContext(Clock(), Purgatory(), fail, fail),
     )
     lead(partition, 0)
     return partition

@@ -27,7 +27,7 @@ from broker.server.network.broker_connection import BrokerConnection
 from broker.server.network.connections import ConnectionConfig, Connections
 from broker.server.replication.fetch_session_cache import FetchSessionCache
 from broker.server.replication.fetchers import Fetchers
-from broker.server.replication.partition import Partition, Produced, Surroundings
+from broker.server.replication.partition import Partition, PartitionContext, Produced
 from broker.server.replication.purgatory import Purgatory
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.replication.roles import Origin
@@ -81,7 +81,7 @@ class Host:
             topics,
             self.metadata,
             Fetchers(self.config, self.clock, self._locate, self.spawn),
-            Surroundings(
+            PartitionContext(
                 self.clock,
                 purgatory,
                 lambda partition, effect: self.isr_writes.append((partition, effect)),
@@ -143,7 +143,9 @@ class Host:
 
     async def told(self, word: wire.LeaderAndIsrRequest) -> None:
         """The controller's word, without a connection."""
-        await self.replicas.assume(leader_and_isr_requests.roles(word), OF_NOBODY)
+        await self.replicas.become_leader_or_follower(
+            leader_and_isr_requests.roles(word), OF_NOBODY
+        )
 
     def partition(self, tp: TopicPartition) -> Partition:
         hosted = self.replicas.hosted(tp)

@@ -5,7 +5,7 @@ What is written is checked before, and takes effect by :mod:`broker.server.admin
 here as everywhere. Loggers, client metrics and the policy class of Kafka are not handled.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from kio.schema.errors import ErrorCode
 
@@ -24,14 +24,13 @@ from broker.server.admin.topic_store import TopicStore
 from broker.server.admin.topics import Refused
 from broker.server.metadata_cache import MetadataCache
 from broker.server.topic_names import is_legal
-from broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, of_broker, of_topic
+from broker.server.zk.config_zk import ALL_BROKERS, ConfigZk, Settings, of_broker, of_topic
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired
 
 TOPIC = 2
 BROKER = 4
 
-Settings = Mapping[str, str]
 Change = Callable[[Settings], Settings]
 
 

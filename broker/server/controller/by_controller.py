@@ -17,10 +17,11 @@ from broker.server.controller.hand_over import hand_over
 from broker.server.controller.isr_changes import IsrChanges
 from broker.server.controller.registration import Registration
 from broker.server.controller.runtime import ControllerRuntime
-from broker.server.coordinator import Outcomes, Spawn
+from broker.server.coordinator import Outcomes
 from broker.server.metadata_cache import MetadataCache
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.schedule import Spawn
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
 from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse

@@ -9,13 +9,14 @@ the broker will be told everything anew.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker.controller.events import Request
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
+from broker.server.schedule import Spawn
 from broker.types import BrokerId, ControllerEpoch
 from broker.wire.interbroker import LeaderAndIsrRequest, StopReplicaRequest
 
@@ -25,7 +26,6 @@ state_change = logging.getLogger("state.change.logger")
 RETRY_BACKOFF_S = 0.1
 
 Answered = Callable[[BrokerId, Request, Any], None]
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Channel:

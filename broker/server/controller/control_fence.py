@@ -43,9 +43,9 @@ class ControlFence:
     def admit(self, request: ControlRequest) -> ErrorCode:
         """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH; remembers a newer controller.
 
-        What an old controller sent may arrive after its successor's word: a StopReplica of a topic
-        that is there again would delete the log that has just been written to. And what was sent
-        to this broker's former life: a leadership that was taken from it when it died.
+        What an old controller sent may arrive after its successor's requests: a StopReplica of a
+        topic that is there again would delete the log that has just been written to. And what was
+        sent to this broker's former life: a leadership that was taken from it when it died.
 
         A broker epoch above ours is ours as well: the controller has seen our registration before
         we have heard that it succeeded.

@@ -8,12 +8,12 @@ nothing was sent for 60 s.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 
 from broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
 from broker.server.clock import Clock
 from broker.server.metrics import meters
 from broker.server.replication.partition import Partition
+from broker.server.schedule import Spawn
 from broker.server.zk.isr_write import IsrWriteOutcome
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired, ZkClosed
@@ -24,9 +24,6 @@ logger = logging.getLogger(__name__)
 PROPAGATION_CHECK_MS = 2_500
 QUIET_MS = 5_000
 PROPAGATION_MAX_MS = 60_000
-
-Spawn = Callable[[Coroutine[None, None, None]], object]
-"""Starts a task that somebody owns: if it fails, the broker stops."""
 
 
 class IsrChanges:

@@ -22,9 +22,10 @@ from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignmen
 from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.controller.channel import Channel, Spawn, log_tenure
+from broker.server.controller.channel import Channel, log_tenure
 from broker.server.metrics import meters
 from broker.server.network.broker_connection import BrokerConnection
+from broker.server.schedule import Spawn
 from broker.server.zk import znodes
 from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
 from broker.server.zk.kafka_zk import KafkaZk
@@ -41,7 +42,7 @@ ASKED = (
     znodes.PREFERRED_REPLICA_ELECTION,
     znodes.REASSIGN_PARTITIONS,
 )
-"""Paths where others leave word for the controller; looked at when a term has begun."""
+"""Paths where others leave requests for the controller; looked at when a term has begun."""
 
 WATCHED = (znodes.BROKER_IDS, znodes.TOPICS, *ASKED)
 
@@ -189,7 +190,7 @@ class Term:
             await self.feed(events.ReassignmentAsked(targets=targets))
 
     async def _asked(self, path: str, read: Callable[[Look], Awaitable[T]]) -> T | None:
-        """What a person left word of. Nonsense is removed: it must not bring down one controller
+        """What a person has asked for. Nonsense is removed: it must not bring down one controller
         after the other."""
         try:
             return await read(self._looks[path])

@@ -26,10 +26,11 @@ from broker.server.coordination.progress import ProgressWatch
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import Writer
 from broker.server.coordination.zk_metadata import ZkMetadata
-from broker.server.coordinator import Outcomes, Spawn
+from broker.server.coordinator import Outcomes
 from broker.server.metrics import meters
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.schedule import Spawn
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired
 from broker.types import BrokerId, TopicPartition

@@ -12,7 +12,7 @@ from broker.coordination.nodes import PartitionView
 from broker.server.admin.topics import Refused
 from broker.server.coordination.commands import Commands
 from broker.server.coordination.reading import Reader
-from broker.server.coordinator import Spawn
+from broker.server.schedule import Spawn
 from broker.server.zk.kafka_zk import TopicExists, UnknownTopic
 from broker.server.zk.session import ZkClosed
 from broker.types import BrokerId

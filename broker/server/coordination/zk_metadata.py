@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from broker.config import Listener
-from broker.controller.cluster import LiveBroker as Registered
+from broker.controller.cluster import LiveBroker
 from broker.coordination.nodes import PartitionView
 from broker.server.coordination.reading import Reader
-from broker.server.metadata_cache import LiveBroker, MetadataCache, PartitionMetadata
+from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 
@@ -69,7 +69,7 @@ class ZkMetadata(MetadataCache):
         registered = await self._zk.live_brokers(self._look.set)
         self._see(_live(broker) for _, broker in sorted(registered.items()))
         self._controller = min(registered, default=NO_LEADER)
-        self._tell()
+        self._notify()
         if self.on_registered is not None:
             self.on_registered(frozenset(registered))
 
@@ -135,7 +135,7 @@ class ZkMetadata(MetadataCache):
         else:
             self._topics.pop(topic, None)
         self._until[topic] = _fresh_until(began)
-        self._tell()
+        self._notify()
 
     def _shown(self, view: PartitionView) -> PartitionMetadata:
         leader = view.leader
@@ -155,9 +155,9 @@ class ZkMetadata(MetadataCache):
             self.on_deleted([TopicPartition(topic, number) for number in known])
 
 
-def _live(broker: Registered) -> LiveBroker:
+def _live(broker: LiveBroker) -> BrokerMetadata:
     endpoint = broker.info.endpoints[0]
-    return LiveBroker(
+    return BrokerMetadata(
         id=broker.info.broker_id,
         listener=Listener(endpoint.host, endpoint.port),
         rack=broker.info.rack,

@@ -7,7 +7,7 @@ still serve the epochs they were loaded in. A new leadership is loaded from the 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -25,13 +25,13 @@ from broker.server.groups.rewrite import Rewriting
 from broker.server.groups.shard import GroupShard, StoreConfig, moment
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.schedule import Spawn
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Answer)
-Spawn = Callable[[Coroutine[None, None, None]], object]
 
 WHILE_LOADING: Final[Mapping[type[Request], ErrorCode]] = {
     Heartbeat: ErrorCode.none,
@@ -67,9 +67,9 @@ class GroupCoordinator:
 
     async def ask(self, kind: type[Request], answer: type[A], group: str, **values: object) -> A:
         """Feeds a request about ``group`` to whom it concerns."""
-        told = await self._ask(kind, group, values)
-        assert isinstance(told, answer)
-        return told
+        response = await self._ask(kind, group, values)
+        assert isinstance(response, answer)
+        return response
 
     def _ask(self, kind: type[Request], group: str, values: Mapping[str, Any]) -> Awaitable[Answer]:
         shard = self.shard(group)

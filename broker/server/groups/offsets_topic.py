@@ -11,7 +11,7 @@ from broker.config import BrokerConfig
 from broker.server.admin.java_hash import java_hash
 from broker.server.admin.topic_store import TopicStore
 from broker.server.admin.topics import Refused, Topics, TopicSpec
-from broker.server.metadata_cache import LiveBroker, MetadataCache
+from broker.server.metadata_cache import BrokerMetadata, MetadataCache
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 
@@ -58,7 +58,7 @@ class OffsetsTopic:
                 return refused.error
         return ErrorCode.leader_not_available
 
-    async def coordinator(self, group: str) -> LiveBroker:
+    async def coordinator(self, group: str) -> BrokerMetadata:
         """The broker that leads the group's partition.
 
         Raises:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -25,6 +25,7 @@ from broker.server.network.acceptor import (
     accept_forever,
     listening_socket,
 )
+from broker.server.schedule import Spawn
 from broker.wire.framing import BytesLike, FrameBuffer, MalformedFrame
 
 logger = logging.getLogger(__name__)
@@ -53,8 +54,6 @@ Reply: TypeAlias = Frame | Later | None
 """None when the request gets no response (acks=0). A Later makes a frame or None."""
 
 Dispatch: TypeAlias = Callable[[bytes | memoryview], Reply]
-
-Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 
 
 class CloseConnection(Exception):

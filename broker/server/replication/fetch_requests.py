@@ -6,7 +6,7 @@ so that their numbers are not checked once more (kio's types check when called).
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kio.schema.fetch.v11 import request as by_name
 from kio.schema.fetch.v13 import request as by_id
@@ -29,9 +29,6 @@ from broker.config import BrokerConfig
 from broker.replication.events import AskEpoch, FetchFrom
 from broker.server.replication.fetch_session_handler import FetchAsk
 from broker.types import BrokerId, TopicPartition
-
-EARLIEST: Final = -2
-LATEST: Final = -1
 
 T = TypeVar("T")
 
@@ -103,7 +100,7 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> RequestPayload:
 def list_offsets(
     broker: BrokerId, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
 ) -> ListOffsetsRequest:
-    """Where does the leader's log begin (EARLIEST) or end (LATEST)?"""
+    """Where does the leader's log begin (EARLIEST_TIMESTAMP) or end (LATEST_TIMESTAMP)?"""
     return ListOffsetsRequest(
         replica_id=KioBrokerId(broker),
         isolation_level=i8(0),

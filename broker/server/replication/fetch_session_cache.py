@@ -23,7 +23,7 @@ from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 from broker.server.metrics.meters import CONSUMER
 from broker.types import Millis, NamedPartition, Offset, TopicIdPartition, TopicPartition
 
-NO_SESSION = 0
+INVALID_SESSION_ID = 0
 FINAL_EPOCH = -1
 """Epoch of a request that wants no session."""
 INITIAL_EPOCH = 0
@@ -47,7 +47,7 @@ class SessionRefused(Exception):
 
 @dataclass(slots=True)
 class _Fetched:
-    """A partition in a session: what was asked for, and the offsets that were told last."""
+    """A partition in a session: what was asked for, and the offsets that were sent last."""
 
     asked: FetchPartition
     high_watermark: Offset = _UNKNOWN
@@ -90,7 +90,7 @@ class FetchSession:
         log_start_offset: Offset,
         size: int,
     ) -> bool:
-        """Whether the response must name the partition; remembers that it was told.
+        """Whether the response must name the partition; remembers that it was.
 
         Args:
             size: bytes of records that go with it.
@@ -98,7 +98,7 @@ class FetchSession:
         fetched = self._partitions.get(name)
         if fetched is None:  # forgotten by a request that came while this one waited
             return True
-        told = (fetched.high_watermark, fetched.log_start_offset)
+        sent = (fetched.high_watermark, fetched.log_start_offset)
         if size:
             self._partitions[name] = self._partitions.pop(name)
         fetched.log_start_offset = log_start_offset
@@ -106,7 +106,7 @@ class FetchSession:
             fetched.high_watermark = _UNKNOWN  # that the error is over will be news
             return True
         fetched.high_watermark = high_watermark
-        return size > 0 or told != (high_watermark, log_start_offset)
+        return size > 0 or sent != (high_watermark, log_start_offset)
 
 
 class FetchSessionCache:
@@ -135,7 +135,7 @@ class FetchSessionCache:
         Raises:
             SessionRefused: it continues what is not there, or not where it stopped.
         """
-        identity = getattr(request, "session_id", NO_SESSION)
+        identity = getattr(request, "session_id", INVALID_SESSION_ID)
         epoch = getattr(request, "session_epoch", FINAL_EPOCH)
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(identity, None)

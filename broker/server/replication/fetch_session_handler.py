@@ -10,7 +10,11 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import FetchFrom
-from broker.server.replication.fetch_session_cache import INITIAL_EPOCH, NO_SESSION, epoch_after
+from broker.server.replication.fetch_session_cache import (
+    INITIAL_EPOCH,
+    INVALID_SESSION_ID,
+    epoch_after,
+)
 from broker.types import NamedPartition, TopicIdPartition
 
 
@@ -29,9 +33,9 @@ class FetchSessionHandler:
     """One session with one leader; requests are sent one after the other."""
 
     def __init__(self) -> None:
-        self._id = NO_SESSION
+        self._id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        self._said: dict[NamedPartition, FetchFrom] = {}
+        self._requested: dict[NamedPartition, FetchFrom] = {}
         self._by_id = False
 
     def ask(self, wanted: Mapping[NamedPartition, FetchFrom]) -> FetchAsk:
@@ -44,19 +48,21 @@ class FetchSessionHandler:
         changed = dict(wanted)
         forgotten: tuple[NamedPartition, ...] = ()
         if self._epoch != INITIAL_EPOCH:
-            changed = {name: todo for name, todo in wanted.items() if self._said.get(name) != todo}
-            forgotten = tuple(name for name in self._said if name not in wanted)
-        self._said = dict(wanted)
+            changed = {
+                name: todo for name, todo in wanted.items() if self._requested.get(name) != todo
+            }
+            forgotten = tuple(name for name in self._requested if name not in wanted)
+        self._requested = dict(wanted)
         return FetchAsk(self._id, self._epoch, changed, forgotten, by_id)
 
     def answered(self, response: Any) -> None:
         """The leader answered: with the session, without one, or that it knows of none."""
         if response.error_code is ErrorCode.fetch_session_id_not_found:
-            self._id, self._epoch = NO_SESSION, INITIAL_EPOCH
+            self._id, self._epoch = INVALID_SESSION_ID, INITIAL_EPOCH
         elif response.error_code is not ErrorCode.none:
             self.interrupted()
-        elif response.session_id == NO_SESSION:
-            self._id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        elif response.session_id == INVALID_SESSION_ID:
+            self._id, self._epoch = INVALID_SESSION_ID, INITIAL_EPOCH
         else:
             self._id = response.session_id
             self._epoch = epoch_after(self._epoch)

@@ -29,7 +29,16 @@ from broker.server.replication import fetch_requests
 from broker.server.replication.fetch_session_cache import name_of
 from broker.server.replication.fetch_session_handler import FetchSessionHandler
 from broker.server.replication.partition import Partition
-from broker.types import BrokerId, LeaderEpoch, Millis, NamedPartition, Offset, TopicPartition
+from broker.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    BrokerId,
+    LeaderEpoch,
+    Millis,
+    NamedPartition,
+    Offset,
+    TopicPartition,
+)
 from broker.wire.batch import CorruptBatch, parse_batches
 
 logger = logging.getLogger(__name__)
@@ -179,8 +188,8 @@ class Fetcher:
 
     async def _ask_range(self, asked: Asked) -> None:
         wanted = {tp: todo for tp, (_, todo) in asked.items()}
-        earliest = await self._offsets(wanted, fetch_requests.EARLIEST)
-        latest = await self._offsets(wanted, fetch_requests.LATEST)
+        earliest = await self._offsets(wanted, EARLIEST_TIMESTAMP)
+        latest = await self._offsets(wanted, LATEST_TIMESTAMP)
         for tp, (partition, todo) in asked.items():
             if tp in earliest and tp in latest:
                 self._step(

@@ -1,15 +1,13 @@
 """Who follows whom: one :class:`~broker.server.replication.fetcher.Fetcher` per leader broker."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 
 from broker.config import BrokerConfig
 from broker.server.clock import Clock
 from broker.server.replication.fetcher import Fetcher, Locate
 from broker.server.replication.partition import Partition
+from broker.server.schedule import Spawn
 from broker.types import BrokerId, TopicPartition
-
-Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 
 
 class Fetchers:

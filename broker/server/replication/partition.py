@@ -83,7 +83,7 @@ class _Waiting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PartitionContext:
     """What a partition needs of its broker."""
 
     clock: Clock
@@ -106,7 +106,7 @@ class Partition:
         replica: Replica,
         log: PartitionLog,
         config: TopicConfig,
-        surroundings: Surroundings,
+        context: PartitionContext,
     ) -> None:
         self.tp = tp
         self.replica = replica
@@ -119,7 +119,7 @@ class Partition:
         self.on_fetch: Callable[[], None] | None = None
         """Called when a follower has fetched."""
         self.meters = of_topic(tp.topic)
-        self._surroundings = surroundings
+        self._context = context
         self._failed = False
         self._tokens = itertools.count()
         self._producers: dict[int, _Waiting] = {}
@@ -165,13 +165,13 @@ class Partition:
     def fail(self, error: Exception) -> None:
         """It can do nothing more, for its disk has refused something: the broker halts."""
         self._failed = True
-        self._surroundings.halt(error)
+        self._context.halt(error)
 
     def _look_at_log_start(self, event: FollowerFetch) -> None:
         """Whoever waits for the low watermark hears of it when a follower's log start moves."""
         if self._log_starts.get(event.replica) != event.log_start_offset:
             self._log_starts[event.replica] = event.log_start_offset
-            self._surroundings.purgatory.wake(self.tp)
+            self._context.purgatory.wake(self.tp)
 
     def produce(self, batch: RecordBatch, acks: int, timeout_ms: int) -> asyncio.Future[Produced]:
         """Appends a validated batch, unless the log has it from an idempotent producer already.
@@ -188,7 +188,7 @@ class Partition:
         timed = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
         moment = appended.timestamp if appended else batch.max_timestamp
         self._producers[token] = _Waiting(future, moment if timed else -1)
-        now = self._surroundings.clock.now()
+        now = self._context.clock.now()
         self.step(
             Produce(
                 request=token,
@@ -210,9 +210,7 @@ class Partition:
     def delete_old_segments(self) -> None:
         """Applies ``retention.ms`` and ``retention.bytes``."""
         start = self.log.log_start_offset
-        self.log.delete_old_segments(
-            self.replica.high_watermark, self._surroundings.clock.wall_ms()
-        )
+        self.log.delete_old_segments(self.replica.high_watermark, self._context.clock.wall_ms())
         if self.log.log_start_offset != start:
             self.step(LogStartMoved(offset=self.log.log_start_offset))
 
@@ -229,17 +227,17 @@ class Partition:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Append():
-                now_ms = self._surroundings.clock.now()
+                now_ms = self._context.clock.now()
                 batches = cast(tuple[RecordBatch, ...], effect.batches)
                 self.log.append(batches, effect.base_offset, effect.leader_epoch, now_ms)
                 self._count(batches, leads=effect.leader_epoch is not None)
-                self._surroundings.purgatory.wake(self.tp)
+                self._context.purgatory.wake(self.tp)
             case HighWatermark():
-                self._surroundings.purgatory.wake(self.tp)
+                self._context.purgatory.wake(self.tp)
             case Respond():
                 self._respond(effect)
             case WriteIsr():
-                self._surroundings.write_isr(self, effect)
+                self._context.write_isr(self, effect)
             case StartEpoch():
                 self.log.start_epoch(effect.leader_epoch, effect.offset)
             case Truncate():

@@ -25,8 +25,8 @@ from broker.server.admin.topic_configs import TopicConfigs
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import forget_topic
 from broker.server.replication.fetchers import Fetchers
-from broker.server.replication.partition import Partition, Surroundings
-from broker.server.replication.roles import Assume, Origin, Stop
+from broker.server.replication.partition import Partition, PartitionContext
+from broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
 from broker.server.replication.state_change_log import StateChangeLog
 from broker.server.schedule import carry_out
 from broker.server.topic_names import is_legal
@@ -45,14 +45,14 @@ class ReplicaManager:
         topics: TopicConfigs,
         metadata: MetadataCache,
         fetchers: Fetchers,
-        surroundings: Surroundings,
+        context: PartitionContext,
     ) -> None:
         self._config = config
         self._logs = logs
         self._topics = topics
         self._metadata = metadata
         self._fetchers = fetchers
-        self._surroundings = surroundings
+        self._context = context
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[TopicIdPartition, Partition] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -81,7 +81,7 @@ class ReplicaManager:
 
     def tick(self) -> None:
         """Lets every leader look at the clock: waiting producers, followers that lag."""
-        event = Tick(now=self._surroundings.clock.now())
+        event = Tick(now=self._context.clock.now())
         for partition in self:
             if partition.replica.role is Role.LEADER:
                 partition.step(event)
@@ -99,12 +99,19 @@ class ReplicaManager:
 
     # --- roles ------------------------------------------------------------------------------
 
-    async def assume(self, roles: Iterable[Assume], origin: Origin) -> Errors:
+    async def become_leader_or_follower(
+        self, roles: Iterable[BecomeLeaderOrFollower], origin: Origin
+    ) -> Errors:
         """Each partition takes the role it is told; an error code for each."""
         async with self._one_at_a_time:
-            return {role.partition: await self._assume(role, origin) for role in roles}
+            return {
+                role.partition: await self._become_leader_or_follower(role, origin)
+                for role in roles
+            }
 
-    async def _assume(self, role: Assume, origin: Origin) -> ErrorCode:
+    async def _become_leader_or_follower(
+        self, role: BecomeLeaderOrFollower, origin: Origin
+    ) -> ErrorCode:
         tp = role.partition
         self._record("received", role, origin)
         if self._config.id not in role.replicas:
@@ -126,7 +133,7 @@ class ReplicaManager:
         self._record("completed", role, origin, begins=partition.replica if begins else None)
         return ErrorCode.none
 
-    def _take_role(self, partition: Partition, role: Assume) -> bool:
+    def _take_role(self, partition: Partition, role: BecomeLeaderOrFollower) -> bool:
         """Whether it begins to lead in another epoch than before."""
         before = (partition.replica.leader, partition.replica.leader_epoch)
         partition.step(
@@ -137,7 +144,7 @@ class ReplicaManager:
                 isr=role.isr,
                 replicas=role.replicas,
                 zk_version=role.zk_version,
-                now=self._surroundings.clock.now(),
+                now=self._context.clock.now(),
                 serves=role.serves,
                 as_printed=role.as_printed,
             )
@@ -149,7 +156,7 @@ class ReplicaManager:
             self._fetchers.follow(partition)
         else:
             self._fetchers.unfollow(partition.tp)
-        self._surroundings.purgatory.wake(partition.tp)
+        self._context.purgatory.wake(partition.tp)
         return partition.replica.role is Role.LEADER
 
     async def ready(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> None:
@@ -162,12 +169,12 @@ class ReplicaManager:
         async with self._one_at_a_time:
             await self._host(tp, topic_id)
 
-    def tell(self, tp: TopicPartition, event: Event) -> None:
+    def step(self, tp: TopicPartition, event: Event) -> None:
         """Feeds an event to the partition's replica, if it is here."""
         partition = self._partitions.get(tp)
         if partition is not None:
             partition.step(event)
-            self._surroundings.purgatory.wake(tp)
+            self._context.purgatory.wake(tp)
 
     async def _host(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> Partition:
         """The partition, from now on if not before; raises InconsistentTopicId."""
@@ -190,7 +197,7 @@ class ReplicaManager:
                 epochs=log.epochs.entries,
             ),
         )
-        partition = Partition(tp, replica, log, config, self._surroundings)
+        partition = Partition(tp, replica, log, config, self._context)
         self._partitions[tp] = partition
         self._note_id(partition)
         return partition
@@ -217,7 +224,7 @@ class ReplicaManager:
     def _record(
         self,
         event: str,
-        role: Assume,
+        role: BecomeLeaderOrFollower,
         origin: Origin,
         error: str | None = None,
         begins: Replica | None = None,
@@ -233,16 +240,16 @@ class ReplicaManager:
             high_watermark=None if begins is None else begins.high_watermark,
         )
 
-    async def stop(self, stops: Iterable[Stop], origin: Origin) -> Errors:
+    async def stop_replicas(self, stops: Iterable[StopReplica], origin: Origin) -> Errors:
         """Stops following, and deletes where told so; an error code for each partition."""
         async with self._one_at_a_time:
-            errors = {stop.partition: self._stop(stop, origin) for stop in stops}
+            errors = {stop.partition: self._stop_replica(stop, origin) for stop in stops}
             # Before the answer: a controller that was told so does not ask again.
             doomed, self._doomed = self._doomed, []
             await carry_out(self._logs.delete_steps(doomed))
             return errors
 
-    def _stop(self, stop: Stop, origin: Origin) -> ErrorCode:
+    def _stop_replica(self, stop: StopReplica, origin: Origin) -> ErrorCode:
         tp = stop.partition
         partition = self._partitions.get(tp)
         current = partition.replica.leader_epoch if partition else NO_EPOCH
@@ -261,7 +268,7 @@ class ReplicaManager:
             if partition.id is not None:
                 self._by_id.pop(partition.id, None)
             partition.stop()
-            self._surroundings.purgatory.wake(tp)
+            self._context.purgatory.wake(tp)
             if not any(other.topic == tp.topic for other in self._partitions):
                 forget_topic(tp.topic)
         self._doomed.append(tp)

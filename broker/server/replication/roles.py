@@ -1,24 +1,30 @@
 """What a coordinator tells a broker of its replicas: assume this role, stop.
 
-The words of both coordinators. A controller's come over the wire and are translated by the handlers
-of its requests (:mod:`broker.server.requests.leader_and_isr`, ``stop_replica``); where a
-partition's leader coordinates (seed 001), :mod:`broker.server.coordination` says them itself. The
-replica manager does not know which of the two it listens to.
+Named as what Kafka's ReplicaManager does, and said by both coordinators. A controller's come over
+the wire and are translated by the handlers of its requests
+(:mod:`broker.server.requests.leader_and_isr`, ``stop_replica``); where a partition's leader
+coordinates (seed 001), :mod:`broker.server.coordination` says them itself. The replica manager does
+not know which of the two it listens to.
 """
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.types import NO_EPOCH, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-
-NO_CONTROLLER = ControllerEpoch(-1)
-"""In place of a controller's epoch, where there is none."""
+from broker.types import (
+    NO_CONTROLLER_EPOCH,
+    NO_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a word comes from, for the state-change log: it decides nothing."""
+    """Where such a request comes from, for the state-change log: it decides nothing."""
 
     change: str
     """What to call it, e.g. ``LeaderAndIsr``."""
@@ -27,7 +33,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assume:
+class BecomeLeaderOrFollower:
     """Lead this partition, or follow its leader.
 
     ``topic_id``: whose the log has to be (KIP-516); None: anybody's. ``controller_epoch``: of the
@@ -38,7 +44,7 @@ class Assume:
 
     partition: TopicPartition
     topic_id: uuid.UUID | None = None
-    controller_epoch: ControllerEpoch = NO_CONTROLLER
+    controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
@@ -51,7 +57,7 @@ class Assume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class StopReplica:
     """Follow this partition no more; with ``delete`` the log goes too, and nobody is served."""
 
     partition: TopicPartition

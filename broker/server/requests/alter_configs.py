@@ -14,10 +14,11 @@ from typing import Any
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
 from kio.schema.errors import ErrorCode
 
-from broker.server.admin.config_admin import Change, Settings
+from broker.server.admin.config_admin import Change
 from broker.server.admin.topics import Refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.server.zk.config_zk import Settings
 
 
 async def handle(request: AlterConfigsRequest, context: Context) -> Any:

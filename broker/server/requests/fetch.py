@@ -23,7 +23,7 @@ from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
 from broker.server.metrics.meters import CONSUMER, TopicMeters
 from broker.server.replication.fetch_session_cache import (
-    NO_SESSION,
+    INVALID_SESSION_ID,
     FetchSession,
     SessionRefused,
     asked_in,
@@ -33,6 +33,7 @@ from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import (
     NO_EPOCH,
+    NO_OFFSET,
     BrokerId,
     LeaderEpoch,
     NamedPartition,
@@ -44,7 +45,6 @@ from broker.wire.framing import BytesLike
 
 logger = logging.getLogger(__name__)
 
-NO_OFFSET: Final = Offset(-1)
 NO_WAIT: Final = timedelta(0)
 
 
@@ -62,7 +62,7 @@ def handle(request: FetchRequest, context: Context) -> Any | Awaitable[Any]:
     try:
         session = context.fetch_sessions.session_of(request, context.clock.now())
     except SessionRefused as refused:
-        return _respond(request, (), NO_SESSION, refused.error)
+        return _respond(request, (), INVALID_SESSION_ID, refused.error)
     reader = _Reader(request, context, session)
     reader.begin()
     if reader.has_enough:
@@ -217,7 +217,7 @@ def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
 def _respond(
     request: FetchRequest,
     reads: Iterable[_Read],
-    session_id: int = NO_SESSION,
+    session_id: int = INVALID_SESSION_ID,
     error: ErrorCode = ErrorCode.none,
 ) -> Any:
     answer = Answer.to(request)

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 
 from broker.server.admin.topics import Refused
-from broker.server.metadata_cache import LiveBroker
+from broker.server.metadata_cache import BrokerMetadata
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 
@@ -39,7 +39,7 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> Any:
     return answer("FindCoordinatorResponse", throttle_time=NO_THROTTLE, **_fields(outcome))
 
 
-async def _find(key: str, key_type: int, context: Context) -> LiveBroker | Refused:
+async def _find(key: str, key_type: int, context: Context) -> BrokerMetadata | Refused:
     unavailable = ErrorCode.coordinator_not_available
     if key_type != GROUP:
         return Refused(unavailable, "Transactions are not supported.")
@@ -51,7 +51,7 @@ async def _find(key: str, key_type: int, context: Context) -> LiveBroker | Refus
         return Refused(unavailable, str(refused))
 
 
-def _fields(outcome: LiveBroker | Refused) -> dict[str, object]:
+def _fields(outcome: BrokerMetadata | Refused) -> dict[str, object]:
     if isinstance(outcome, Refused):
         error, text = outcome.error, str(outcome)
         return {"error_code": error, "error_message": text, "node_id": -1, "host": "", "port": -1}

@@ -13,10 +13,11 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 
-from broker.server.admin.config_admin import Change, Settings
+from broker.server.admin.config_admin import Change
 from broker.server.admin.topics import Refused
 from broker.server.requests.alter_configs import alter_each, required
 from broker.server.requests.context import Context
+from broker.server.zk.config_zk import Settings
 
 SET = 0
 DELETE = 1

@@ -11,7 +11,7 @@ ZooKeeper.
 from kio.schema.errors import ErrorCode
 
 from broker.server.controller.control_fence import origin
-from broker.server.replication.roles import Assume
+from broker.server.replication.roles import BecomeLeaderOrFollower
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
@@ -27,7 +27,9 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
-    errors = await context.replicas.assume(roles(request), origin("LeaderAndIsr", request))
+    errors = await context.replicas.become_leader_or_follower(
+        roles(request), origin("LeaderAndIsr", request)
+    )
     return LeaderAndIsrResponse(
         error_code=ErrorCode.none,
         topics=tuple(
@@ -46,10 +48,10 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
     )
 
 
-def roles(request: LeaderAndIsrRequest) -> list[Assume]:
+def roles(request: LeaderAndIsrRequest) -> list[BecomeLeaderOrFollower]:
     """What the request says of each partition."""
     return [
-        Assume(
+        BecomeLeaderOrFollower(
             partition=TopicPartition(topic.topic_name, state.partition_index),
             topic_id=topic.topic_id,
             controller_epoch=state.controller_epoch,

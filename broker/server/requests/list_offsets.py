@@ -21,18 +21,24 @@ from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsets
 from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from broker.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    NO_EPOCH,
+    NO_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 from broker.wire.batch import CorruptBatch
 
 OFFSET_NOT_AVAILABLE_SINCE = 5
-LATEST = -1
-EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-STARTS = (EARLIEST, EARLIEST_LOCAL)
+STARTS = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL)
 NEEDS_NO_HIGH_WATERMARK = (*STARTS, LATEST_TIERED)
-NO_OFFSET = Offset(-1)
 NOT_FOUND = (-1, NO_OFFSET)
 
 
@@ -91,7 +97,7 @@ def _list(
 
 
 def _find(partition: Partition, timestamp: int, bound: Offset) -> tuple[int, Offset]:
-    if timestamp == LATEST:
+    if timestamp == LATEST_TIMESTAMP:
         return -1, bound
     if timestamp in STARTS:
         return -1, partition.log.log_start_offset

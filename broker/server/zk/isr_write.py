@@ -58,7 +58,7 @@ async def write_isr(
         if stored is None or stored.zk_version < zk_version:
             # This server of ZooKeeper lags behind the one that the controller wrote to. To call
             # that a conflict would leave the leader's proposal hanging until the controller's
-            # next word, which may never come: nothing has changed.
+            # next LeaderAndIsr, which may never come: nothing has changed.
             await session.sync(path, number)
             stored = await _stored(session, tp, number)
         if stored is not None and stored.zk_version == zk_version:
@@ -76,12 +76,12 @@ async def write_isr(
     except SessionExpired:
         return IsrWriteResult(IsrWriteOutcome.UNKNOWN)
     ours = (leader, leader_epoch, controller_epoch, tuple(isr), zk_version + 1)
-    if stored is not None and _words(stored) == ours:
+    if stored is not None and _content(stored) == ours:
         return IsrWriteResult(IsrWriteOutcome.WRITTEN, stored.zk_version)
     return IsrWriteResult(IsrWriteOutcome.CONFLICT)
 
 
-def _words(state: PartitionState) -> tuple[object, ...]:
+def _content(state: PartitionState) -> tuple[object, ...]:
     return (state.leader, state.leader_epoch, state.controller_epoch, state.isr, state.zk_version)
 
 

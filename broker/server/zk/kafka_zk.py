@@ -347,7 +347,7 @@ class KafkaZk:
 
         When the connection broke, the first attempt may have been carried out unseen and the
         second one then fails by version: the stored state is read and compared, as Kafka does
-        (``checkLeaderAndIsrZkData``). At a later version the same words are another write's.
+        (``checkLeaderAndIsrZkData``). At a later version the same content is another write's.
         ``again``: this is a second try of a write whose outcome was UNKNOWN.
         """
         return await isr_write.write_isr(
