@@ -28,6 +28,8 @@ FINAL_EPOCH = -1
 """Epoch of a request that wants no session."""
 INITIAL_EPOCH = 0
 """Epoch of a request that wants a new one."""
+SESSIONS_SINCE = 7
+"""The first version of Fetch that has sessions."""
 FIRST_BY_ID = 13
 """The first version of Fetch that names topics by their ids (KIP-516)."""
 EPOCH_MAX = ID_MAX = 2**31 - 1
@@ -135,8 +137,9 @@ class FetchSessionCache:
         Raises:
             SessionRefused: it continues what is not there, or not where it stopped.
         """
-        identity = getattr(request, "session_id", INVALID_SESSION_ID)
-        epoch = getattr(request, "session_epoch", FINAL_EPOCH)
+        if request.__version__ < SESSIONS_SINCE:
+            return None
+        identity, epoch = request.session_id, request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(identity, None)
             return self._begin(request, now) if epoch == INITIAL_EPOCH else None

@@ -47,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 NO_WAIT: Final = timedelta(0)
 
+LOG_START_OFFSET_SINCE: Final = 5
+LEADER_EPOCH_SINCE: Final = 9
+
 
 class _Read(NamedTuple):
     name: NamedPartition
@@ -195,7 +198,7 @@ class _Reader:
                 FollowerFetch(
                     replica=follower,
                     offset=Offset(asked.fetch_offset),
-                    log_start_offset=Offset(getattr(asked, "log_start_offset", NO_OFFSET)),
+                    log_start_offset=_log_start_offset(asked),
                     now=now,
                 )
             )
@@ -211,7 +214,13 @@ class _Reader:
 
 
 def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
-    return LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
+    named = asked.__version__ >= LEADER_EPOCH_SINCE
+    return LeaderEpoch(asked.current_leader_epoch) if named else NO_EPOCH
+
+
+def _log_start_offset(asked: FetchPartition) -> Offset:
+    named = asked.__version__ >= LOG_START_OFFSET_SINCE
+    return Offset(asked.log_start_offset) if named else NO_OFFSET
 
 
 def _respond(

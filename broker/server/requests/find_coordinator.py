@@ -21,12 +21,16 @@ from broker.server.requests.context import Context
 GROUP = 0
 """``key_type`` of a group; 1 is a transaction."""
 
+KEY_TYPE_SINCE = 1
+KEYS_SINCE = 4
+
 
 async def handle(request: FindCoordinatorRequest, context: Context) -> Any:
     """Answers when the topic is made, if it has to be."""
     answer = Answer.to(request)
-    key_type = getattr(request, "key_type", GROUP)
-    if hasattr(request, "coordinator_keys"):
+    version = request.__version__
+    key_type = request.key_type if version >= KEY_TYPE_SINCE else GROUP
+    if version >= KEYS_SINCE:
         found = [(key, await _find(key, key_type, context)) for key in request.coordinator_keys]
         coordinators = tuple(
             answer("Coordinator", key=key, **_fields(outcome)) for key, outcome in found

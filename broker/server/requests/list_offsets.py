@@ -33,6 +33,7 @@ from broker.types import (
 )
 from broker.wire.batch import CorruptBatch
 
+LEADER_EPOCH_SINCE = 4
 OFFSET_NOT_AVAILABLE_SINCE = 5
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
@@ -78,7 +79,8 @@ def _list(
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return _entry(answer, tp, partition)
-    epoch = LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
+    named = asked.__version__ >= LEADER_EPOCH_SINCE
+    epoch = LeaderEpoch(asked.current_leader_epoch) if named else NO_EPOCH
     follower = BrokerId(replica_id) if replica_id >= 0 else None
     error = partition.replica.check_leader(epoch, follower)
     if error is not ErrorCode.none:
