@@ -22,8 +22,8 @@ from broker.coordination.nodes import (
 from broker.server.coordination import nodes
 from broker.server.topic_names import is_legal
 from broker.server.zk import znodes
-from broker.server.zk.reading import understood
 from broker.server.zk.session import Callback, ZkSession
+from broker.server.zk.understood import understood
 from broker.types import BrokerId, TopicPartition, ZkVersion
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotE
 
 from broker.server.zk import znodes
 from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.reading import understood
 from broker.server.zk.session import Callback, SessionNumber
+from broker.server.zk.understood import understood
 from broker.types import BrokerId
 
 EXPIRATION_MS = 15 * 60 * 1000

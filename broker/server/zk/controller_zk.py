@@ -26,8 +26,8 @@ from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.controller.events import StatesWritten, StateWrite
 from broker.server.zk import znodes
 from broker.server.zk.kafka_zk import KafkaZk
-from broker.server.zk.reading import understood
 from broker.server.zk.session import Callback, SessionNumber, ZkError
+from broker.server.zk.understood import understood
 from broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
 
 

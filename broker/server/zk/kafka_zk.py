@@ -2,7 +2,7 @@
 
 What only the controller does there is in :mod:`broker.server.zk.controller_zk`. Sessions, retries
 and fencing are :mod:`broker.server.zk.session`'s, paths and JSON :mod:`broker.server.zk.znodes`'.
-What cannot be understood is taken for absent (:mod:`broker.server.zk.reading`).
+What cannot be understood is taken for absent (:mod:`broker.server.zk.understood`).
 """
 
 import asyncio
@@ -25,7 +25,6 @@ from broker.controller.cluster import (
 from broker.server.clock import Clock
 from broker.server.zk import isr_write, znodes
 from broker.server.zk.isr_write import IsrWriteResult
-from broker.server.zk.reading import understood
 from broker.server.zk.session import (
     Callback,
     ClientFactory,
@@ -34,6 +33,7 @@ from broker.server.zk.session import (
     ZkSession,
     kazoo_client,
 )
+from broker.server.zk.understood import understood
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from broker.wire.uuids import encode_uuid
 
