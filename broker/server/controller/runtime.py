@@ -24,7 +24,7 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.controller import events
 from broker.controller.context import Context
-from broker.server.controller.channel import log_tenure
+from broker.server.controller.state_changes import log_tenure
 from broker.server.controller.term import ASKED, OVER, WATCHED, Term
 from broker.server.coordinator import Outcomes
 from broker.server.zk import znodes
@@ -39,7 +39,7 @@ from broker.wire.interbroker import (
     RemainingPartition,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S = 5
 STEP_DOWN_S = 1
@@ -173,18 +173,18 @@ class ControllerRuntime:
         try:
             await job(group)
         except SessionExpired as error:
-            log.warning("controller: %s", error)
+            logger.warning("controller: %s", error)
             self._resign()
         except ControllerMoved as error:
-            log.warning("controller: %s", error)
+            logger.warning("controller: %s", error)
             self._resign()
             self._contest_soon()
         except MalformedNode as error:
-            log.error("controller: %s", error)
+            logger.error("controller: %s", error)
         except ZkClosed:
             raise
         except Exception:
-            log.exception("controller: %s failed", what)
+            logger.exception("controller: %s failed", what)
 
     def _enqueue(self, event: events.Event) -> None:
         term = self._term
@@ -217,9 +217,9 @@ class ControllerRuntime:
         self._resign()
         tenure = None if holder is not None else await self._elections.elect(self._config.id)
         if tenure is None:
-            log.info("broker %d is not the controller", self._config.id)
+            logger.info("broker %d is not the controller", self._config.id)
             return
-        log.info("broker %d is the controller, epoch %d", self._config.id, tenure.epoch)
+        logger.info("broker %d is the controller, epoch %d", self._config.id, tenure.epoch)
         term = Term(self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer)
         self._term = term
         looks = {path: partial(self._look, term, path) for path in WATCHED}
@@ -228,7 +228,7 @@ class ControllerRuntime:
         except OVER:
             raise
         except Exception:
-            log.exception("controller: taking office in epoch %d failed", tenure.epoch)
+            logger.exception("controller: taking office in epoch %d failed", tenure.epoch)
             await self._step_down(tenure)
             return
         for path in ASKED:

@@ -6,7 +6,6 @@ election; everything it still has to do is dropped then.
 """
 
 import asyncio
-import json
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -22,7 +21,8 @@ from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignmen
 from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.controller.channel import Channel, log_tenure
+from broker.server.controller.channel import Channel
+from broker.server.controller.state_changes import log_tenure, log_write
 from broker.server.metrics import meters
 from broker.server.network.broker_connection import BrokerConnection
 from broker.server.schedule import Spawn
@@ -33,8 +33,7 @@ from broker.server.zk.session import SessionExpired, ZkClosed
 from broker.types import NO_LEADER, BrokerId, TopicPartition
 from broker.wire.interbroker import StopReplicaRequest
 
-log = logging.getLogger(__name__)
-state_change = logging.getLogger("state.change.logger")
+logger = logging.getLogger(__name__)
 
 ASKED = (
     znodes.ISR_CHANGES,
@@ -174,7 +173,7 @@ class Term:
                 await self.feed(events.DeletionAsked(topics=topics))
             return
         for topic in sorted(topics):
-            log.warning("delete.topic.enable=false: topic %s stays", topic)
+            logger.warning("delete.topic.enable=false: topic %s stays", topic)
             await self._orders.delete(self.tenure, f"{znodes.DELETE_TOPICS}/{topic}")
 
     async def _preferred_election_asked(self) -> None:
@@ -195,7 +194,7 @@ class Term:
         try:
             return await read(self._looks[path])
         except znodes.MalformedNode as error:
-            log.error("removing what cannot be understood: %s", error)
+            logger.error("removing what cannot be understood: %s", error)
             await self._orders.delete(self.tenure, path)
             return None
 
@@ -251,7 +250,7 @@ class Term:
         except OVER:
             raise
         except Exception:
-            log.exception("controller: %s could not be carried out", effect)
+            logger.exception("controller: %s could not be carried out", effect)
             if isinstance(effect, events.WriteStates):
                 unknown = {write.partition: None for write in effect.writes}
                 return events.StatesWritten(written={}, conflicts=unknown)
@@ -282,7 +281,7 @@ class Term:
 
     def _answered(self, broker: BrokerId, request: events.Request, response: Any) -> None:
         if response.error_code is not ErrorCode.none:
-            log.error(
+            logger.error(
                 "broker %d refuses %s: %s", broker, type(request).__name__, response.error_code.name
             )
         if isinstance(request, StopReplicaRequest):
@@ -300,7 +299,7 @@ class Term:
         outcome = await self._orders.write_states(self.tenure, effect.writes)
         self._count_elections(effect.writes, outcome, perf_counter() - began)
         for write in effect.writes:
-            _log_write(self._config.id, write, written=write.partition in outcome.written)
+            log_write(self._config.id, write, written=write.partition in outcome.written)
         return outcome
 
     def _count_elections(
@@ -339,12 +338,12 @@ class Term:
     @_carry_out.register
     async def _(self, effect: events.DropReassignments) -> None:
         if effect.refused is not None:
-            log.error("reassignment refused: %s", effect.refused)
+            logger.error("reassignment refused: %s", effect.refused)
         await self._orders.drop_reassignments(self.tenure, effect.partitions)
 
     @_carry_out.register
     async def _(self, effect: events.DeleteTopic) -> None:
-        log.info("topic %s (id %s) is deleted", effect.topic, effect.topic_id)
+        logger.info("topic %s (id %s) is deleted", effect.topic, effect.topic_id)
         await self._orders.delete_topic(self.tenure, effect.topic)
 
     @_carry_out.register
@@ -353,7 +352,7 @@ class Term:
 
     @_carry_out.register
     async def _(self, effect: events.Failed) -> None:
-        log.error("controller: %s: %r", effect.what, effect.error, exc_info=effect.error)
+        logger.error("controller: %s: %r", effect.what, effect.error, exc_info=effect.error)
         if effect.token is not None:
             self._answer(effect)
 
@@ -379,18 +378,3 @@ def _deletion_errors(request: StopReplicaRequest, response: Any) -> dict[TopicPa
         if state.delete_partition
         for tp in (TopicPartition(topic.topic_name, state.partition_index),)
     }
-
-
-def _log_write(controller: BrokerId, write: events.StateWrite, *, written: bool) -> None:
-    record = {
-        "event": "written" if written else "conflict",
-        "request": "PartitionState",
-        "controller": controller,
-        "controller_epoch": write.controller_epoch,
-        "partition": str(write.partition),
-        "leader": write.leader,
-        "leader_epoch": write.leader_epoch,
-        "isr": write.isr,
-        "expected_zk_version": write.expected,
-    }
-    state_change.info(json.dumps({k: v for k, v in record.items() if v is not None}))

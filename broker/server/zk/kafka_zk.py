@@ -37,7 +37,7 @@ from broker.server.zk.understood import understood
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from broker.wire.uuids import encode_uuid
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SYSTEM_CLOCK = Clock()
 
@@ -144,7 +144,7 @@ class KafkaZk:
                 epoch = await self.session.create(path, data, session, ephemeral=True)
             except NodeExistsError:
                 epoch = await self._wait_for_conflicted_node(path, info, session)
-        log.info("registered broker %d, epoch %d", info.broker_id, epoch)
+        logger.info("registered broker %d, epoch %d", info.broker_id, epoch)
         return epoch
 
     async def _wait_for_conflicted_node(
@@ -165,7 +165,7 @@ class KafkaZk:
                 f"broker.id={info.broker_id} is registered by a broker at {other.endpoints}; "
                 f"give this one (at {info.endpoints}) another broker.id"
             )
-        log.warning(
+        logger.warning(
             "%s was written in another session, 0x%x; waiting for ZooKeeper to delete it",
             path,
             stat.ephemeralOwner,

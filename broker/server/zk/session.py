@@ -38,7 +38,7 @@ from kazoo.retry import KazooRetry
 
 from broker.types import ZkVersion
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SessionNumber = NewType("SessionNumber", int)
 """Which of this process's ZooKeeper sessions, counted from 0."""
@@ -132,7 +132,7 @@ class ZkSession:
         """
         self._loop = asyncio.get_running_loop()
         self._client.add_listener(self._on_state)
-        log.info("connecting to ZooKeeper at %s", self._connect)
+        logger.info("connecting to ZooKeeper at %s", self._connect)
         self._client.start_async()
         try:
             async with asyncio.timeout(connection_timeout_ms / 1000):
@@ -180,11 +180,13 @@ class ZkSession:
         if state == KazooState.CONNECTED:
             self._established(session_id)
         elif state == KazooState.SUSPENDED:
-            log.warning("disconnected from ZooKeeper; session 0x%x may live", self.session_id or 0)
+            logger.warning(
+                "disconnected from ZooKeeper; session 0x%x may live", self.session_id or 0
+            )
             self._connected.clear()
             _run_all(self.disconnected_callbacks)
         else:
-            log.error("ZooKeeper session 0x%x has expired", self.session_id or 0)
+            logger.error("ZooKeeper session 0x%x has expired", self.session_id or 0)
             self._connected.clear()
             self.number = SessionNumber(self.number + 1)
             _run_all(self.expired_callbacks)
@@ -195,13 +197,13 @@ class ZkSession:
         renewed = self.session_id not in (None, session_id)
         self.session_id = session_id
         self._connected.set()
-        log.info("connected to ZooKeeper, session 0x%x", session_id or 0)
+        logger.info("connected to ZooKeeper, session 0x%x", session_id or 0)
         if renewed:
             _run_all(self.established_callbacks)
 
     async def _revive(self) -> None:
         """kazoo's connection thread ends on an answer it does not understand; start it again."""
-        log.error("the ZooKeeper client stopped by itself, starting it again")
+        logger.error("the ZooKeeper client stopped by itself, starting it again")
         await asyncio.to_thread(self._stop_client)
         if not self._closed:
             self._client.start_async()

@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from broker.server.zk import znodes
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,5 +18,5 @@ def understood(decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T |
     try:
         return decode(*args, **kwargs)
     except znodes.MalformedNode as error:
-        log.error("%s; taken for absent", error)
+        logger.error("%s; taken for absent", error)
         return None
