@@ -9,19 +9,24 @@ the broker will be told everything anew.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from broker.controller.events import Request
 from broker.server.controller.state_changes import log_request
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.server.schedule import Spawn
 from broker.types import BrokerId
+from broker.wire.interbroker import (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
 
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.1
 
-Answered = Callable[[BrokerId, Request, Any], None]
+Response = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
+Answered = Callable[[BrokerId, Request, Response], None]
 
 
 class Channel:
@@ -73,10 +78,11 @@ class Channel:
                 # Not worth a broker: what cannot be said is said by no other controller either.
                 logger.exception("controller: broker %d: %s given up", self._broker, request)
 
-    async def _deliver(self, request: Request) -> Any:
+    async def _deliver(self, request: Request) -> Response:
         while True:
             try:
-                return await self._connection.call(request, self._timeout_s)
+                response: Response = await self._connection.call(request, self._timeout_s)
+                return response
             except Disconnected as error:
                 logger.warning("controller: broker %d: %s; trying again", self._broker, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)

@@ -21,7 +21,7 @@ from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignmen
 from broker.controller.context import Context
 from broker.controller.controller import Controller
 from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.controller.channel import Channel
+from broker.server.controller.channel import Channel, Response
 from broker.server.controller.state_changes import log_tenure, log_write
 from broker.server.metrics import meters
 from broker.server.network.broker_connection import BrokerConnection
@@ -31,7 +31,7 @@ from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired, ZkClosed
 from broker.types import NO_LEADER, BrokerId, TopicPartition
-from broker.wire.interbroker import StopReplicaRequest
+from broker.wire.interbroker import StopReplicaRequest, StopReplicaResponse
 
 logger = logging.getLogger(__name__)
 
@@ -279,12 +279,12 @@ class Term:
             self._answered,
         )
 
-    def _answered(self, broker: BrokerId, request: events.Request, response: Any) -> None:
+    def _answered(self, broker: BrokerId, request: events.Request, response: Response) -> None:
         if response.error_code is not ErrorCode.none:
             logger.error(
                 "broker %d refuses %s: %s", broker, type(request).__name__, response.error_code.name
             )
-        if isinstance(request, StopReplicaRequest):
+        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
             errors = _deletion_errors(request, response)
             if errors:
                 self._enqueue(events.StopReplicaAnswered(broker=broker, errors=errors))
@@ -365,7 +365,9 @@ class Term:
         self._answer(effect)
 
 
-def _deletion_errors(request: StopReplicaRequest, response: Any) -> dict[TopicPartition, ErrorCode]:
+def _deletion_errors(
+    request: StopReplicaRequest, response: StopReplicaResponse
+) -> dict[TopicPartition, ErrorCode]:
     """What became of the partitions that were to be deleted."""
     errors = {
         TopicPartition(e.topic_name, e.partition_index): e.error_code

@@ -5,9 +5,10 @@ changed since, until something goes wrong: then everything is said again.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v13.response import FetchResponse
 
 from broker.replication.events import FetchFrom
 from broker.server.replication.fetch_session_cache import (
@@ -55,7 +56,7 @@ class FetchSessionHandler:
         self._requested = dict(wanted)
         return FetchAsk(self._id, self._epoch, changed, forgotten, by_id)
 
-    def answered(self, response: Any) -> None:
+    def answered(self, response: FetchResponse) -> None:
         """The leader answered: with the session, without one, or that it knows of none."""
         if response.error_code is ErrorCode.fetch_session_id_not_found:
             self._id, self._epoch = INVALID_SESSION_ID, INITIAL_EPOCH

@@ -10,9 +10,12 @@ left alone for ``replica.fetch.backoff.ms``.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v13.response import FetchResponse, PartitionData
+from kio.schema.list_offsets.v6.response import ListOffsetsResponse
+from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
 from kio.static.protocol import RequestPayload
 
 from broker.config import BrokerConfig, Listener
@@ -43,7 +46,9 @@ from broker.wire.batch import CorruptBatch, parse_batches
 
 logger = logging.getLogger(__name__)
 
-Asked = Mapping[TopicPartition, tuple[Partition, Any]]
+K = TypeVar("K", AskEpoch, FetchFrom)
+Asked = Mapping[TopicPartition, tuple[Partition, K]]
+"""What some replicas want to know of the leader, all of one kind."""
 Locate = Callable[[BrokerId], Listener | None]
 
 
@@ -104,7 +109,7 @@ class Fetcher:
             self._session.interrupted()
             await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
-    def _due(self) -> Asked:
+    def _due(self) -> Mapping[TopicPartition, tuple[Partition, AskEpoch | FetchFrom]]:
         """What every replica wants to know, but for those that were refused a moment ago, and
         those whose leader has lost what they hold: it would pass their ends again, with other
         records, and take them for in sync."""
@@ -127,9 +132,11 @@ class Fetcher:
 
     # --- asking -----------------------------------------------------------------------------
 
-    async def _ask_epochs(self, asked: Asked) -> None:
+    async def _ask_epochs(self, asked: Asked[AskEpoch]) -> None:
         wanted = {tp: todo for tp, (_, todo) in asked.items()}
-        response = await self._call(fetch_requests.ask_epochs(self._config.id, wanted))
+        response: OffsetForLeaderEpochResponse = await self._call(
+            fetch_requests.ask_epochs(self._config.id, wanted)
+        )
         for topic in response.topics:
             for answer in topic.partitions:
                 tp = TopicPartition(topic.topic, answer.partition)
@@ -143,10 +150,10 @@ class Fetcher:
                         ),
                     )
 
-    async def _fetch(self, asked: Asked) -> None:
+    async def _fetch(self, asked: Asked[FetchFrom]) -> None:
         named = _named(asked)
         ask = self._session.ask({name: asked[tp][1] for name, tp in named.items()})
-        response = await self._call(fetch_requests.fetch(self._config, ask))
+        response: FetchResponse = await self._call(fetch_requests.fetch(self._config, ask))
         self._session.answered(response)
         if response.error_code is not ErrorCode.none:
             logger.info("Broker %d ends the session: %s", self._leader, response.error_code.name)
@@ -165,7 +172,7 @@ class Fetcher:
         if out_of_range:
             await self._ask_range(out_of_range)
 
-    def _take(self, partition: Partition, todo: FetchFrom, answer: Any) -> None:
+    def _take(self, partition: Partition, todo: FetchFrom, answer: PartitionData) -> None:
         tp = partition.tp
         try:
             batches = parse_batches(answer.records or b"")
@@ -186,7 +193,7 @@ class Fetcher:
             ),
         )
 
-    async def _ask_range(self, asked: Asked) -> None:
+    async def _ask_range(self, asked: Asked[FetchFrom]) -> None:
         wanted = {tp: todo for tp, (_, todo) in asked.items()}
         earliest = await self._offsets(wanted, EARLIEST_TIMESTAMP)
         latest = await self._offsets(wanted, LATEST_TIMESTAMP)
@@ -207,7 +214,7 @@ class Fetcher:
         self, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
     ) -> dict[TopicPartition, Offset]:
         request = fetch_requests.list_offsets(self._config.id, wanted, timestamp)
-        response = await self._call(request)
+        response: ListOffsetsResponse = await self._call(request)
         return {
             TopicPartition(topic.name, answer.partition_index): Offset(answer.offset)
             for topic in response.topics
@@ -217,7 +224,7 @@ class Fetcher:
 
     # --- what came of it --------------------------------------------------------------------
 
-    def _accepted(self, tp: TopicPartition, asked: Asked, error: ErrorCode) -> bool:
+    def _accepted(self, tp: TopicPartition, asked: Asked[K], error: ErrorCode) -> bool:
         if tp not in asked:
             raise Disconnected(f"an answer for {tp}, which nobody asked for")
         if error is ErrorCode.none:
@@ -263,7 +270,7 @@ class Fetcher:
             self._connection = None
 
 
-def _named(asked: Asked) -> Mapping[NamedPartition, TopicPartition]:
+def _named(asked: Asked[FetchFrom]) -> Mapping[NamedPartition, TopicPartition]:
     """How a fetch names each partition: by its topic's id, unless one of them has none (as long as
     brokers of a time before ids say who leads). As in Kafka a request has one of the two."""
     names: dict[NamedPartition, TopicPartition] = {
@@ -272,5 +279,9 @@ def _named(asked: Asked) -> Mapping[NamedPartition, TopicPartition]:
     return names if len(names) == len(asked) else {tp: tp for tp in asked}
 
 
-def _those_that(kind: type[AskEpoch] | type[FetchFrom], due: Asked) -> Asked:
-    return {tp: asked for tp, asked in due.items() if isinstance(asked[1], kind)}
+def _those_that(
+    kind: type[K], due: Mapping[TopicPartition, tuple[Partition, AskEpoch | FetchFrom]]
+) -> Asked[K]:
+    return {
+        tp: (partition, todo) for tp, (partition, todo) in due.items() if isinstance(todo, kind)
+    }
