@@ -36,7 +36,7 @@ Settings = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteOutcome:
     """What became of a write. ``queued``: the names that requests got in their queues."""
 
     result: events.Result
@@ -56,8 +56,8 @@ class _Step:
     """What is above others, which several of a write may need."""
 
 
-NOTHING_DONE: Final = Outcome(events.Result.REFUSED, {})
-UNKNOWN: Final = Outcome(events.Result.UNKNOWN, {})
+NOTHING_DONE: Final = WriteOutcome(events.Result.REFUSED, {})
+UNKNOWN: Final = WriteOutcome(events.Result.UNKNOWN, {})
 
 
 class Writer:
@@ -79,7 +79,7 @@ class Writer:
         ops: Sequence[events.Op],
         session: SessionNumber | None,
         settings: Settings | None = None,
-    ) -> Outcome:
+    ) -> WriteOutcome:
         """All of it or nothing, in ``session`` (None: whichever there is when it is sent).
 
         ``settings``: of topics that are created by it. Never raises but ZkClosed.
@@ -108,10 +108,10 @@ class Writer:
 
     async def _commit(
         self, steps: Sequence[_Step], session: SessionNumber | None
-    ) -> Outcome | None:
+    ) -> WriteOutcome | None:
         """None: a guess was wrong."""
         if not steps:
-            return Outcome(events.Result.DONE, {})
+            return WriteOutcome(events.Result.DONE, {})
 
         def submit(client: KazooClient) -> Any:
             transaction = client.transaction()
@@ -125,7 +125,7 @@ class Writer:
                 continue
             if isinstance(result, KazooException):
                 return None if step.guessed else NOTHING_DONE
-        return Outcome(
+        return WriteOutcome(
             events.Result.DONE,
             {
                 step.put: ZkVersion(getattr(result, "version", 0))
@@ -139,7 +139,7 @@ class Writer:
             ),
         )
 
-    async def _dequeue(self, ops: Iterable[events.Op], session: SessionNumber | None) -> Outcome:
+    async def _dequeue(self, ops: Iterable[events.Op], session: SessionNumber | None) -> WriteOutcome:
         """One after the other: one that is gone already must not keep the others."""
         for op in ops:
             assert isinstance(op, events.Dequeue)
@@ -148,7 +148,7 @@ class Writer:
                 await self._session.once(partial(_delete, where), session)
             except NoNodeError:
                 continue
-        return Outcome(events.Result.DONE, {})
+        return WriteOutcome(events.Result.DONE, {})
 
     async def _tidy(self, ops: Iterable[events.Op]) -> None:
         """Topics in ``partitions_reassigned`` of which nothing is left there."""

@@ -153,6 +153,7 @@ class Fetcher:
     async def _fetch(self, asked: Asked[FetchFrom]) -> None:
         named = _named(asked)
         ask = self._session.ask({name: asked[tp][1] for name, tp in named.items()})
+        # v11's, by name, differs in how it names a topic, and that is name_of's business.
         response: FetchResponse = await self._call(fetch_requests.fetch(self._config, ask))
         self._session.answered(response)
         if response.error_code is not ErrorCode.none:

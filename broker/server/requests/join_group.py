@@ -8,17 +8,15 @@ v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, 
 v9 skip_assignment.
 """
 
-from datetime import timedelta
 from typing import Any
 
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from broker.groups.events import Join, JoinAnswer, Protocol
-from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.answer import MILLISECOND, NO_THROTTLE, Answer
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
 
-MILLISECOND = timedelta(milliseconds=1)
 REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
 GROUP_INSTANCE_ID_SINCE = 5
