@@ -139,7 +139,9 @@ class Writer:
             ),
         )
 
-    async def _dequeue(self, ops: Iterable[events.Op], session: SessionNumber | None) -> WriteOutcome:
+    async def _dequeue(
+        self, ops: Iterable[events.Op], session: SessionNumber | None
+    ) -> WriteOutcome:
         """One after the other: one that is gone already must not keep the others."""
         for op in ops:
             assert isinstance(op, events.Dequeue)
