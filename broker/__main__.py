@@ -20,7 +20,7 @@ from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.manager import LogDirectoryInUse
 from broker.log.ownership import ForeignLogDirectory
 from broker.server.app import App
-from broker.server.zk_session import ZkError
+from broker.server.zk.session import ZkError
 
 quick_start.done()
 logger = logging.getLogger("broker")

@@ -25,13 +25,13 @@ from broker.config_values import (
     Bool,
     CountByAddress,
     Listener,
+    MessageTimestampType,
     MetricsListener,
     MinusOneOrMore,
     NotNegative,
     OneListener,
     Paths,
     Positive,
-    TimestampType,
     Version,
 )
 from broker.generations import PRESETS, Generation
@@ -81,7 +81,7 @@ class TopicConfig(_Properties):
     retention_ms: MinusOneOrMore = 168 * _HOUR_MS
     flush_messages: Positive = _MAX_LONG
     flush_ms: NotNegative = _MAX_LONG
-    message_timestamp_type: TimestampType = "CreateTime"
+    message_timestamp_type: MessageTimestampType = "CreateTime"
     message_timestamp_difference_max_ms: NotNegative = _MAX_LONG
     """Counts both ways, where the two below say nothing (KIP-937)."""
     message_timestamp_before_max_ms: NotNegative = _MAX_LONG
@@ -212,7 +212,7 @@ class BrokerConfig(_Properties):
     that ``log.flush.interval.ms`` alone has no effect there."""
     log_flush_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_flush_start_offset_checkpoint_interval_ms: NotNegative = 60_000
-    log_message_timestamp_type: TimestampType = "CreateTime"
+    log_message_timestamp_type: MessageTimestampType = "CreateTime"
     log_message_timestamp_difference_max_ms: NotNegative = _MAX_LONG
     log_message_timestamp_before_max_ms: NotNegative = _MAX_LONG
     log_message_timestamp_after_max_ms: NotNegative = _MAX_LONG

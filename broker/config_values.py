@@ -93,7 +93,7 @@ def _written(pattern: str) -> object:
     return Annotated[str, Field(pattern=pattern)]
 
 
-TimestampType = Literal["CreateTime", "LogAppendTime"]
+MessageTimestampType = Literal["CreateTime", "LogAppendTime"]
 Version = Annotated[
     tuple[int, ...],
     BeforeValidator(_version, json_schema_input_type=_written(r"^[0-9]+(\.[0-9]+)+(-.*)?$")),

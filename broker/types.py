@@ -30,7 +30,16 @@ Millis = NewType("Millis", int)
 """A moment or a span in milliseconds of whatever clock the caller feeds in."""
 
 NO_LEADER = BrokerId(-1)
+LEADER_DURING_DELETE = BrokerId(-2)
+"""In place of a leader, in UpdateMetadata: the topic is being deleted, forget the partition."""
 NO_EPOCH = LeaderEpoch(-1)
+NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
+"""In place of a controller's epoch, where there is none, or none is known."""
+NO_OFFSET = Offset(-1)
+EARLIEST_TIMESTAMP = -2
+"""In ListOffsets, in place of a time: where does the log begin?"""
+LATEST_TIMESTAMP = -1
+"""Where does it end, as far as whoever asks may read?"""
 
 
 class TopicPartition(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i16, i32, i64
 
-from broker.server.connection import Disconnected
+from broker.server.network.broker_connection import Disconnected
 from broker.types import TopicPartition
 from simulation.actions import (
     AddPartitions,

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i32Timedelta, i64
 
-from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
 from simulation.actions import Order, Produce

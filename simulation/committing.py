@@ -6,7 +6,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i32, i64
 
-from broker.server.connection import Disconnected
+from broker.server.network.broker_connection import Disconnected
 from simulation.actions import CommitALot
 from simulation.clients import CALL_S, PAUSE_S, Client, entities
 

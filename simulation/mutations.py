@@ -15,9 +15,9 @@ from broker.controller import partitions
 from broker.controller.context import Context
 from broker.controller.election import Choice, choose
 from broker.controller.partitions import Partitions
-from broker.server import fetcher
-from broker.server.control_fence import ControlFence
-from broker.server.fetcher import Fetcher
+from broker.server.controller.control_fence import ControlFence
+from broker.server.replication import fetcher
+from broker.server.replication.fetcher import Fetcher
 from broker.types import NO_LEADER
 from simulation import broken_replication
 from simulation.broken_coordination import COORDINATION

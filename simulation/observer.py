@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.log.partition_log import PartitionLog
 from broker.replication.events import Append, Effect, Event, LeaderLostRecords, Stopped, Truncate
-from broker.server import partition as server
-from broker.server import zk_nodes
+from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
+from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
 from simulation.coverage import Coverage
@@ -124,7 +124,7 @@ class Observer:
             case ["brokers", "ids", broker]:
                 self._broker_changed(int(broker), zxid, came=data is not None)
             case ["controller"]:
-                self.controller = None if data is None else int(zk_nodes.decode_controller(data))
+                self.controller = None if data is None else int(znodes.decode_controller(data))
                 self.note(
                     "nobody is controller"
                     if self.controller is None
@@ -132,13 +132,13 @@ class Observer:
                 )
             case ["controller_epoch"] if data is not None:
                 with self.failing():
-                    self._controller_epoch_changed(zk_nodes.decode_controller_epoch(data))
+                    self._controller_epoch_changed(znodes.decode_controller_epoch(data))
             case ["admin", "delete_topics", topic] if data is not None:
                 if topic in self.topics:
                     self.topics[topic].is_doomed = True
                     self.note(f"topic {topic} is to be deleted")
             case ["config", "topics", topic] if data is not None:
-                self._configured(topic, dict(zk_nodes.decode_config(path, data)))
+                self._configured(topic, dict(znodes.decode_config(path, data)))
 
     def _configured(self, topic: str, config: dict[str, str]) -> None:
         self.configs[topic] = config
@@ -160,7 +160,7 @@ class Observer:
             self.configs.pop(topic, None)
             self._unclean.discard(topic)
             return
-        told = zk_nodes.decode_topic(topic, data)
+        told = znodes.decode_topic(topic, data)
         known = self.topics.get(topic)
         if known is None or known.topic_id != told.topic_id:
             known = self.topics[topic] = Topic(told.topic_id, told)
@@ -185,7 +185,7 @@ class Observer:
         partition = self.find(tp)
         if partition is None:
             return
-        state = zk_nodes.decode_state(tp, data, version)
+        state = znodes.decode_state(tp, data, version)
         before = partition.state
         elected = before is not None and state.leader_epoch != before.leader_epoch
         if elected and state.controller_epoch != self.controller_epoch:

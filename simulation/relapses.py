@@ -18,16 +18,17 @@ from broker.log import manager
 from broker.log.checkpoints import read_meta_properties, write_meta_properties
 from broker.replication.events import Stopped
 from broker.replication.replica import STEPS, Role
-from broker.server import topics, zk_nodes
-from broker.server.controller import ControllerRuntime
-from broker.server.controller_term import OVER
-from broker.server.group_rewrite import SLACK_FACTOR, Rewriting
-from broker.server.group_shard import GroupShard
-from broker.server.offsets_topic import OffsetsTopic, partition_for
-from broker.server.partition import Partition, Produced, refused
+from broker.server.admin import topics
+from broker.server.controller.runtime import ControllerRuntime
+from broker.server.controller.term import OVER
+from broker.server.groups.offsets_topic import OffsetsTopic, partition_for
+from broker.server.groups.rewrite import SLACK_FACTOR, Rewriting
+from broker.server.groups.shard import GroupShard
+from broker.server.replication.partition import Partition, Produced, refused
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.server.zk import KafkaZk, TopicExists
-from broker.server.zk_controller import ControllerMoved, ControllerZk
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from broker.server.zk.kafka_zk import KafkaZk, TopicExists
 from broker.types import NO_LEADER, TopicPartition
 from simulation.swap import Mutation, Swap
 
@@ -78,19 +79,19 @@ def _anybodys(directories: Any, owner: Any) -> None:
 async def _settings_first(
     self: KafkaZk, topic: str, created: Any, config: Any, session: Any
 ) -> bool:
-    path, data = zk_nodes.topic_config(topic), zk_nodes.encode_config(config)
+    path, data = znodes.topic_config(topic), znodes.encode_config(config)
     if await self.session.get(path) is None:
         await self.session.create(path, data, session)
     else:
         await self.session.set(path, data, -1, session)
     if await self.has_topic(topic):
         raise TopicExists(f"topic {topic} exists already")
-    await self.session.create(zk_nodes.topic(topic), zk_nodes.encode_topic(created), session)
+    await self.session.create(znodes.topic(topic), znodes.encode_topic(created), session)
     return True
 
 
 async def _as_it_is_known(self: ControllerZk, tenure: Any, topic: str, assignment: Any) -> None:
-    path, data = zk_nodes.topic(topic), zk_nodes.encode_topic(assignment)
+    path, data = znodes.topic(topic), znodes.encode_topic(assignment)
     if await self._session.get(path) is not None:
         await self._fenced(tenure, lambda t: t.set_data(path, data, version=-1))
 

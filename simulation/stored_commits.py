@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 class StoredCommits:
     """Of one partition of ``__consumer_offsets``: all places of each offset of each group, since
-    coordinators write again what they know (:mod:`broker.server.group_rewrite`)."""
+    coordinators write again what they know (:mod:`broker.server.groups.rewrite`)."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, TopicPartition, int], list[Place]] = {}

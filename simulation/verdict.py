@@ -15,9 +15,9 @@ from kio.static.primitive import i8
 
 from broker.controller.context import Context
 from broker.replication.replica import Role
-from broker.server import partition as server
-from broker.server.connection import Disconnected
-from broker.server.offsets_topic import partition_for
+from broker.server.groups.offsets_topic import partition_for
+from broker.server.network.broker_connection import Disconnected
+from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches

@@ -9,8 +9,8 @@ from broker.coordination.coordinator import Coordinator
 from broker.groups.groups import Groups
 from broker.replication.events import Effect, Event
 from broker.replication.replica import Replica
-from broker.server import partition as server
-from broker.server.replica_manager import ReplicaManager
+from broker.server.replication import partition as server
+from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
 from simulation.coverage import (
     CONTROLLER_EFFECT,

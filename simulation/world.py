@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.controller.context import Context
-from broker.server import partition as server
-from broker.server import zk_nodes
+from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
+from broker.server.zk import znodes
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch
 from simulation import orders_kept
@@ -366,7 +366,7 @@ class Simulation:
 
     def depose_controller(self) -> None:
         """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
-        self._spawn(ADMINISTRATOR, self._shell.delete(zk_nodes.CONTROLLER))
+        self._spawn(ADMINISTRATOR, self._shell.delete(znodes.CONTROLLER))
 
     def write_nonsense(self, action: WriteNonsense) -> None:
         """For as long as it says; what is left of it goes in the end."""

@@ -11,10 +11,9 @@ from broker.controller.cluster import SECURITY_PROTOCOLS, BrokerInfo, Endpoint, 
 from broker.controller.context import Context
 from broker.controller.events import Send
 from broker.controller.replica_state import ReplicaPhase
-from broker.types import BrokerId, LeaderEpoch, TopicPartition
+from broker.types import LEADER_DURING_DELETE, BrokerId, LeaderEpoch, TopicPartition
 from broker.wire import interbroker as wire
 
-LEADER_DURING_DELETE = BrokerId(-2)
 EPOCH_DURING_DELETE = LeaderEpoch(-2)
 
 

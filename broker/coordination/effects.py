@@ -100,12 +100,12 @@ class StartReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
-    """Lead or follow: feed ``word`` to the replica (whose log is made ready if need be), and start
+    """Lead or follow: feed ``state`` to the replica (whose log is made ready if need be), and start
     or stop its fetcher accordingly. If that cannot be done: :class:`RoleRefused`. ``topic_id`` as
     in :class:`StartReplica`."""
 
     partition: TopicPartition
-    word: replication.LeaderAndIsr
+    state: replication.LeaderAndIsr
     topic_id: uuid.UUID | None = None
 
 

@@ -35,16 +35,14 @@ from broker.coordination.sending import Requests, Sender
 from broker.coordination.unclean import leaving
 from broker.replication.events import LeaderAndIsr, Resigned
 from broker.types import (
+    NO_CONTROLLER_EPOCH,
     NO_EPOCH,
     BrokerId,
-    ControllerEpoch,
     LeaderEpoch,
     Millis,
     TopicPartition,
     ZkVersion,
 )
-
-NO_CONTROLLER = ControllerEpoch(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,8 +362,8 @@ class HostedPartition:
         serves: bool = True,
     ) -> None:
         """Tell the replica its role."""
-        word = LeaderAndIsr(
-            controller_epoch=NO_CONTROLLER,
+        state = LeaderAndIsr(
+            controller_epoch=NO_CONTROLLER_EPOCH,
             leader=leader,
             leader_epoch=epoch,
             isr=isr,
@@ -375,7 +373,7 @@ class HostedPartition:
             serves=serves,
             as_printed=self.context.variant.as_printed,
         )
-        self.context.outbox.put(Assume(partition=self.tp, word=word, topic_id=self.topic_id))
+        self.context.outbox.put(Assume(partition=self.tp, state=state, topic_id=self.topic_id))
 
     # --- after an unclean start ----------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class Reassignment(ABC):
         self._leading = leading
         self._partition = leading.partition
         self._context = leading.partition.context
-        self._told: Replicas | None = None
+        self._requested: Replicas | None = None
         """The RAR for which start-replica or close-replica went out."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class FencedReassignment(Reassignment):
         target = self._target
         if target is None:
             return self._drop_strays()
-        if self._told != target:
+        if self._requested != target:
             return self._begin(target)
         if target and set(target) <= set(self._leading.isr):
             self._complete(target)
@@ -88,7 +88,7 @@ class FencedReassignment(Reassignment):
         node, found = self._node(Kind.REASSIGNED), self._leading.view.reassigned
         assert found is not None
         if not target and found.version > 0:
-            self._told = target
+            self._requested = target
             return False
         guard: Op = Check(node=node, expected=found.version)
         requests = self._requests(
@@ -96,15 +96,15 @@ class FencedReassignment(Reassignment):
         )
         if not target:
             guard = PutAssigned(node=node, replicas=(), expected=found.version)
-            hosts = dict.fromkeys((*assigned, *self._leading.isr, *(self._told or ())))
+            hosts = dict.fromkeys((*assigned, *self._leading.isr, *(self._requested or ())))
             requests = self._requests(Change.CLOSE_REPLICA, hosts)
         if not requests:
-            self._told = target
+            self._requested = target
             return False
 
         def sent(event: Written) -> None:
             if event.result is Result.DONE:
-                self._told = target
+                self._requested = target
             else:
                 self._failed(event)
 
@@ -148,7 +148,7 @@ class FencedReassignment(Reassignment):
         )
 
         def written(event: Written) -> None:
-            self._told = None
+            self._requested = None
             self._failed(event)
 
         before = self._partition.give_up if goes else _nothing
@@ -160,11 +160,11 @@ class FencedReassignment(Reassignment):
         leading = self._leading
         strays = [
             broker
-            for broker in dict.fromkeys((*leading.isr, *(self._told or ())))
+            for broker in dict.fromkeys((*leading.isr, *(self._requested or ())))
             if broker not in leading.assigned
         ]
         if not strays:
-            self._told = None
+            self._requested = None
             return False
         kept = tuple(broker for broker in leading.isr if broker in leading.assigned)
         if not kept:
@@ -174,7 +174,7 @@ class FencedReassignment(Reassignment):
 
         def written(event: Written) -> None:
             if event.result is Result.DONE:
-                self._told = None
+                self._requested = None
             self._failed(event)
 
         ops = self._context.variant.write_isr(
@@ -198,9 +198,9 @@ class PrintedReassignment(Reassignment):
     def act(self) -> bool:
         """``onPartitionsReassigned``."""
         target = self._target
-        if target is None or target == self._told:
+        if target is None or target == self._requested:
             return False
-        self._told = target
+        self._requested = target
         self._leading.watch_progress()
         assigned = self._leading.assigned
         requests = self._requests(Change.START_REPLICA, [b for b in target if b not in assigned])

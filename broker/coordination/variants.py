@@ -16,8 +16,8 @@ Isr = tuple[BrokerId, ...]
 
 
 class Variant(ABC):
-    """What is done where the document has a hole. ``as_printed`` goes into the replica's word:
-    ``r.hw = r.leo`` at ``becomeLeader``, and words of any epoch are believed."""
+    """What is done where the document has a hole. ``as_printed`` goes into the replica's
+    LeaderAndIsr: ``r.hw = r.leo`` at ``becomeLeader``, and those of any epoch are believed."""
 
     as_printed: bool
     staged_reassignment: bool

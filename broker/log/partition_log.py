@@ -22,7 +22,7 @@ from broker.log.file_system import REAL, FileSystem
 from broker.log.files import Directory
 from broker.log.flushing import Flushing, last_if_it_fails
 from broker.log.loading import REACH, load_segments
-from broker.log.partition_metadata import PartitionMetadata
+from broker.log.partition_metadata import PartitionMetadataFile
 from broker.log.producers import LogProducers
 from broker.log.retention import count_deletable
 from broker.log.segment import Segment
@@ -53,7 +53,7 @@ class PartitionLog:
     def __init__(self, directory: Directory, config: LogConfig, later: Later) -> None:
         """Not to be called; see ``open``."""
         self.config = config
-        self.metadata = PartitionMetadata(directory)
+        self.metadata = PartitionMetadataFile(directory)
         self.epochs = LeaderEpochCache(directory)
         self.producers = LogProducers(directory)
         self.flushing = Flushing(directory, self.epochs, self.producers, self._segments_from, later)

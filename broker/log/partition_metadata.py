@@ -25,7 +25,7 @@ class InconsistentTopicId(Exception):
     """The log is of another topic of the same name."""
 
 
-class PartitionMetadata:
+class PartitionMetadataFile:
     """The topic id of one partition's log; what ``topic_id`` says is on disk."""
 
     def __init__(self, directory: Directory) -> None:

@@ -43,8 +43,8 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """The coordinator's word on this partition: a controller's (LeaderAndIsr request, one partition
-    of it), or what the partition's own leader or follower read in ZooKeeper (seed 001)."""
+    """What the coordinator says of this partition: a controller (one partition of its LeaderAndIsr
+    request), or what the partition's own leader or follower read in ZooKeeper (seed 001)."""
 
     controller_epoch: ControllerEpoch
     leader: BrokerId
@@ -57,7 +57,7 @@ class LeaderAndIsr:
     """Of a leader: clients are served at once. Else from :class:`StartServing` on; until then
     followers catch up, and the ISR is left alone (seed 001, ``becomeLeader``)."""
     as_printed: bool = False
-    """Without the fences that seed 001 does not have: the word counts whatever its epoch, and a
+    """Without the fences that seed 001 does not have: it counts whatever its epoch, and a
     new leader's high watermark is its log's end (``r.hw = r.leo``)."""
 
 
@@ -191,7 +191,7 @@ class IsrWriteFailed:
     """The ISR write did not happen, or nobody knows.
 
     ``conflict``: the znode has another version (the controller wrote it): wait for the
-    controller's word. Otherwise (connection lost) the write is tried again.
+    controller's LeaderAndIsr. Otherwise (connection lost) the write is tried again.
     """
 
     leader_epoch: LeaderEpoch

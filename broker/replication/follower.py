@@ -24,9 +24,9 @@ from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset
 class Follower:
     """Follower in one epoch of its leader."""
 
-    def __init__(self, config: ReplicaConfig, log: LocalLog, word: LeaderAndIsr) -> None:
-        self.leader: BrokerId = word.leader
-        self.epoch: LeaderEpoch = word.leader_epoch
+    def __init__(self, config: ReplicaConfig, log: LocalLog, state: LeaderAndIsr) -> None:
+        self.leader: BrokerId = state.leader
+        self.epoch: LeaderEpoch = state.leader_epoch
         self._log = log
         self._by_epoch = config.truncation is Truncation.LEADER_EPOCH
         self._truncating = True
@@ -58,7 +58,7 @@ class Follower:
             return ()
         if not self._could_be_asked(event):
             return ()
-        offset, is_final = self._parting(event)
+        offset, is_final = self._truncation_state(event)
         cut = self._log.truncate(offset)
         self._truncating = not is_final and self._log.epochs.latest != NO_EPOCH
         return cut
@@ -71,8 +71,8 @@ class Follower:
         """
         return event.leader_epoch <= self._log.epochs.latest
 
-    def _parting(self, event: EpochEndOffset) -> tuple[Offset, bool]:
-        """Where to cut, and whether that is the last word.
+    def _truncation_state(self, event: EpochEndOffset) -> tuple[Offset, bool]:
+        """Where to cut, and whether that is final.
 
         A leader that knows no such epoch leaves the high watermark to go by; so does Kafka.
         """

@@ -45,25 +45,25 @@ class Leader:
         broker: BrokerId,
         config: ReplicaConfig,
         log: LocalLog,
-        word: LeaderAndIsr,
+        state: LeaderAndIsr,
         pending: PendingProduces,
     ) -> None:
         self.config = config
-        self.epoch: LeaderEpoch = word.leader_epoch
+        self.epoch: LeaderEpoch = state.leader_epoch
         self.epoch_start: Offset = log.log_end_offset
-        self.serves = word.serves
-        self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
+        self.serves = state.serves
+        self.isr = IsrState(committed=state.isr, zk_version=state.zk_version)
         self.remotes: dict[BrokerId, RemoteReplica] = {
-            replica: RemoteReplica(last_caught_up_time=word.now if replica in word.isr else NEVER)
-            for replica in word.replicas
+            replica: RemoteReplica(last_caught_up_time=state.now if replica in state.isr else NEVER)
+            for replica in state.replicas
             if replica != broker
         }
         self.pending = pending
         self._broker = broker
         self._log = log
-        self._now = word.now
-        self._raises_watermark = word.as_printed
-        self._next_isr_check = self._after_half_lag(word.now)
+        self._now = state.now
+        self._raises_watermark = state.as_printed
+        self._next_isr_check = self._after_half_lag(state.now)
 
     def enter(self) -> Effects:
         """First of all in an epoch: note where it begins.
@@ -91,18 +91,18 @@ class Leader:
             self._next_isr_check = self._after_half_lag(event.now)
         return ()
 
-    def told(self, word: LeaderAndIsr) -> Effects:
+    def update_assignment_and_isr(self, state: LeaderAndIsr) -> Effects:
         """The coordinator changed the ISR or the assignment within the epoch.
 
         Whom it took out of the ISR is forgotten. 1 leads with ISR {1, 2, 3} where 3 is dead, and
         has never fetched in this epoch; it is taken out at once. Taken for caught up still, as all
         of the ISR are at first, it would hold the watermark for another replica.lag.time.max.ms.
         """
-        self._pass_time(word.now)
-        for replica in self.remotes.keys() & set(self.isr.committed) - set(word.isr):
+        self._pass_time(state.now)
+        for replica in self.remotes.keys() & set(self.isr.committed) - set(state.isr):
             self.remotes[replica] = RemoteReplica()
-        self.isr = IsrState(committed=word.isr, zk_version=word.zk_version)
-        self._assign(word.replicas)
+        self.isr = IsrState(committed=state.isr, zk_version=state.zk_version)
+        self._assign(state.replicas)
         return self._advance()
 
     def replicas_changed(self, event: ReplicasChanged) -> Effects:
@@ -298,14 +298,14 @@ class Leader:
     def tick(self, event: Tick) -> Effects:
         """Send an uncertain ISR write again, shrink the ISR when due, expire waiting requests."""
         self._pass_time(event.now)
-        moved = (*self._tend_isr(), *self._advance())
+        moved = (*self._retry_or_shrink_isr(), *self._advance())
         expired = (
             refuse(waiting.request, ErrorCode.request_timed_out)
             for waiting in self.pending.expired(event.now)
         )
         return (*moved, *expired)
 
-    def _tend_isr(self) -> Effects:
+    def _retry_or_shrink_isr(self) -> Effects:
         if self.isr.proposed is not None:
             return self._retry_isr_write(self.isr.proposed) if self.isr.retry else ()
         if self._now < self._next_isr_check or not self.serves:

@@ -57,7 +57,7 @@ class Role(Enum):
     """What this broker is to the partition."""
 
     OFFLINE = "offline"
-    """Not told yet, or there is no leader."""
+    """No LeaderAndIsr yet, or there is no leader."""
     FOLLOWER = "follower"
     LEADER = "leader"
 
@@ -65,9 +65,11 @@ class Role(Enum):
 class StaleEpoch(Exception):
     """A LeaderAndIsr of an earlier leader epoch than the replica has seen; nothing changed."""
 
-    def __init__(self, told: LeaderEpoch, current: LeaderEpoch) -> None:
-        super().__init__(f"LeaderAndIsr of leader epoch {told}, but the current one is {current}")
-        self.told = told
+    def __init__(self, requested: LeaderEpoch, current: LeaderEpoch) -> None:
+        super().__init__(
+            f"LeaderAndIsr of leader epoch {requested}, but the current one is {current}"
+        )
+        self.requested = requested
         self.current = current
 
 
@@ -78,7 +80,7 @@ class Replica:
         self._broker = broker
         self._config = config
         self._log = LocalLog(log)
-        self._word: LeaderAndIsr | None = None
+        self._state: LeaderAndIsr | None = None
         self._leader: Leader | None = None
         self._follower: Follower | None = None
 
@@ -87,7 +89,7 @@ class Replica:
 
         Raises StaleEpoch for a LeaderAndIsr of an older leader epoch, and ValueError for one that
         names another leader within the same epoch. Within an epoch only a newer ``zk_version`` is
-        news; repetitions are ignored. A word ``as_printed`` is taken whatever its epoch.
+        news; repetitions are ignored. One ``as_printed`` is taken whatever its epoch.
         """
         return STEPS[self.role][type(event)](self, event)
 
@@ -97,44 +99,45 @@ class Replica:
         if self._leader is not None:
             self._leader.config = config
 
-    # --- the controller's word --------------------------------------------------------------
+    # --- LeaderAndIsr -----------------------------------------------------------------------
 
-    def _told(self, word: LeaderAndIsr) -> Effects:
+    def _leader_and_isr(self, state: LeaderAndIsr) -> Effects:
         known = (self.leader, self.leader_epoch)
-        if not word.as_printed:
-            self._fence(word.leader_epoch)
-            if word.leader_epoch == self.leader_epoch:
-                return self._told_again(word)
-        elif (word.leader, word.leader_epoch) == known:
-            return self._told_again(word)
-        self._word = word
-        return self._enter(word)
+        if not state.as_printed:
+            self._fence(state.leader_epoch)
+            if state.leader_epoch == self.leader_epoch:
+                return self._within_epoch(state)
+        elif (state.leader, state.leader_epoch) == known:
+            return self._within_epoch(state)
+        self._state = state
+        return self._become(state)
 
     def _fence(self, epoch: LeaderEpoch) -> None:
         if epoch < self.leader_epoch:
             raise StaleEpoch(epoch, self.leader_epoch)
 
-    def _told_again(self, word: LeaderAndIsr) -> Effects:
-        if word.leader != self.leader:
+    def _within_epoch(self, state: LeaderAndIsr) -> Effects:
+        if state.leader != self.leader:
             raise ValueError(
-                f"leader epoch {word.leader_epoch} has leader {self.leader}, now told {word.leader}"
+                f"leader epoch {state.leader_epoch} has leader {self.leader}, "
+                f"now told {state.leader}"
             )
-        if word.zk_version <= self.zk_version:
+        if state.zk_version <= self.zk_version:
             return ()
-        self._word = word
-        return self._leader.told(word) if self._leader else ()
+        self._state = state
+        return self._leader.update_assignment_and_isr(state) if self._leader else ()
 
-    def _enter(self, word: LeaderAndIsr) -> Effects:
-        if word.leader == self._broker:
+    def _become(self, state: LeaderAndIsr) -> Effects:
+        if state.leader == self._broker:
             pending = self._leader.pending if self._leader else PendingProduces()
             self._follower = None
-            self._leader = Leader(self._broker, self._config, self._log, word, pending)
+            self._leader = Leader(self._broker, self._config, self._log, state, pending)
             return self._leader.enter()
         resigned = self._leader.resign() if self._leader else ()
         self._leader = self._follower = None
-        if word.leader == NO_LEADER:
+        if state.leader == NO_LEADER:
             return resigned
-        self._follower = Follower(self._config, self._log, word)
+        self._follower = Follower(self._config, self._log, state)
         return (*self._follower.enter(), *resigned)
 
     def _log_start_moved(self, event: LogStartMoved) -> Effects:
@@ -144,16 +147,16 @@ class Replica:
         return self._log.truncate(event.offset)
 
     def _replicas_changed(self, event: ReplicasChanged) -> Effects:
-        if self._word is None or event.leader_epoch != self.leader_epoch:
+        if self._state is None or event.leader_epoch != self.leader_epoch:
             return ()
-        self._word = replace(self._word, replicas=event.replicas)
+        self._state = replace(self._state, replicas=event.replicas)
         return self._leader.replicas_changed(event) if self._leader else ()
 
     def _resigned(self, event: Resigned) -> Effects:
-        """Without a role until the next word, which will be of a later epoch."""
-        if self._leader is None or self._word is None or event.leader_epoch != self.leader_epoch:
+        """Without a role until the next LeaderAndIsr, which will be of a later epoch."""
+        if self._leader is None or self._state is None or event.leader_epoch != self.leader_epoch:
             return ()
-        self._word = replace(self._word, leader=NO_LEADER)
+        self._state = replace(self._state, leader=NO_LEADER)
         return self._stopped(Stopped())
 
     def _stopped(self, _event: Stopped) -> Effects:
@@ -180,31 +183,31 @@ class Replica:
     @property
     def leader(self) -> BrokerId:
         """The leader's broker id, -1 when there is none or nobody has said."""
-        return self._word.leader if self._word else NO_LEADER
+        return self._state.leader if self._state else NO_LEADER
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
-        """Epoch of the last word from the controller, -1 before the first."""
-        return self._word.leader_epoch if self._word else NO_EPOCH
+        """Epoch of the last LeaderAndIsr, -1 before the first."""
+        return self._state.leader_epoch if self._state else NO_EPOCH
 
     @property
     def isr(self) -> tuple[BrokerId, ...]:
-        """The ISR as last committed (on a leader) or told."""
+        """The ISR as last committed (on a leader), or as LeaderAndIsr says."""
         if self._leader is not None:
             return self._leader.isr.committed
-        return self._word.isr if self._word else ()
+        return self._state.isr if self._state else ()
 
     @property
     def replicas(self) -> tuple[BrokerId, ...]:
         """The assigned replicas (AR), the preferred one first."""
-        return self._word.replicas if self._word else ()
+        return self._state.replicas if self._state else ()
 
     @property
     def zk_version(self) -> ZkVersion:
-        """Version of the partition's state znode as last known, -1 before the first word."""
+        """Version of the partition's state znode as last known, -1 before any."""
         if self._leader is not None:
             return self._leader.isr.zk_version
-        return self._word.zk_version if self._word else ZkVersion(-1)
+        return self._state.zk_version if self._state else ZkVersion(-1)
 
     @property
     def log_start_offset(self) -> Offset:
@@ -322,7 +325,7 @@ def _following(handler: Callable[[Follower, Any], Effects]) -> Step:
 
 
 _OF_EVERY_ROLE: Final[Mapping[type[Event], Step]] = {
-    LeaderAndIsr: Replica._told,
+    LeaderAndIsr: Replica._leader_and_isr,
     LogStartMoved: Replica._log_start_moved,
     LogEndMoved: Replica._log_end_moved,
     Stopped: Replica._stopped,

@@ -17,32 +17,33 @@ from functools import partial
 from broker.config import BrokerConfig, Listener
 from broker.log.checkpoints import MetaProperties
 from broker.log.manager import LogManager
-from broker.server.by_controller import ByController
-from broker.server.config_admin import ConfigAdmin
-from broker.server.config_changes import ConfigChanges
-from broker.server.connections import ConnectionConfig, Connections
-from broker.server.control_fence import ControlFence
+from broker.server.admin.config_admin import ConfigAdmin
+from broker.server.admin.config_changes import ConfigChanges
+from broker.server.admin.topic_configs import TopicConfigs
+from broker.server.admin.topics import Topics
+from broker.server.controller.by_controller import ByController
+from broker.server.controller.control_fence import ControlFence
 from broker.server.coordination import tree
 from broker.server.coordinator import Coordinator
 from broker.server.environment import Environment, real
-from broker.server.fetch_session_cache import FetchSessionCache
-from broker.server.fetchers import Fetchers
-from broker.server.group_coordinator import GroupCoordinator
+from broker.server.gauges import take
+from broker.server.groups.group_coordinator import GroupCoordinator
+from broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.metadata_cache import MetadataCache
 from broker.server.metrics.meters import ZOOKEEPER_EXPIRES
-from broker.server.metrics.snapshot import Snapshot, take
-from broker.server.offsets_topic import OffsetsTopic, count_partitions
-from broker.server.partition import Surroundings
-from broker.server.producer_ids import ProducerIds
-from broker.server.purgatory import Purgatory
-from broker.server.replica_manager import ReplicaManager
+from broker.server.metrics.snapshot import Snapshot
+from broker.server.network.connections import ConnectionConfig, Connections
+from broker.server.replication.fetch_session_cache import FetchSessionCache
+from broker.server.replication.fetchers import Fetchers
+from broker.server.replication.partition import PartitionContext
+from broker.server.replication.purgatory import Purgatory
+from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import served
 from broker.server.schedule import carry_out_later, every
-from broker.server.topic_configs import TopicConfigs
-from broker.server.topics import Topics
-from broker.server.zk import KafkaZk
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.producer_ids import ProducerIds
 from broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class App:
         """The one place where it matters who coordinates."""
         spawn = partial(self._spawn, group)
         if self._config.led_by_leaders:
-            from broker.server.coordination.runtime import ByLeaders  # late: memory, if unused
+            from broker.server.coordination.by_leaders import ByLeaders  # late: memory, if unused
 
             return ByLeaders(self._config, self._zk, self._clock, spawn, clean=logs.clean)
         return ByController(self._config, self._zk, self._clock, self._fence, spawn)
@@ -174,7 +175,7 @@ class App:
                 partial(_locate, coordinator.metadata),
                 partial(self._spawn, group),
             ),
-            Surroundings(self._clock, self._purgatory, coordinator.write_isr, self._halt),
+            PartitionContext(self._clock, self._purgatory, coordinator.write_isr, self._halt),
         )
 
     def _follow_configs(

@@ -1,29 +1,26 @@
 """Who says what becomes of partitions: what the rest of the broker asks of it.
 
 There are two (``ackproof.coordination``), and :class:`~broker.server.app.App` chooses: a controller
-for all partitions (:mod:`broker.server.by_controller`), or each partition's own leader
-(:mod:`broker.server.coordination`). What they tell replicas is :mod:`broker.server.roles`'.
+for all partitions (:mod:`broker.server.controller.by_controller`), or each partition's own leader
+(:mod:`broker.server.coordination`). What they tell replicas is
+:mod:`broker.server.replication.roles`'.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from broker.controller.context import Context
 from broker.controller.events import Outcome
 from broker.replication.events import WriteIsr
+from broker.server.admin.topic_store import TopicStore
 from broker.server.metadata_cache import MetadataCache
-from broker.server.partition import Partition
-from broker.server.replica_manager import ReplicaManager
-from broker.server.topic_store import TopicStore
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import BrokerId, TopicPartition
 from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
 
 Outcomes = Mapping[TopicPartition, Outcome]
 """What became of each partition that was asked about."""
-
-Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
-"""Starts a task that the broker owns: if it fails, the broker stops."""
 
 
 class Coordinator(Protocol):

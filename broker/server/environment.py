@@ -14,9 +14,9 @@ from random import Random, SystemRandom
 
 from broker.config import Listener
 from broker.log.file_system import REAL, FileSystem
-from broker.server.acceptor import listening_socket
 from broker.server.clock import Clock
-from broker.server.zk_session import ClientFactory, kazoo_client
+from broker.server.network.acceptor import listening_socket
+from broker.server.zk.session import ClientFactory, kazoo_client
 
 
 @dataclass(frozen=True, slots=True)

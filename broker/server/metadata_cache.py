@@ -2,7 +2,7 @@
 
 Fed by the controller's UpdateMetadata alone, as in Kafka: it may be behind the truth, and it is
 what Metadata requests are answered from. Where there is no controller, it is read from ZooKeeper
-when somebody asks (:mod:`broker.server.coordination.metadata`). Replication does not read it,
+when somebody asks (:mod:`broker.server.coordination.zk_metadata`). Replication does not read it,
 except to find out where a leader is reached. Topic ids and several listeners are not handled.
 """
 
@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from broker.config import Listener
-from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from broker.types import LEADER_DURING_DELETE, NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from broker.wire.interbroker import UpdateMetadataPartitionState, UpdateMetadataRequest
 
-FIRST_WORD_S = 30.0
-LEADER_DURING_DELETE = -2
-"""In place of a leader: the topic is being deleted, forget the partition."""
+FIRST_UPDATE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveBroker:
-    """A registered broker."""
+class BrokerMetadata:
+    """A registered broker as clients are shown it."""
 
     id: BrokerId
     listener: Listener
@@ -41,10 +39,10 @@ class PartitionMetadata:
 
 
 class MetadataCache:
-    """The latest word of the controller, and a way to wait for it to change."""
+    """The latest UpdateMetadata of the controller, and a way to wait for it to change."""
 
     def __init__(self) -> None:
-        self._brokers: dict[BrokerId, LiveBroker] = {}
+        self._brokers: dict[BrokerId, BrokerMetadata] = {}
         self._topics: dict[str, dict[int, PartitionMetadata]] = {}
         self._controller = NO_LEADER
         self._changed = asyncio.Event()
@@ -57,7 +55,7 @@ class MetadataCache:
         return self._controller
 
     @property
-    def brokers(self) -> Mapping[BrokerId, LiveBroker]:
+    def brokers(self) -> Mapping[BrokerId, BrokerMetadata]:
         """The registered brokers by id."""
         return MappingProxyType(self._brokers)
 
@@ -85,16 +83,16 @@ class MetadataCache:
         return bool(self._brokers)
 
     async def refresh(self, topics: Collection[str] | None) -> None:
-        """Returns when it holds what can be known, or nothing has come for :data:`FIRST_WORD_S`;
+        """Returns when it holds what can be known, or nothing has come for :data:`FIRST_UPDATE_S`;
         see :meth:`is_fresh`."""
         if not self.is_fresh(topics):
-            await self.wait_until(lambda: self.is_fresh(topics), FIRST_WORD_S)
+            await self.wait_until(lambda: self.is_fresh(topics), FIRST_UPDATE_S)
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
-        """Takes the controller's word; returns the partitions that were deleted by it."""
+        """Takes what the controller sent; returns the partitions that were deleted by it."""
         self._controller = request.controller_id
         self._see(
-            LiveBroker(
+            BrokerMetadata(
                 id=broker.id,
                 listener=Listener(broker.endpoints[0].host, broker.endpoints[0].port),
                 rack=broker.rack,
@@ -107,14 +105,14 @@ class MetadataCache:
             for state in topic.partition_states
             if not self._update_partition(topic.topic_name, state)
         ]
-        self._tell()
+        self._notify()
         return tuple(deleted)
 
-    def _see(self, brokers: Iterable[LiveBroker]) -> None:
+    def _see(self, brokers: Iterable[BrokerMetadata]) -> None:
         """These are registered, and no others."""
         self._brokers = {broker.id: broker for broker in brokers}
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Those who wait look again."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,9 +1,12 @@
-"""Things that are done again and again, or later."""
+"""Tasks: who starts them, and what is done again and again, or later."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from broker.log.steps import Steps
+
+Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
+"""Starts a task that the broker owns: if it fails, the broker stops."""
 
 
 async def every(interval_ms: int, action: Callable[[], None]) -> None:

@@ -6,6 +6,17 @@ from typing import Any, get_args
 
 from kio.static.constants import EntityType
 
+INT8 = {"kafka_type": "int8"}
+INT16 = {"kafka_type": "int16"}
+INT32 = {"kafka_type": "int32"}
+INT64 = {"kafka_type": "int64"}
+BOOL = {"kafka_type": "bool"}
+STRING = {"kafka_type": "string"}
+BYTES = {"kafka_type": "bytes"}
+UUID = {"kafka_type": "uuid"}
+ERROR_CODE = {"kafka_type": "error_code"}
+"""What kio's classes, and those of ours that are made like them, have as a field's metadata."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:

@@ -20,10 +20,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i16
 from kio.static.protocol import Entity
 
-STRING = {"kafka_type": "string"}
-INT32 = {"kafka_type": "int32"}
-INT64 = {"kafka_type": "int64"}
-BYTES = {"kafka_type": "bytes"}
+from broker.wire.fields import BYTES, INT32, INT64, STRING
 
 _VERSION = struct.Struct(">h")
 _OFFSET_KEY_VERSION = 1

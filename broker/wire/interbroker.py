@@ -21,15 +21,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-
-INT8 = {"kafka_type": "int8"}
-INT16 = {"kafka_type": "int16"}
-INT32 = {"kafka_type": "int32"}
-INT64 = {"kafka_type": "int64"}
-BOOL = {"kafka_type": "bool"}
-STRING = {"kafka_type": "string"}
-UUID = {"kafka_type": "uuid"}
-ERROR_CODE = {"kafka_type": "error_code"}
+from broker.wire.fields import BOOL, ERROR_CODE, INT8, INT16, INT32, INT64, STRING, UUID
 
 LEADER_AND_ISR_INCREMENTAL = 1
 """``LeaderAndIsrRequest.type_``: the request names some partitions; others stay as they are."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.roles import Origin
-from broker.server.state_change_log import StateChangeLog
+from broker.server.replication.roles import Origin
+from broker.server.replication.state_change_log import StateChangeLog
 from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from checkers.timeline.words import Word, words_of
 
@@ -26,7 +26,7 @@ def line(event: str = "completed", change: str = "LeaderAndIsr", **told: object)
     return f"[2026-11-22 12:57:10,939] INFO {content} (state.change.logger)\n"
 
 
-REGISTERED = "[2026-11-22 12:57:25,691] INFO registered broker 1, epoch 103 (broker.server.zk)\n"
+REGISTERED = "[2026-11-22 12:57:25,691] INFO registered broker 1, epoch 103 (broker)\n"
 STARTED = "[2026-11-22 12:57:10,395] INFO connecting to ZooKeeper at 10.64.0.11:2181 (broker)\n"
 LEADS = Word(broker=1, life=0, leader=1, leader_epoch=4)
 

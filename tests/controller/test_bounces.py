@@ -10,8 +10,8 @@ from controller_world import World
 
 from broker.config import BrokerConfig
 from broker.controller import events
-from broker.server import zk_nodes
-from broker.server.controller import ControllerRuntime
+from broker.server.controller.runtime import ControllerRuntime
+from broker.server.zk import znodes
 from broker.types import NO_LEADER, TopicPartition
 from broker.wire.interbroker import LeaderAndIsrRequest, UpdateMetadataRequest
 
@@ -392,7 +392,7 @@ def test_who_began_anew_with_less_does_not_lead_before_it_has_caught_up():
 
 async def bounced(broker):
     """Its registration goes and another comes, as one transaction."""
-    path = zk_nodes.broker_id(broker.id)
+    path = znodes.broker_id(broker.id)
     data, _ = await broker.zk.session.get(path)
 
     def submit(client):

@@ -5,9 +5,9 @@ from controller_cluster import run
 from zookeeper_clients import connected
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.zk import KafkaZk, TopicExists
-from broker.server.zk_configs import ConfigZk, of_topic
-from broker.server.zk_controller import ControllerZk
+from broker.server.zk.config_zk import ConfigZk, of_topic
+from broker.server.zk.controller_zk import ControllerZk
+from broker.server.zk.kafka_zk import KafkaZk, TopicExists
 from broker.types import BrokerId
 
 pytestmark = pytest.mark.integration

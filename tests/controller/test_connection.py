@@ -6,7 +6,7 @@ import pytest
 from frames import read_frame
 from kio.schema.errors import ErrorCode
 
-from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.wire.codec import read_request, write_response
 from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
 

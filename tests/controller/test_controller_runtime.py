@@ -11,10 +11,10 @@ from processes import free_port
 
 from broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from broker.controller.events import StateWrite
-from broker.server import zk_nodes
-from broker.server.zk_configs import ConfigZk, of_topic
-from broker.server.zk_controller import ControllerMoved, ControllerZk
-from broker.server.zk_session import SessionExpired
+from broker.server.zk import znodes
+from broker.server.zk.config_zk import ConfigZk, of_topic
+from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from broker.server.zk.session import SessionExpired
 from broker.types import NO_LEADER, TopicPartition, ZkVersion
 from broker.wire.interbroker import ControlledShutdownRequest, LeaderAndIsrRequest
 
@@ -243,14 +243,14 @@ async def bounced(broker):
     broker.hang_up()
     broker.port = free_port()
     await broker.listen()
-    path = zk_nodes.broker_id(broker.id)
+    path = znodes.broker_id(broker.id)
     endpoint = Endpoint(host="127.0.0.1", port=broker.port)
     info = BrokerInfo(broker_id=broker.id, endpoints=(endpoint,))
 
     def submit(client):
         transaction = client.transaction()
         transaction.delete(path)
-        transaction.create(path, zk_nodes.encode_broker(info, 0), ephemeral=True)
+        transaction.create(path, znodes.encode_broker(info, 0), ephemeral=True)
         return transaction.commit_async()
 
     await broker.zk.session.request(submit, broker.zk.session.number)

@@ -32,8 +32,8 @@ from broker.coordination.ops import (
 from broker.server.coordination import tree
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import Writer
-from broker.server.zk import KafkaZk
-from broker.server.zk_session import SessionNumber
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import SessionNumber
 from broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 pytestmark = pytest.mark.integration

@@ -13,14 +13,14 @@ from zookeeper_clients import connected
 
 from broker.config import BrokerConfig
 from broker.controller.events import StateWrite
-from broker.server import zk_nodes
-from broker.server.control_fence import ControlFence
-from broker.server.registration import Registration
-from broker.server.zk import KafkaZk
-from broker.server.zk_configs import ConfigZk, of_topic
-from broker.server.zk_controller import ControllerMoved, ControllerZk
-from broker.server.zk_isr import IsrWriteOutcome
-from broker.server.zk_session import SessionExpired
+from broker.server.controller.control_fence import ControlFence
+from broker.server.controller.registration import Registration
+from broker.server.zk import znodes
+from broker.server.zk.config_zk import ConfigZk, of_topic
+from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from broker.server.zk.isr_write import IsrWriteOutcome
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import SessionExpired
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 pytestmark = pytest.mark.integration
@@ -151,20 +151,20 @@ def test_a_state_is_created_once(zookeeper):
 def test_a_deposed_controller_changes_nothing_by_any_of_its_writes(zookeeper):
     async def main():
         async with partition(zookeeper) as (zk, other, orders, tenure):
-            await zk.session.request(lambda c: c.delete_async(zk_nodes.CONTROLLER))
+            await zk.session.request(lambda c: c.delete_async(znodes.CONTROLLER))
             assert (await ControllerZk(other).elect(BrokerId(2))).epoch == 2
             assignment = (await zk.topic_assignments(["orders"]))["orders"]
             for attempt in (
                 orders.write_states(tenure, [write(epoch=3, expected=0)]),
                 orders.write_assignment(tenure, "orders", assignment),
-                orders.delete(tenure, zk_nodes.topic_config("orders")),
+                orders.delete(tenure, znodes.topic_config("orders")),
                 orders.delete_topic(tenure, "orders"),
             ):
                 with pytest.raises(ControllerMoved, match="controller epoch 1 is over"):
                     await attempt
             late = dataclasses.replace(tenure, session=zk.session.number + 1)
             with pytest.raises(SessionExpired):
-                await orders.delete(late, zk_nodes.topic("orders"))
+                await orders.delete(late, znodes.topic("orders"))
             assert (await zk.partition_states([TP]))[TP].zk_version == 0
 
     run(main())
@@ -186,7 +186,7 @@ def test_no_two_elections_give_the_same_epoch(zookeeper):
             async def elected_and_gone():
                 tenure = await ControllerZk(other).elect(BrokerId(2))
                 assert tenure.epoch == 1
-                await other.session.request(lambda c: c.delete_async(zk_nodes.CONTROLLER))
+                await other.session.request(lambda c: c.delete_async(znodes.CONTROLLER))
 
             orders = Overtaken(zk)
             orders.meanwhile = elected_and_gone
@@ -212,10 +212,10 @@ def test_an_order_that_grew_while_it_was_carried_out_stays(zookeeper, others):
         async with connected(zookeeper, KafkaZk, KafkaZk) as (zk, other):
             orders = ControllerZk(zk)
             tenure = await orders.elect(BrokerId(1))
-            path = zk_nodes.REASSIGN_PARTITIONS
+            path = znodes.REASSIGN_PARTITIONS
             more = TopicPartition("orders", 1)
             await zk.session.request(
-                lambda c: c.create_async(path, zk_nodes.encode_reassignment({TP: (1,), **others}))
+                lambda c: c.create_async(path, znodes.encode_reassignment({TP: (1,), **others}))
             )
             read = zk.session.get
             happened = []
@@ -224,14 +224,14 @@ def test_an_order_that_grew_while_it_was_carried_out_stays(zookeeper, others):
                 node = await read(asked, watch)
                 if asked == path and not happened:
                     happened.append(True)
-                    grown = zk_nodes.encode_reassignment({TP: (1,), more: (2,), **others})
+                    grown = znodes.encode_reassignment({TP: (1,), more: (2,), **others})
                     await other.session.set(path, grown, -1, other.session.number)
                 return node
 
             zk.session.get = get
             await orders.drop_reassignments(tenure, [TP])
             data, _ = await other.session.get(path)
-            assert zk_nodes.decode_reassignment(data) == {more: (2,), **others}
+            assert znodes.decode_reassignment(data) == {more: (2,), **others}
 
     run(main())
 

@@ -9,10 +9,10 @@ from controller_cluster import SESSION_MS, cluster, run, until
 from kazoo.exceptions import NodeExistsError
 
 from broker.config import BrokerConfig
-from broker.server.config_changes import ConfigChanges
-from broker.server.topic_configs import TopicConfigs
-from broker.server.zk import KafkaZk
-from broker.server.zk_configs import EXPIRATION_MS, ConfigZk, of_topic
+from broker.server.admin.config_changes import ConfigChanges
+from broker.server.admin.topic_configs import TopicConfigs
+from broker.server.zk.config_zk import EXPIRATION_MS, ConfigZk, of_topic
+from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
 
 pytestmark = pytest.mark.integration

@@ -9,12 +9,12 @@ from controller_cluster import run, until
 from memory_zookeeper import MemoryZookeeper
 
 from broker.config import BrokerConfig
-from broker.server import zk_nodes
-from broker.server.control_fence import ControlFence
-from broker.server.registration import Registration
-from broker.server.zk import BrokerIdInUse
+from broker.server.controller.control_fence import ControlFence
+from broker.server.controller.registration import Registration
+from broker.server.zk import znodes
+from broker.server.zk.kafka_zk import BrokerIdInUse
 
-PATH = zk_nodes.broker_id(1)
+PATH = znodes.broker_id(1)
 
 
 def config(port=9092):

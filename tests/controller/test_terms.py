@@ -9,9 +9,9 @@ from listening_broker import ListeningBroker
 from memory_zookeeper import MemoryZookeeper
 
 from broker.controller.events import RebalanceLeaders
-from broker.server import zk_nodes
-from broker.server.zk_configs import ConfigZk, of_topic
-from broker.server.zk_session import ZkClosed
+from broker.server.zk import znodes
+from broker.server.zk.config_zk import ConfigZk, of_topic
+from broker.server.zk.session import ZkClosed
 from broker.types import NO_LEADER, TopicPartition
 from broker.wire import interbroker as wire
 
@@ -48,7 +48,7 @@ def test_nobody_is_elected_before_it_is_registered(zookeeper):
             await until(lambda: not made.active())
             broker.zk.renew()
             await settled()
-            assert zk_nodes.CONTROLLER not in zookeeper.nodes
+            assert znodes.CONTROLLER not in zookeeper.nodes
             assert not made.active()
             await broker.register()
             await until(lambda: made.active() == [1])
@@ -113,7 +113,7 @@ def test_what_an_ended_term_still_watches_is_the_next_ones_business(zookeeper):
             await other.zk.create_topic("orders", {0: [2, 1]}, {})
             await until(lambda: other.told_of(TP))
             first = runtime.context
-            zookeeper.delete(zk_nodes.CONTROLLER)
+            zookeeper.delete(znodes.CONTROLLER)
             await until(lambda: runtime.context not in (None, first))
             await until(lambda: [r for r in other.requests if r.controller_epoch == 2])
             other.zk.expire()
@@ -130,14 +130,14 @@ def test_whoever_else_holds_the_office_has_it(zookeeper):
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:
             runtime, term = made.controllers[1], made.controllers[1]._term
-            zookeeper.set(zk_nodes.CONTROLLER, zk_nodes.encode_controller(1, 0))
+            zookeeper.set(znodes.CONTROLLER, znodes.encode_controller(1, 0))
             await settled()
             assert runtime._term is term, "it is the controller already"
-            zookeeper.delete(zk_nodes.CONTROLLER)
-            zookeeper.create(zk_nodes.CONTROLLER, zk_nodes.encode_controller(2, 0))
+            zookeeper.delete(znodes.CONTROLLER)
+            zookeeper.create(znodes.CONTROLLER, znodes.encode_controller(2, 0))
             await settled()
             assert not runtime.active
-            zookeeper.delete(zk_nodes.CONTROLLER)
+            zookeeper.delete(znodes.CONTROLLER)
             await until(lambda: runtime.active)
             assert runtime.context.epoch == term.tenure.epoch + 1
 
@@ -148,12 +148,12 @@ def test_a_node_of_our_former_life_is_waited_for(zookeeper):
     """It names this broker, and its session is over soon: nobody is in office by it."""
 
     async def main():
-        zookeeper.create(zk_nodes.CONTROLLER, zk_nodes.encode_controller(1, 0))
+        zookeeper.create(znodes.CONTROLLER, znodes.encode_controller(1, 0))
         async with cluster_in_memory(zookeeper) as made:
             await made.add(1, zk=zookeeper.client(1))
             await settled()
             assert not made.active()
-            zookeeper.delete(zk_nodes.CONTROLLER)
+            zookeeper.delete(znodes.CONTROLLER)
             await until(made.active)
 
     run(main())
@@ -163,11 +163,11 @@ def test_a_controller_that_was_deposed_finds_out_by_its_write(zookeeper):
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:
             runtime = made.controllers[1]
-            zookeeper.set(zk_nodes.CONTROLLER_EPOCH, b"7")
+            zookeeper.set(znodes.CONTROLLER_EPOCH, b"7")
             await made.brokers[1].zk.create_topic("orders", {0: [1]}, {})
             await until(lambda: not runtime.active)
-            assert zk_nodes.partition_state(TP) not in zookeeper.nodes
-            zookeeper.delete(zk_nodes.CONTROLLER)
+            assert znodes.partition_state(TP) not in zookeeper.nodes
+            zookeeper.delete(znodes.CONTROLLER)
             await until(lambda: runtime.active)
             assert runtime.context.epoch == 8
             await made.state(TP, lambda s: s.controller_epoch == 8)
@@ -204,7 +204,7 @@ def test_word_that_was_left_while_there_was_no_controller_is_heard(zookeeper):
             await first.zk.create_topic("orders", {0: [2]}, {})
             await first.zk.delete_topic("orders")
             await made.add(1, zk=zookeeper.client(1))
-            await until(lambda: zk_nodes.topic("orders") not in zookeeper.nodes)
+            await until(lambda: znodes.topic("orders") not in zookeeper.nodes)
             await first.close()
 
     run(main())
@@ -293,6 +293,6 @@ async def isr_of(zk, leader):
         zk_version=state.zk_version,
     )
     await zk.notify_isr_change([TP])
-    path = zk_nodes.ISR_CHANGES
+    path = znodes.ISR_CHANGES
     while await zk.session.children(path):
         await asyncio.sleep(0)

@@ -9,13 +9,13 @@ from memory_zookeeper import MemoryZookeeper
 
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.events import StateWrite
-from broker.server import zk_nodes
-from broker.server.zk_controller import ControllerZk
-from broker.server.zk_isr import IsrWriteOutcome
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerZk
+from broker.server.zk.isr_write import IsrWriteOutcome
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 TP = TopicPartition("orders", 0)
-PATH = zk_nodes.partition_state(TP)
+PATH = znodes.partition_state(TP)
 WRITTEN, CONFLICT, UNKNOWN = IsrWriteOutcome
 
 
@@ -194,9 +194,9 @@ def test_broker_epochs_are_one_for_each_member(epochs):
 
     def decoded(found):
         data = json.dumps({**state, "isr_broker_epochs": found}).encode()
-        return zk_nodes.decode_state(TP, data, 0, mzxid=9).broker_epochs
+        return znodes.decode_state(TP, data, 0, mzxid=9).broker_epochs
 
     assert decoded([2**63 - 1, 0]) == {1: 2**63 - 1, 2: 0}
     assert decoded([]) == {}
-    with pytest.raises(zk_nodes.MalformedNode):
+    with pytest.raises(znodes.MalformedNode):
         decoded(epochs)

@@ -10,10 +10,10 @@ from kazoo.client import KazooClient
 from zookeeper_clients import connected
 
 from broker.controller.cluster import BrokerInfo, Endpoint
-from broker.server.zk import BrokerIdInUse, KafkaZk, TopicExists
-from broker.server.zk_configs import ConfigZk, of_topic
-from broker.server.zk_isr import IsrWriteOutcome
-from broker.server.zk_session import SessionExpired, ZkConnectionTimeout
+from broker.server.zk.config_zk import ConfigZk, of_topic
+from broker.server.zk.isr_write import IsrWriteOutcome
+from broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
+from broker.server.zk.session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 pytestmark = pytest.mark.integration

@@ -8,24 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.controller.cluster import PartitionState, ReplicaAssignment
-from broker.server import zk_nodes
 from broker.server.topic_names import is_legal
-from broker.server.zk_nodes import MalformedNode
+from broker.server.zk import znodes
+from broker.server.zk.znodes import MalformedNode
 from broker.types import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)
 PATH = "/isr_change_notification/isr_change_0000000000"
 
 DECODERS = {
-    "broker": lambda data: zk_nodes.decode_broker(BrokerId(1), data),
-    "topic": lambda data: zk_nodes.decode_topic("orders", data),
-    "state": lambda data: zk_nodes.decode_state(TP, data, 0),
-    "partitions": lambda data: zk_nodes.decode_partitions(PATH, data),
-    "reassignment": zk_nodes.decode_reassignment,
-    "controller": zk_nodes.decode_controller,
-    "controller epoch": zk_nodes.decode_controller_epoch,
-    "config": lambda data: zk_nodes.decode_config("/config/topics/orders", data),
-    "config change": lambda data: zk_nodes.decode_config_change("/config/changes/c", data),
+    "broker": lambda data: znodes.decode_broker(BrokerId(1), data),
+    "topic": lambda data: znodes.decode_topic("orders", data),
+    "state": lambda data: znodes.decode_state(TP, data, 0),
+    "partitions": lambda data: znodes.decode_partitions(PATH, data),
+    "reassignment": znodes.decode_reassignment,
+    "controller": znodes.decode_controller,
+    "controller epoch": znodes.decode_controller_epoch,
+    "config": lambda data: znodes.decode_config("/config/topics/orders", data),
+    "config change": lambda data: znodes.decode_config_change("/config/changes/c", data),
 }
 
 KEYS = [
@@ -87,30 +87,30 @@ def named(topic, partition=0) -> bytes:
 def test_no_name_gets_into_a_path_that_is_no_topics(name) -> None:
     assert not isinstance(name, str) or not is_legal(name)
     with pytest.raises(MalformedNode, match="topic's name"):
-        zk_nodes.decode_partitions(PATH, named(name))
+        znodes.decode_partitions(PATH, named(name))
 
 
 @pytest.mark.parametrize("number", ["0", 1.0, True, None, 2**31 - 1, -(2**31) - 1])
 def test_numbers_are_numbers_that_requests_can_carry(number) -> None:
     with pytest.raises(MalformedNode):
-        zk_nodes.decode_partitions(PATH, named("orders", number))
+        znodes.decode_partitions(PATH, named("orders", number))
     sound = {"leader": 1, "leader_epoch": 2, "isr": [1], "controller_epoch": 3}
-    assert zk_nodes.decode_state(TP, json.dumps(sound).encode(), 4) == PartitionState(
+    assert znodes.decode_state(TP, json.dumps(sound).encode(), 4) == PartitionState(
         leader=1, leader_epoch=2, isr=(1,), controller_epoch=3, zk_version=4
     )
     for key in sound:
         damaged = sound | {key: [number] if key == "isr" else number}
         with pytest.raises(MalformedNode):
-            zk_nodes.decode_state(TP, json.dumps(damaged).encode(), 4)
+            znodes.decode_state(TP, json.dumps(damaged).encode(), 4)
 
 
 def test_a_partition_has_replicas() -> None:
-    sound = zk_nodes.decode_topic("orders", b'{"partitions": {"0": [2, 1]}}')
+    sound = znodes.decode_topic("orders", b'{"partitions": {"0": [2, 1]}}')
     assert sound.partitions == {0: ReplicaAssignment(replicas=(2, 1))}
     with pytest.raises(MalformedNode, match="without replicas"):
-        zk_nodes.decode_topic("orders", b'{"partitions": {"0": []}}')
+        znodes.decode_topic("orders", b'{"partitions": {"0": []}}')
     with pytest.raises(MalformedNode, match="where an id should be"):
-        zk_nodes.decode_topic("orders", b'{"partitions": {"0": [2]}, "topic_id": 5}')
+        znodes.decode_topic("orders", b'{"partitions": {"0": [2]}, "topic_id": 5}')
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_a_partition_has_replicas() -> None:
 )
 def test_a_broker_can_be_reached(node) -> None:
     with pytest.raises(MalformedNode, match="/brokers/ids/1"):
-        zk_nodes.decode_broker(BrokerId(1), json.dumps(node).encode())
+        znodes.decode_broker(BrokerId(1), json.dumps(node).encode())
 
 
 @pytest.mark.parametrize("name", ["", "x", "1.0", "99999999999"])
 def test_a_registration_is_named_after_a_broker(name) -> None:
     with pytest.raises(MalformedNode, match="/brokers/ids/"):
-        zk_nodes.decode_broker_id(name)
+        znodes.decode_broker_id(name)

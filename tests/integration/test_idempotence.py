@@ -19,8 +19,8 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.static.primitive import i32Timedelta
 
-from broker.server.connection import BrokerConnection
-from broker.server.zk_nodes import PRODUCER_IDS
+from broker.server.network.broker_connection import BrokerConnection
+from broker.server.zk.znodes import PRODUCER_IDS
 
 pytestmark = pytest.mark.integration
 

@@ -21,7 +21,7 @@ from kafka_cluster import Broker, Cluster, running_cluster, until
 from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.zk_nodes import encode_topic
+from broker.server.zk.znodes import encode_topic
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
 from broker.wire import interbroker as wire
 

@@ -11,7 +11,7 @@ from kafka_dump import KafkaView, kafka_reads
 from broker.log.config import LogConfig
 from broker.log.files import Directory
 from broker.log.partition_log import PartitionLog
-from broker.log.partition_metadata import FILE_NAME, PartitionMetadata
+from broker.log.partition_metadata import FILE_NAME, PartitionMetadataFile
 from broker.wire.batch import RecordBatch, parse_batches, with_append_time
 
 pytestmark = pytest.mark.kafka
@@ -131,7 +131,7 @@ def test_topic_ids(tmp_path: Path) -> None:
     kafkas.mkdir(parents=True)
     run_source(TOOLS / "CopyPartitionMetadata.java", ours, kafkas)
     assert (kafkas / FILE_NAME).read_bytes() == (ours / FILE_NAME).read_bytes()
-    assert PartitionMetadata(Directory(kafkas)).topic_id == topic_id
+    assert PartitionMetadataFile(Directory(kafkas)).topic_id == topic_id
 
 
 def test_these_tests_can_fail(tmp_path: Path) -> None:

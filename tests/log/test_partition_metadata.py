@@ -12,7 +12,7 @@ from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.config import LogConfig
 from broker.log.files import Directory
 from broker.log.manager import LogManager
-from broker.log.partition_metadata import InconsistentTopicId, PartitionMetadata
+from broker.log.partition_metadata import InconsistentTopicId, PartitionMetadataFile
 from broker.types import TopicPartition
 from broker.wire.uuids import decode_uuid, encode_uuid
 
@@ -44,18 +44,18 @@ def test_what_is_no_id(text: str) -> None:
 
 
 def test_kafkas_bytes(tmp_path: Path) -> None:
-    metadata = PartitionMetadata(Directory(tmp_path))
+    metadata = PartitionMetadataFile(Directory(tmp_path))
     assert metadata.topic_id is None
     assert not file(tmp_path).exists()
     metadata.assign(TOPIC_ID)
     assert file(tmp_path).read_bytes() == b"version: 0\ntopic_id: kVzcnVwDQEi6-_POTWnCAA"
     assert [path.name for path in tmp_path.iterdir()] == ["partition.metadata"]
-    assert metadata.topic_id == PartitionMetadata(Directory(tmp_path)).topic_id == TOPIC_ID
+    assert metadata.topic_id == PartitionMetadataFile(Directory(tmp_path)).topic_id == TOPIC_ID
 
 
 @pytest.mark.parametrize("without", [None, uuid.UUID(int=0)])
 def test_a_topic_without_an_id_fits_any_log(tmp_path: Path, without: uuid.UUID | None) -> None:
-    metadata = PartitionMetadata(Directory(tmp_path))
+    metadata = PartitionMetadataFile(Directory(tmp_path))
     metadata.assign(without)
     assert not file(tmp_path).exists()
     metadata.assign(TOPIC_ID)
@@ -64,7 +64,7 @@ def test_a_topic_without_an_id_fits_any_log(tmp_path: Path, without: uuid.UUID |
 
 
 def test_an_id_is_for_ever(tmp_path: Path) -> None:
-    metadata = PartitionMetadata(Directory(tmp_path))
+    metadata = PartitionMetadataFile(Directory(tmp_path))
     metadata.assign(TOPIC_ID)
     before = file(tmp_path).stat()
     metadata.assign(TOPIC_ID)
@@ -77,7 +77,7 @@ def test_an_id_is_for_ever(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["version: 1\ntopic_id: {}", "version:  0\ntopic_id:\t{}\n"])
 def test_what_kafka_reads_too(tmp_path: Path, content: str) -> None:
     file(tmp_path).write_text(content.format(encode_uuid(TOPIC_ID)))
-    assert PartitionMetadata(Directory(tmp_path)).topic_id == TOPIC_ID
+    assert PartitionMetadataFile(Directory(tmp_path)).topic_id == TOPIC_ID
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from broker.config import Listener
-from broker.server.acceptor import ConnectionLimits
-from broker.server.connections import (
+from broker.server.network.acceptor import ConnectionLimits
+from broker.server.network.connections import (
     PIPELINE,
     CloseConnection,
     ConnectionConfig,

@@ -364,7 +364,7 @@ def test_a_fetch_that_waits_hears_at_once_that_the_leader_is_another(tmp_path):
             await told(host, 1, 0, (1,), (1, 2))
             await host.call(fetched_from(0))  # the connection for what follows
             waiting = asyncio.ensure_future(fetch_answer(host, 0, wait=WAIT))
-            await until(lambda: host.replicas._surroundings.purgatory.waiting == 1)
+            await until(lambda: host.replicas._context.purgatory.waiting == 1)
             word = leader_and_isr(TP, 2, 1, (2,), (1, 2))
             await host.told(word)
             assert (await waiting).error_code is ErrorCode.not_leader_or_follower
@@ -431,7 +431,7 @@ def test_who_waits_for_a_low_watermark_looks_when_a_follower_s_log_start_moves(t
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
             await told(host, 1, 0, (1, 2), (1, 2))
-            purgatory, looks = host.replicas._surroundings.purgatory, []
+            purgatory, looks = host.replicas._context.purgatory, []
             await fetch_answer(host, 0, replica=2)
             purgatory.wait([TP], 10, lambda woken: bool(looks.append(woken)), lambda: None)
             partition = host.partition(TP)

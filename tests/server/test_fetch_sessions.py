@@ -13,18 +13,18 @@ from kio.schema.fetch.v11.request import FetchRequest
 
 from broker.config import BrokerConfig
 from broker.replication.events import FetchFrom
-from broker.server import fetch_requests
-from broker.server.fetch_session_cache import (
+from broker.server.metrics.meters import CONSUMER
+from broker.server.replication import fetch_requests
+from broker.server.replication.fetch_session_cache import (
     EPOCH_MAX,
+    INVALID_SESSION_ID,
     MIN_EVICTION_MS,
-    NO_SESSION,
     FetchSession,
     FetchSessionCache,
     SessionRefused,
     asked_in,
 )
-from broker.server.fetch_session_handler import FetchAsk, FetchSessionHandler
-from broker.server.metrics.meters import CONSUMER
+from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
 from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 
 FOLLOWER = 1
@@ -56,7 +56,7 @@ class Leader:
         try:
             session = self.cache.session_of(request, Millis(0))
         except SessionRefused as refused:
-            return SimpleNamespace(error_code=refused.error, session_id=NO_SESSION, news={})
+            return SimpleNamespace(error_code=refused.error, session_id=INVALID_SESSION_ID, news={})
         news = {}
         for tp, asked in session.asked() if session else asked_in(request):
             size = self.ends[tp] - asked.fetch_offset
@@ -64,7 +64,9 @@ class Leader:
             if session is None or session.is_news(tp, ErrorCode.none, watermark, Offset(0), size):
                 news[tp] = (size, watermark)
         return SimpleNamespace(
-            error_code=ErrorCode.none, session_id=session.id if session else NO_SESSION, news=news
+            error_code=ErrorCode.none,
+            session_id=session.id if session else INVALID_SESSION_ID,
+            news=news,
         )
 
 
@@ -135,7 +137,7 @@ def test_a_request_names_what_changed_and_an_answer_what_is_new() -> None:
 
 
 def first(size: int, replica: int = FOLLOWER) -> FetchRequest:
-    ask = FetchAsk(NO_SESSION, 0, wanted(dict.fromkeys(PARTITIONS[:size], 0)), ())
+    ask = FetchAsk(INVALID_SESSION_ID, 0, wanted(dict.fromkeys(PARTITIONS[:size], 0)), ())
     return replace(fetch_requests.fetch(CONFIG, ask), replica_id=replica)
 
 

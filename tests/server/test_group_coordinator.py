@@ -5,9 +5,9 @@ import asyncio
 from hosts import OF_NOBODY, hosts, leader_and_isr, run, until
 from kio.schema.errors import ErrorCode
 
-from broker.server.group_coordinator import GroupCoordinator
-from broker.server.offsets_topic import OffsetsTopic
-from broker.server.roles import Stop
+from broker.server.groups.group_coordinator import GroupCoordinator
+from broker.server.groups.offsets_topic import OffsetsTopic
+from broker.server.replication.roles import StopReplica
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 
@@ -56,7 +56,7 @@ def test_what_was_deleted_while_it_was_loaded_is_not_served(tmp_path):
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
             coordinator = await loading(host)
-            await host.replicas.stop([Stop(partition=TP, delete=True)], OF_NOBODY)
+            await host.replicas.stop_replicas([StopReplica(partition=TP, delete=True)], OF_NOBODY)
             await loaded(coordinator)
             assert not coordinator._shards
             assert coordinator.shard("g") is ErrorCode.not_coordinator

@@ -22,14 +22,14 @@ from broker.log.partition_log import PartitionLog
 from broker.replication.config import ReplicaConfig
 from broker.replication.events import LeaderAndIsr
 from broker.replication.replica import LogState, Replica
+from broker.server.admin.java_hash import java_hash
 from broker.server.clock import Clock
-from broker.server.group_loading import load
-from broker.server.group_rewrite import Rewriting
-from broker.server.group_shard import GroupShard, StoreConfig, moment
-from broker.server.java_hash import java_hash
-from broker.server.offsets_topic import partition_for
-from broker.server.partition import Partition, Surroundings
-from broker.server.purgatory import Purgatory
+from broker.server.groups.log_loading import load
+from broker.server.groups.offsets_topic import partition_for
+from broker.server.groups.rewrite import Rewriting
+from broker.server.groups.shard import GroupShard, StoreConfig, moment
+from broker.server.replication.partition import Partition, PartitionContext
+from broker.server.replication.purgatory import Purgatory
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import (
     BrokerId,
@@ -84,7 +84,7 @@ def leader(directory) -> Partition:
         Replica(BrokerId(1), ReplicaConfig(), state),
         log,
         CONFIG,
-        Surroundings(Clock(), Purgatory(), fail, fail),
+        PartitionContext(Clock(), Purgatory(), fail, fail),
     )
     lead(partition, 0)
     return partition

@@ -6,9 +6,9 @@ import pytest
 from hosts import hosts, leader_and_isr, run, until
 
 from broker.server.clock import Clock
-from broker.server.isr_changes import IsrChanges
-from broker.server.zk_isr import IsrWriteOutcome, IsrWriteResult
-from broker.server.zk_session import SessionExpired, ZkClosed
+from broker.server.controller.isr_changes import IsrChanges
+from broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
+from broker.server.zk.session import SessionExpired, ZkClosed
 from broker.types import BrokerId, TopicPartition, ZkVersion
 
 TP = TopicPartition("t", 0)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
 from broker.server.coordination import nodes
-from broker.server.zk_nodes import MalformedNode
+from broker.server.zk.znodes import MalformedNode
 from broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 TP = TopicPartition("orders", 3)

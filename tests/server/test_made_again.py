@@ -14,7 +14,7 @@ from kio.schema.fetch.v11 import request as by_name
 from kio.schema.fetch.v13 import request as by_id
 from scripted_leader import ScriptedLeader
 
-from broker.server.connection import BrokerConnection
+from broker.server.network.broker_connection import BrokerConnection
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.types import TopicPartition
 

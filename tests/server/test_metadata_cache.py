@@ -3,8 +3,8 @@
 import asyncio
 
 from broker.config import Listener
-from broker.server.metadata_cache import LEADER_DURING_DELETE, MetadataCache
-from broker.types import TopicPartition
+from broker.server.metadata_cache import MetadataCache
+from broker.types import LEADER_DURING_DELETE, TopicPartition
 
 
 def test_partitions_are_added_to_and_brokers_replaced(metadata, updated) -> None:

@@ -21,11 +21,12 @@ from broker.controller.cluster import (
     TopicAssignment,
 )
 from broker.controller.context import Context
-from broker.server.fetch_session_cache import FetchSessionCache
+from broker.server.gauges import take
 from broker.server.metrics import meters
 from broker.server.metrics.endpoint import MetricsEndpoint
-from broker.server.metrics.snapshot import PartitionView, Snapshot, take
-from broker.server.purgatory import Purgatory
+from broker.server.metrics.snapshot import PartitionGauges, Snapshot
+from broker.server.replication.fetch_session_cache import FetchSessionCache
+from broker.server.replication.purgatory import Purgatory
 from broker.types import (
     NO_LEADER,
     BrokerId,
@@ -40,8 +41,8 @@ NO_SESSIONS = FetchSessionCache(0, Random(1))
 TOPIC = "kafka_server_brokertopicmetrics_"
 
 
-def view(**changes: object) -> PartitionView:
-    usual = PartitionView(
+def view(**changes: object) -> PartitionGauges:
+    usual = PartitionGauges(
         tp=TopicPartition("t", 0),
         leads=True,
         offline=False,

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from zookeeper import ZooKeeper
 
-from broker.server.offsets_topic import OffsetsTopic, count_partitions
+from broker.server.admin.topics import Topics
+from broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.topic_names import OFFSETS_TOPIC
-from broker.server.topics import Topics
-from broker.server.zk import KafkaZk
+from broker.server.zk.kafka_zk import KafkaZk
 
 
 @pytest.fixture

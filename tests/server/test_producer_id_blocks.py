@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.server.zk_nodes import MalformedNode, decode_producer_ids_end, encode_producer_ids
+from broker.server.zk.znodes import MalformedNode, decode_producer_ids_end, encode_producer_ids
 from broker.types import BrokerId
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.server.topics import Refused, Topics, TopicSpec
-from broker.server.zk import KafkaZk
+from broker.server.admin.topics import Refused, Topics, TopicSpec
+from broker.server.zk.kafka_zk import KafkaZk
 
 
 @pytest.fixture

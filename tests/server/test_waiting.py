@@ -7,9 +7,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.server.clock import Clock
-from broker.server.control_fence import ControlFence
-from broker.server.isr_changes import IsrChanges
-from broker.server.purgatory import Purgatory
+from broker.server.controller.control_fence import ControlFence
+from broker.server.controller.isr_changes import IsrChanges
+from broker.server.replication.purgatory import Purgatory
 from broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
 from broker.wire.interbroker import StopReplicaRequest
 

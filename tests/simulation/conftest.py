@@ -11,8 +11,8 @@ from kio.schema.heartbeat.v0.request import HeartbeatRequest
 from kio.schema.heartbeat.v0.response import HeartbeatResponse
 
 from broker.config import Listener
-from broker.server.connection import BrokerConnection
-from broker.server.connections import ConnectionConfig, Connections, Later, Reply
+from broker.server.network.broker_connection import BrokerConnection
+from broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
 from broker.wire.codec import read_request, write_response
 from simulation.loop import Process, SimulatedLoop
 from simulation.network import Network

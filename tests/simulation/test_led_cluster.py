@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from simulated_cluster import PAUSE_S, Cluster
 
-from broker.server.coordination.topics import TIMEOUT_S
+from broker.server.coordination.led_topics import TIMEOUT_S
 from broker.server.coordination.tree import ForeignTree
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.types import TopicPartition
 from simulation.zookeeper import HOST
 

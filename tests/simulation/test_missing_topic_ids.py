@@ -14,11 +14,11 @@ import pytest
 from simulated_cluster import CLIENT, PAUSE_S, Cluster
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server import zk_nodes
 from broker.server.coordination.nodes import decode_topic_id
 from broker.server.coordination.writing import Writer
-from broker.server.partition import Partition
-from broker.server.zk_controller import ControllerZk
+from broker.server.replication.partition import Partition
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerZk
 from broker.types import BrokerId, TopicPartition
 from simulation.swap import Mutation, Swap
 from simulation.zk_shell import ZkShell
@@ -62,7 +62,7 @@ def without_id(*partitions: tuple[int, ...]) -> bytes:
     """As ``kafka-topics --zookeeper`` of a time before ids writes it."""
     assigned = (ReplicaAssignment(replicas=tuple(map(BrokerId, ids))) for ids in partitions)
     topic = TopicAssignment(topic_id=None, partitions=dict(enumerate(assigned)))
-    return zk_nodes.encode_topic(topic)
+    return znodes.encode_topic(topic)
 
 
 def stored(cluster: Cluster) -> bytes:
@@ -71,7 +71,7 @@ def stored(cluster: Cluster) -> bytes:
 
 
 def controllers_id(cluster: Cluster) -> uuid.UUID | None:
-    return zk_nodes.decode_topic("t", stored(cluster)).topic_id
+    return znodes.decode_topic("t", stored(cluster)).topic_id
 
 
 def led_id(cluster: Cluster) -> uuid.UUID | None:
@@ -123,7 +123,7 @@ def test_a_topic_that_loses_its_id_has_the_same_again() -> None:
     with running() as cluster:
         cluster.run(cluster.client.create("t"))
         given = controllers_id(cluster)
-        replicas = zk_nodes.decode_topic("t", stored(cluster)).partitions[0].replicas
+        replicas = znodes.decode_topic("t", stored(cluster)).partitions[0].replicas
         cluster.run(shell(cluster).set(TOPIC, without_id(replicas, ALL)))
         cluster.run(cluster.client.produce("t", ONE, partition=1))
         assert controllers_id(cluster) == given

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from listening_broker import ListeningBroker
 
 from broker.config import BrokerConfig
-from broker.server.controller import ControllerRuntime
-from broker.server.zk import KafkaZk
+from broker.server.controller.runtime import ControllerRuntime
+from broker.server.zk.kafka_zk import KafkaZk
 
 SESSION_MS = 60_000
 """Nobody's session ends by itself, on a machine that stalls either."""

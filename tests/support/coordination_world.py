@@ -225,7 +225,7 @@ class Broker:
         match effect:
             case StartReplica(partition=tp):
                 self._start(tp)
-            case Assume(partition=tp, word=word):
+            case Assume(partition=tp, state=word):
                 self._start(tp)
                 self.world.check_role(self, tp, word)
                 self.replica_step(tp, word)

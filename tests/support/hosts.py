@@ -19,23 +19,23 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig, Listener, TopicConfig
 from broker.log.manager import LogManager
 from broker.replication.events import WriteIsr
+from broker.server.admin.topic_configs import TopicConfigs
 from broker.server.clock import Clock
-from broker.server.connection import BrokerConnection
-from broker.server.connections import ConnectionConfig, Connections
-from broker.server.control_fence import ControlFence
-from broker.server.fetch_session_cache import FetchSessionCache
-from broker.server.fetchers import Fetchers
+from broker.server.controller.control_fence import ControlFence
 from broker.server.metadata_cache import MetadataCache
-from broker.server.partition import Partition, Produced, Surroundings
-from broker.server.purgatory import Purgatory
-from broker.server.replica_manager import ReplicaManager
+from broker.server.network.broker_connection import BrokerConnection
+from broker.server.network.connections import ConnectionConfig, Connections
+from broker.server.replication.fetch_session_cache import FetchSessionCache
+from broker.server.replication.fetchers import Fetchers
+from broker.server.replication.partition import Partition, PartitionContext, Produced
+from broker.server.replication.purgatory import Purgatory
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.replication.roles import Origin
 from broker.server.requests import leader_and_isr as leader_and_isr_requests
 from broker.server.requests.context import Context
 from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import SERVED
-from broker.server.roles import Origin
-from broker.server.topic_configs import TopicConfigs
-from broker.server.zk import KafkaZk
+from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
 from broker.wire import interbroker as wire
 
@@ -81,7 +81,7 @@ class Host:
             topics,
             self.metadata,
             Fetchers(self.config, self.clock, self._locate, self.spawn),
-            Surroundings(
+            PartitionContext(
                 self.clock,
                 purgatory,
                 lambda partition, effect: self.isr_writes.append((partition, effect)),
@@ -144,7 +144,9 @@ class Host:
 
     async def told(self, word: wire.LeaderAndIsrRequest) -> None:
         """The controller's word, without a connection."""
-        await self.replicas.assume(leader_and_isr_requests.roles(word), OF_NOBODY)
+        await self.replicas.become_leader_or_follower(
+            leader_and_isr_requests.roles(word), OF_NOBODY
+        )
 
     def partition(self, tp: TopicPartition) -> Partition:
         hosted = self.replicas.hosted(tp)

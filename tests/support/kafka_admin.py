@@ -27,7 +27,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
-from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
 
 TIMEOUT = timedelta(seconds=30)
 TOPIC = ConfigResource.Type.TOPIC

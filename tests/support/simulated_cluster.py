@@ -14,7 +14,7 @@ from kio.schema.fetch.v4.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.metadata.v4.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.produce.v7.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
-from broker.server.connection import BrokerConnection, Disconnected
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.wire.batch import parse_batches
 from broker.wire.records import records
 from simulation.disk import MemoryDisk

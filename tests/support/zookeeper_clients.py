@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from controller_cluster import SESSION_MS
 
-from broker.server.zk import KafkaZk
+from broker.server.zk.kafka_zk import KafkaZk
 
 
 class Way(Protocol):

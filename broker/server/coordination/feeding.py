@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import Effect, Event, SessionExpired, SessionStarted, Tick
 from broker.server.clock import Clock
-from broker.server.zk_session import SessionNumber, ZkSession
+from broker.server.zk.session import SessionNumber, ZkSession
 from broker.types import Millis
 
 logger = logging.getLogger(__name__)

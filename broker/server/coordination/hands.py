@@ -17,12 +17,12 @@ from broker.server.coordination.feeding import ANY_SESSION
 from broker.server.coordination.progress import ProgressWatch
 from broker.server.coordination.reading import Reader
 from broker.server.coordination.writing import UNKNOWN, Writer
-from broker.server.coordinator import Spawn
 from broker.server.metrics import meters
-from broker.server.partition import Partition
-from broker.server.replica_manager import ReplicaManager
-from broker.server.roles import Assume, Origin, Stop
-from broker.server.zk_session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
+from broker.server.schedule import Spawn
+from broker.server.zk.session import Callback, SessionExpired, SessionNumber, ZkClosed, ZkSession
 from broker.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -214,32 +214,34 @@ class Hands:
 
     @_carry_out.register
     async def _(self, effect: events.Assume) -> None:
-        word = effect.word
-        role = Assume(
+        state = effect.state
+        role = BecomeLeaderOrFollower(
             partition=effect.partition,
-            controller_epoch=word.controller_epoch,
-            leader=word.leader,
-            leader_epoch=word.leader_epoch,
-            isr=word.isr,
-            replicas=word.replicas,
-            zk_version=word.zk_version,
-            serves=word.serves,
-            as_printed=word.as_printed,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            replicas=state.replicas,
+            zk_version=state.zk_version,
+            serves=state.serves,
+            as_printed=state.as_printed,
             topic_id=effect.topic_id,
         )
         try:
-            error = (await self._hosts.assume([role], ROLE))[effect.partition]
+            error = (await self._hosts.become_leader_or_follower([role], ROLE))[effect.partition]
         except Exception:
             logger.exception("%s cannot take its role", effect.partition)
             error = ErrorCode.kafka_storage_error
         if error is not ErrorCode.none:
-            refused = events.RoleRefused(partition=effect.partition, leader_epoch=word.leader_epoch)
+            refused = events.RoleRefused(
+                partition=effect.partition, leader_epoch=state.leader_epoch
+            )
             self._put(refused, ANY_SESSION)
 
     @_carry_out.register
     async def _(self, effect: events.Tell) -> None:
         self._count(effect)
-        self._hosts.tell(effect.partition, effect.event)
+        self._hosts.step(effect.partition, effect.event)
 
     def _count(self, effect: events.Tell) -> None:
         """Before the replica hears of it: what it knows is still the old ISR."""
@@ -252,7 +254,9 @@ class Hands:
     @_carry_out.register
     async def _(self, effect: events.StopReplica) -> None:
         self._watches.pop(effect.partition, None)
-        await self._hosts.stop([Stop(partition=effect.partition, delete=True)], CLOSE)
+        await self._hosts.stop_replicas(
+            [StopReplica(partition=effect.partition, delete=True)], CLOSE
+        )
 
     @_carry_out.register
     async def _(self, effect: events.WatchProgress) -> None:

@@ -1,9 +1,9 @@
 """The znodes of seed 001, "Paths stored in Zookeeper": where they are and what is in them.
 
 The document's paths, with JSON in them as in Kafka's own. ``/brokers/ids/N`` is Kafka's
-(:mod:`broker.server.zk_nodes`): it says host and port, and more. ``/brokers/topics/T`` itself holds
-the topic's id (KIP-516), of which the document knows nothing. Decoders raise
-:class:`~broker.server.zk_nodes.MalformedNode` naming the path.
+(:mod:`broker.server.zk.znodes`): it says host and port, and more. ``/brokers/topics/T`` itself
+holds the topic's id (KIP-516), of which the document knows nothing. Decoders raise
+:class:`~broker.server.zk.znodes.MalformedNode` naming the path.
 """
 
 import uuid
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.coordination.nodes import Change, Kind, Node, StateChangeRequest
-from broker.server import zk_nodes
 from broker.server.topic_names import is_legal
-from broker.server.zk_nodes import TOPICS, MalformedNode, decode, encode
+from broker.server.zk import znodes
+from broker.server.zk.znodes import TOPICS, MalformedNode, decode, encode
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from broker.wire.uuids import encode_uuid
 
@@ -66,7 +66,7 @@ def encode_topic_id(topic_id: uuid.UUID) -> bytes:
 
 def decode_topic_id(where: str, data: bytes) -> uuid.UUID | None:
     """The inverse of :func:`encode_topic_id`; None: it is of a time when topics had none."""
-    return zk_nodes.decode_topic_id(where, decode(where, data)) if data else None
+    return znodes.decode_topic_id(where, decode(where, data)) if data else None
 
 
 def encode_ids(brokers: Sequence[BrokerId]) -> bytes:

@@ -6,8 +6,8 @@ from functools import partial
 
 from broker.coordination.events import Progress
 from broker.replication.replica import Role
-from broker.server.partition import Partition
-from broker.server.replica_manager import ReplicaManager
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import TopicPartition
 
 LOOK_S = 0.5

@@ -19,11 +19,11 @@ from broker.coordination.nodes import (
     PartitionView,
     QueuedRequest,
 )
-from broker.server import zk_nodes
 from broker.server.coordination import nodes
 from broker.server.topic_names import is_legal
-from broker.server.zk_reading import understood
-from broker.server.zk_session import Callback, ZkSession
+from broker.server.zk import znodes
+from broker.server.zk.session import Callback, ZkSession
+from broker.server.zk.understood import understood
 from broker.types import BrokerId, TopicPartition, ZkVersion
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Reader:
             for kind in (Kind.LEADER, Kind.REPLICAS, Kind.REASSIGNED, Kind.ISR)
         )
         watched = () if watch is None else (self.exists(leader, watch),)
-        topic = zk_nodes.topic(tp.topic)
+        topic = znodes.topic(tp.topic)
         paths = (leader, replicas, reassigned, isr, topic)
         *_, led, assigned, moving, in_sync, home = await asyncio.gather(
             *watched, *(self._session.get(path) for path in paths)
@@ -73,7 +73,7 @@ class Reader:
     async def topic(self, name: str) -> TopicNodes:
         """A topic, with all of its partitions that have a node somewhere."""
         exists, there, moving = await asyncio.gather(
-            self.exists(zk_nodes.topic(name)), self.partitions(name), self.reassigned(name)
+            self.exists(znodes.topic(name)), self.partitions(name), self.reassigned(name)
         )
         numbers = sorted({*there, *moving})
         views = await asyncio.gather(
@@ -84,11 +84,11 @@ class Reader:
 
     async def topics(self, watch: Callback | None = None) -> list[str]:
         """The names of all topics, in order."""
-        return sorted(filter(is_legal, await self._session.children(zk_nodes.TOPICS, watch)))
+        return sorted(filter(is_legal, await self._session.children(znodes.TOPICS, watch)))
 
     async def partitions(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions, in order."""
-        return _numbers(await self._session.children(zk_nodes.topic(topic)))
+        return _numbers(await self._session.children(znodes.topic(topic)))
 
     async def reassigned(self, topic: str, watch: Callback | None = None) -> list[int]:
         """The numbers of those that are being created, moved or deleted."""
@@ -142,8 +142,8 @@ class Reader:
 
     async def live(self, watch: Callback | None = None) -> frozenset[BrokerId]:
         """Who is registered; ``watch`` is called when some come or go."""
-        names = await self._session.children(zk_nodes.BROKER_IDS, watch)
-        ids = (understood(zk_nodes.decode_broker_id, name) for name in names)
+        names = await self._session.children(znodes.BROKER_IDS, watch)
+        ids = (understood(znodes.decode_broker_id, name) for name in names)
         return frozenset(broker for broker in ids if broker is not None)
 
     async def queue(

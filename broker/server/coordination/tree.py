@@ -7,9 +7,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
 from broker.config import BrokerConfig
-from broker.server import zk_nodes
 from broker.server.coordination import nodes
-from broker.server.zk_session import ZkError, ZkSession
+from broker.server.zk import znodes
+from broker.server.zk.session import ZkError, ZkSession
 
 COORDINATION = "ackproof.coordination"
 VARIANT = "ackproof.coordination.variant"
@@ -40,14 +40,14 @@ async def claim(config: BrokerConfig, session: ZkSession) -> None:
     ours = config.ackproof_coordination_variant
     await session.ensure("/brokers")
     while (found := await session.get(nodes.STATE)) is None:
-        if await session.get(zk_nodes.CONTROLLER_EPOCH) is not None:
+        if await session.get(znodes.CONTROLLER_EPOCH) is not None:
             raise _is_a_controllers(config)
         results = await session.request(partial(_found, ours), session.number)
         if isinstance(results[0], NodeExistsError):
             raise _is_a_controllers(config)
     try:
         theirs = nodes.decode_variant(nodes.STATE, found[0])
-    except zk_nodes.MalformedNode as error:
+    except znodes.MalformedNode as error:
         raise ForeignTree(f"nobody knows whose it is: {error}") from error
     if theirs != ours:
         raise _foreign(config, nodes.STATE, VARIANT, theirs, ours)
@@ -56,15 +56,15 @@ async def claim(config: BrokerConfig, session: ZkSession) -> None:
 def _found(variant: str, client: KazooClient) -> Any:
     """That a node is not there cannot be checked, but it can be created and deleted."""
     transaction = client.transaction()
-    transaction.create(zk_nodes.CONTROLLER_EPOCH, b"0")
-    transaction.delete(zk_nodes.CONTROLLER_EPOCH)
+    transaction.create(znodes.CONTROLLER_EPOCH, b"0")
+    transaction.delete(znodes.CONTROLLER_EPOCH)
     transaction.create(nodes.STATE, nodes.encode_variant(variant))
     transaction.create(nodes.REASSIGNED, b"")
     return transaction.commit_async()
 
 
 def _is_a_controllers(config: BrokerConfig) -> ForeignTree:
-    where = zk_nodes.CONTROLLER_EPOCH
+    where = znodes.CONTROLLER_EPOCH
     return _foreign(config, where, COORDINATION, "controller", "leader")
 
 

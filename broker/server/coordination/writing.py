@@ -24,9 +24,9 @@ from kazoo.exceptions import (
 
 from broker.coordination import events
 from broker.coordination.nodes import ABSENT, ANY_VERSION, Kind, Node
-from broker.server import zk_nodes
 from broker.server.coordination import nodes
-from broker.server.zk_session import OutcomeUnknown, SessionExpired, SessionNumber, ZkSession
+from broker.server.zk import znodes
+from broker.server.zk.session import OutcomeUnknown, SessionExpired, SessionNumber, ZkSession
 from broker.types import BrokerId, ZkVersion
 
 GUESSES_MAX: Final = 100
@@ -36,7 +36,7 @@ Settings = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteOutcome:
     """What became of a write. ``queued``: the names that requests got in their queues."""
 
     result: events.Result
@@ -56,8 +56,8 @@ class _Step:
     """What is above others, which several of a write may need."""
 
 
-NOTHING_DONE: Final = Outcome(events.Result.REFUSED, {})
-UNKNOWN: Final = Outcome(events.Result.UNKNOWN, {})
+NOTHING_DONE: Final = WriteOutcome(events.Result.REFUSED, {})
+UNKNOWN: Final = WriteOutcome(events.Result.UNKNOWN, {})
 
 
 class Writer:
@@ -79,7 +79,7 @@ class Writer:
         ops: Sequence[events.Op],
         session: SessionNumber | None,
         settings: Settings | None = None,
-    ) -> Outcome:
+    ) -> WriteOutcome:
         """All of it or nothing, in ``session`` (None: whichever there is when it is sent).
 
         ``settings``: of topics that are created by it. Never raises but ZkClosed.
@@ -100,7 +100,7 @@ class Writer:
     async def give_id(self, topic: str) -> None:
         """An id for a topic that was made when topics had none; of several who give it one, all
         have the same afterwards. Raises ZkClosed alone."""
-        where = zk_nodes.topic(topic)
+        where = znodes.topic(topic)
         while (node := await self._session.get(where)) is not None and not node[0]:
             with contextlib.suppress(BadVersionError, NoNodeError, SessionExpired):
                 session, version = self._session.number, node[1].version
@@ -108,10 +108,10 @@ class Writer:
 
     async def _commit(
         self, steps: Sequence[_Step], session: SessionNumber | None
-    ) -> Outcome | None:
+    ) -> WriteOutcome | None:
         """None: a guess was wrong."""
         if not steps:
-            return Outcome(events.Result.DONE, {})
+            return WriteOutcome(events.Result.DONE, {})
 
         def submit(client: KazooClient) -> Any:
             transaction = client.transaction()
@@ -125,7 +125,7 @@ class Writer:
                 continue
             if isinstance(result, KazooException):
                 return None if step.guessed else NOTHING_DONE
-        return Outcome(
+        return WriteOutcome(
             events.Result.DONE,
             {
                 step.put: ZkVersion(getattr(result, "version", 0))
@@ -139,7 +139,9 @@ class Writer:
             ),
         )
 
-    async def _dequeue(self, ops: Iterable[events.Op], session: SessionNumber | None) -> Outcome:
+    async def _dequeue(
+        self, ops: Iterable[events.Op], session: SessionNumber | None
+    ) -> WriteOutcome:
         """One after the other: one that is gone already must not keep the others."""
         for op in ops:
             assert isinstance(op, events.Dequeue)
@@ -148,7 +150,7 @@ class Writer:
                 await self._session.once(partial(_delete, where), session)
             except NoNodeError:
                 continue
-        return Outcome(events.Result.DONE, {})
+        return WriteOutcome(events.Result.DONE, {})
 
     async def _tidy(self, ops: Iterable[events.Op]) -> None:
         """Topics in ``partitions_reassigned`` of which nothing is left there."""
@@ -174,13 +176,13 @@ class Writer:
                 return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
             case events.CreateTopic():
                 return [
-                    _Step(_create(zk_nodes.topic(op.topic), self._new_id())),
+                    _Step(_create(znodes.topic(op.topic), self._new_id())),
                     *await self._configure(op.topic, settings.get(op.topic, {})),
                 ]
             case events.DeletePartition():
                 return await self._remove_all(nodes.partition(op.partition))
             case events.DeleteTopic():
-                paths = (zk_nodes.topic, zk_nodes.topic_config, nodes.reassigned)
+                paths = (znodes.topic, znodes.topic_config, nodes.reassigned)
                 return [step for path in paths for step in await self._remove_empty(path(op.topic))]
             case _:
                 return [self._step(op)]
@@ -226,7 +228,7 @@ class Writer:
 
     async def _configure(self, topic: str, settings: Mapping[str, str]) -> list[_Step]:
         """Its settings; those that a former topic of the name has left are replaced."""
-        where, data = zk_nodes.topic_config(topic), zk_nodes.encode_config(settings)
+        where, data = znodes.topic_config(topic), znodes.encode_config(settings)
         if await self._exists(where):
             return [_Step(_set(where, data, ANY_VERSION), guessed=True)]
         return [_Step(_create(where, data), guessed=True)]

@@ -5,7 +5,7 @@ have it; what is ``...PerSec`` there is a counter here (``kafka.server:type=Brok
 name=BytesInPerSec`` becomes ``kafka_server_brokertopicmetrics_bytesin_total``), from which
 Prometheus computes the rate. Sums over topics, which Kafka has as MBeans of their own, are
 Prometheus' business too. What can be read off the broker's state is not counted but looked at:
-:mod:`broker.server.metrics.snapshot`.
+:mod:`broker.server.gauges`.
 
 There is one registry per process, since there is one broker per process. Whoever counts on the
 hot path holds on to a labelled child: to look one up takes longer than to count.

@@ -1,25 +1,20 @@
-"""What the broker is like now: gauges, taken when somebody asks.
+"""What the broker was like at a moment, and the samples that Prometheus gets of it.
 
-:func:`take` reads the state, on the event loop and quickly; :meth:`Snapshot.collect` makes
-Prometheus' samples of it, which takes ten times as long and touches nothing that changes, so that
-it can be done in a thread.
+:func:`broker.server.gauges.take` reads the state, on the event loop and quickly;
+:meth:`Snapshot.collect` makes samples of it, which takes ten times as long and touches nothing that
+changes, so that it can be done in a thread.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from broker.controller.context import Context
-from broker.replication.replica import Role
-from broker.server.fetch_session_cache import FetchSessionCache
-from broker.server.partition import Partition
-from broker.server.purgatory import Purgatory
 from broker.types import TopicPartition
 
 
-class PartitionView(NamedTuple):
+class PartitionGauges(NamedTuple):
     """One partition on this broker; ``isr`` is of interest where it leads."""
 
     tp: TopicPartition
@@ -51,7 +46,7 @@ class PartitionView(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerView:
+class ControllerGauges:
     """What the active controller sees; zero everywhere on the others, so that the sum over all
     brokers is right. The fields' names are those of Kafka's MBeans."""
 
@@ -68,8 +63,8 @@ class ControllerView:
 class Snapshot:
     """Everything that is looked at rather than counted."""
 
-    partitions: tuple[PartitionView, ...]
-    controller: ControllerView
+    partitions: tuple[PartitionGauges, ...]
+    controller: ControllerGauges
     waiting_fetches: int
     fetch_sessions: int
     session_partitions: int
@@ -101,73 +96,12 @@ class Snapshot:
         yield _gauge(name, "Open connections.", self.connections)
 
 
-def take(
-    partitions: Iterable[Partition],
-    controller: Context | None,
-    purgatory: Purgatory,
-    sessions: FetchSessionCache,
-    connections: int,
-) -> Snapshot:
-    """Looks at everything once.
-
-    Args:
-        controller: what the controller knows, if this broker is it.
-        connections: how many are open.
-    """
-    return Snapshot(
-        partitions=tuple(map(_view, partitions)),
-        controller=ControllerView() if controller is None else _controller_view(controller),
-        waiting_fetches=purgatory.waiting,
-        fetch_sessions=len(sessions),
-        session_partitions=sum(map(len, sessions)),
-        connections=connections,
-    )
-
-
-def _view(partition: Partition) -> PartitionView:
-    replica, log = partition.replica, partition.log
-    return PartitionView(
-        tp=partition.tp,
-        leads=replica.role is Role.LEADER,
-        offline=replica.role is Role.OFFLINE,
-        replicas=len(replica.replicas),
-        isr=len(replica.isr),
-        min_isr=partition.config.min_insync_replicas,
-        size=log.size,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        segments=len(log.segment_base_offsets),
-        waiting_producers=partition.waiting_producers,
-    )
-
-
-def _controller_view(context: Context) -> ControllerView:
-    offline = imbalanced = 0
-    partitions = tuple(context.partitions())
-    for tp in partitions:
-        state, assignment = context.states.get(tp), context.assignment(tp)
-        if tp.topic in context.deleting or assignment is None:
-            continue
-        leader = None if state is None else state.leader
-        offline += leader not in context.live
-        imbalanced += bool(assignment.replicas) and leader != assignment.replicas[0]
-    return ControllerView(
-        activecontrollercount=1,
-        offlinepartitionscount=offline,
-        preferredreplicaimbalancecount=imbalanced,
-        globaltopiccount=len(context.topics),
-        globalpartitioncount=len(partitions),
-        topicstodeletecount=len(context.deleting),
-        activebrokercount=len(context.live),
-    )
-
-
-def _controller(view: ControllerView) -> Iterator[Metric]:
+def _controller(view: ControllerGauges) -> Iterator[Metric]:
     for name, what in _CONTROLLER.items():
         yield _gauge(f"kafka_controller_kafkacontroller_{name}", what, getattr(view, name))
 
 
-def _per_partition(partitions: tuple[PartitionView, ...]) -> Iterator[Metric]:
+def _per_partition(partitions: tuple[PartitionGauges, ...]) -> Iterator[Metric]:
     for name, what, value_of in _VALUES:
         family = GaugeMetricFamily(name, what, labels=["topic", "partition"])
         for view in partitions:
@@ -179,7 +113,7 @@ def _gauge(name: str, what: str, value: int) -> Metric:
     return GaugeMetricFamily(name, what, value=value)
 
 
-_COUNTS: tuple[tuple[str, str, Callable[[PartitionView], bool]], ...] = (
+_COUNTS: tuple[tuple[str, str, Callable[[PartitionGauges], bool]], ...] = (
     ("partitioncount", "Partitions on this broker.", lambda _: True),
     ("leadercount", "Partitions that it leads.", lambda p: p.leads),
     ("underreplicatedpartitions", "Led, with replicas out of sync.", lambda p: p.under_replicated),
@@ -198,7 +132,7 @@ _CONTROLLER = {
     "activebrokercount": "Live brokers.",
 }
 
-_VALUES: tuple[tuple[str, str, Callable[[PartitionView], int]], ...] = (
+_VALUES: tuple[tuple[str, str, Callable[[PartitionGauges], int]], ...] = (
     ("kafka_log_log_size", "Bytes of the log's segments.", lambda p: p.size),
     ("kafka_log_log_logstartoffset", "First offset still held.", lambda p: p.log_start_offset),
     ("kafka_log_log_logendoffset", "Offset of the next record.", lambda p: p.log_end_offset),

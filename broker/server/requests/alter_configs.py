@@ -1,8 +1,8 @@
 """AlterConfigs (api 33), versions 0 to 2.
 
 Behaviour: what is given replaces all settings that the topic or broker has of its own; see
-:mod:`broker.server.config_admin`. Superseded by IncrementalAlterConfigs (KIP-339), which shares
-its way of answering.
+:mod:`broker.server.admin.config_admin`. Superseded by IncrementalAlterConfigs (KIP-339), which
+shares its way of answering.
 Not modelled: loggers.
 """
 
@@ -14,10 +14,11 @@ from typing import Any
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
 from kio.schema.errors import ErrorCode
 
-from broker.server.config_admin import Change, Settings
+from broker.server.admin.config_admin import Change
+from broker.server.admin.topics import Refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
+from broker.server.zk.config_zk import Settings
 
 
 async def handle(request: AlterConfigsRequest, context: Context) -> Any:

@@ -19,6 +19,9 @@ from broker.types import TopicPartition
 
 T = TypeVar("T")
 
+MILLISECOND: Final = timedelta(milliseconds=1)
+"""What a time in a request is divided by."""
+
 NO_THROTTLE: Final = i32Timedelta.parse(timedelta(0))
 """Quotas are not modelled, so no client is ever throttled."""
 

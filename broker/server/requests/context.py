@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from broker.config import BrokerConfig
+from broker.server.admin.config_admin import ConfigAdmin
+from broker.server.admin.topics import Topics
 from broker.server.clock import Clock
-from broker.server.config_admin import ConfigAdmin
-from broker.server.control_fence import ControlFence
+from broker.server.controller.control_fence import ControlFence
 from broker.server.coordinator import Coordinator
-from broker.server.fetch_session_cache import FetchSessionCache
-from broker.server.group_coordinator import GroupCoordinator
+from broker.server.groups.group_coordinator import GroupCoordinator
 from broker.server.metadata_cache import MetadataCache
-from broker.server.producer_ids import ProducerIds
-from broker.server.purgatory import Purgatory
-from broker.server.replica_manager import ReplicaManager
-from broker.server.topics import Topics
+from broker.server.replication.fetch_session_cache import FetchSessionCache
+from broker.server.replication.purgatory import Purgatory
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.zk.producer_ids import ProducerIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from typing import Any
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.errors import ErrorCode
 
+from broker.server.admin.topics import Refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
 from broker.types import BrokerId
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from kio.schema.create_topics.v4.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 
+from broker.server.admin.topics import Refused, TopicSpec
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.topic_names import CLUSTER_METADATA_TOPIC
-from broker.server.topics import Refused, TopicSpec
 from broker.types import BrokerId
 
 

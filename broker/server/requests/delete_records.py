@@ -15,14 +15,13 @@ from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import DeleteRecords
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.topic_names import is_internal
-from broker.types import Offset, TopicPartition
+from broker.types import NO_OFFSET, Offset, TopicPartition
 
 TO_HIGH_WATERMARK = -1
-NO_OFFSET = Offset(-1)
 
 Targets = dict[TopicPartition, Offset | ErrorCode]
 

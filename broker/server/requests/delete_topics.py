@@ -15,9 +15,9 @@ from typing import Any
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.errors import ErrorCode
 
+from broker.server.admin.topics import Refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
 
 
 async def handle(request: DeleteTopicsRequest, context: Context) -> Any:

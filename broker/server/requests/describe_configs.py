@@ -12,9 +12,9 @@ from kio.schema.describe_configs.v2.request import DescribeConfigsRequest, Descr
 from kio.schema.errors import ErrorCode
 
 from broker.dynamic_config import Described, text
+from broker.server.admin.topics import Refused
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
 
 
 async def handle(request: DescribeConfigsRequest, context: Context) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 from kio.static.protocol import RequestPayload
 
-from broker.server.connections import PEER, CloseConnection, Frame, Later, Reply
 from broker.server.metrics import meters
+from broker.server.network.connections import PEER, CloseConnection, Frame, Later, Reply
 from broker.server.requests import api_versions
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
@@ -21,7 +21,8 @@ API_VERSIONS = 18
 
 
 class Dispatcher:
-    """Starts requests; ``__call__`` is what :class:`~broker.server.connections.Connections` needs.
+    """Starts requests; ``__call__`` is what
+    :class:`~broker.server.network.connections.Connections` needs.
 
     Raises:
         CloseConnection: the bytes are no request that is served here.

@@ -4,7 +4,7 @@ Behaviour: reads up to ``max_bytes`` over all partitions in the order asked, wit
 batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait`` in
 the purgatory. A follower's fetch tells the leader what the follower has (seed 002, 1.3), after
 the read and before the answer. Consumers see the log up to the high watermark. Within a session
-(:mod:`broker.server.fetch_session_cache`) the answer has only the partitions with news.
+(:mod:`broker.server.replication.fetch_session_cache`) the answer has only the partitions with news.
 Not modelled: transactions (last stable offset = high watermark), reading from followers (KIP-392),
 truncation on fetch (KIP-595), quotas.
 
@@ -21,18 +21,19 @@ from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
-from broker.server.fetch_session_cache import (
-    NO_SESSION,
+from broker.server.metrics.meters import CONSUMER, TopicMeters
+from broker.server.replication.fetch_session_cache import (
+    INVALID_SESSION_ID,
     FetchSession,
     SessionRefused,
     asked_in,
 )
-from broker.server.metrics.meters import CONSUMER, TopicMeters
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import (
     NO_EPOCH,
+    NO_OFFSET,
     BrokerId,
     LeaderEpoch,
     NamedPartition,
@@ -44,8 +45,10 @@ from broker.wire.framing import BytesLike
 
 logger = logging.getLogger(__name__)
 
-NO_OFFSET: Final = Offset(-1)
 NO_WAIT: Final = timedelta(0)
+
+LOG_START_OFFSET_SINCE: Final = 5
+LEADER_EPOCH_SINCE: Final = 9
 
 
 class _Read(NamedTuple):
@@ -62,7 +65,7 @@ def handle(request: FetchRequest, context: Context) -> Any | Awaitable[Any]:
     try:
         session = context.fetch_sessions.session_of(request, context.clock.now())
     except SessionRefused as refused:
-        return _respond(request, (), NO_SESSION, refused.error)
+        return _respond(request, (), INVALID_SESSION_ID, refused.error)
     reader = _Reader(request, context, session)
     reader.begin()
     if reader.has_enough:
@@ -195,7 +198,7 @@ class _Reader:
                 FollowerFetch(
                     replica=follower,
                     offset=Offset(asked.fetch_offset),
-                    log_start_offset=Offset(getattr(asked, "log_start_offset", NO_OFFSET)),
+                    log_start_offset=_log_start_offset(asked),
                     now=now,
                 )
             )
@@ -211,13 +214,19 @@ class _Reader:
 
 
 def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
-    return LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
+    named = asked.__version__ >= LEADER_EPOCH_SINCE
+    return LeaderEpoch(asked.current_leader_epoch) if named else NO_EPOCH
+
+
+def _log_start_offset(asked: FetchPartition) -> Offset:
+    named = asked.__version__ >= LOG_START_OFFSET_SINCE
+    return Offset(asked.log_start_offset) if named else NO_OFFSET
 
 
 def _respond(
     request: FetchRequest,
     reads: Iterable[_Read],
-    session_id: int = NO_SESSION,
+    session_id: int = INVALID_SESSION_ID,
     error: ErrorCode = ErrorCode.none,
 ) -> Any:
     answer = Answer.to(request)

@@ -13,20 +13,24 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 
-from broker.server.metadata_cache import LiveBroker
+from broker.server.admin.topics import Refused
+from broker.server.metadata_cache import BrokerMetadata
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
 
 GROUP = 0
 """``key_type`` of a group; 1 is a transaction."""
+
+KEY_TYPE_SINCE = 1
+KEYS_SINCE = 4
 
 
 async def handle(request: FindCoordinatorRequest, context: Context) -> Any:
     """Answers when the topic is made, if it has to be."""
     answer = Answer.to(request)
-    key_type = getattr(request, "key_type", GROUP)
-    if hasattr(request, "coordinator_keys"):
+    version = request.__version__
+    key_type = request.key_type if version >= KEY_TYPE_SINCE else GROUP
+    if version >= KEYS_SINCE:
         found = [(key, await _find(key, key_type, context)) for key in request.coordinator_keys]
         coordinators = tuple(
             answer("Coordinator", key=key, **_fields(outcome)) for key, outcome in found
@@ -39,7 +43,7 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> Any:
     return answer("FindCoordinatorResponse", throttle_time=NO_THROTTLE, **_fields(outcome))
 
 
-async def _find(key: str, key_type: int, context: Context) -> LiveBroker | Refused:
+async def _find(key: str, key_type: int, context: Context) -> BrokerMetadata | Refused:
     unavailable = ErrorCode.coordinator_not_available
     if key_type != GROUP:
         return Refused(unavailable, "Transactions are not supported.")
@@ -51,7 +55,7 @@ async def _find(key: str, key_type: int, context: Context) -> LiveBroker | Refus
         return Refused(unavailable, str(refused))
 
 
-def _fields(outcome: LiveBroker | Refused) -> dict[str, object]:
+def _fields(outcome: BrokerMetadata | Refused) -> dict[str, object]:
     if isinstance(outcome, Refused):
         error, text = outcome.error, str(outcome)
         return {"error_code": error, "error_message": text, "node_id": -1, "host": "", "port": -1}

@@ -13,15 +13,18 @@ from broker.groups.events import ErrorAnswer, Heartbeat
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 
+GROUP_INSTANCE_ID_SINCE = 3
+
 
 async def handle(request: HeartbeatRequest, context: Context) -> Any:
     """Answers at once."""
+    version = request.__version__
     heard = await context.groups.ask(
         Heartbeat,
         ErrorAnswer,
         request.group_id,
         member_id=request.member_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=request.group_instance_id if version >= GROUP_INSTANCE_ID_SINCE else None,
         generation=request.generation_id,
     )
     return Answer.to(request)(

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (api 44), versions 0 and 1 (KIP-339).
 
 Behaviour: settings are set (0) or deleted (1), the others stay; see
-:mod:`broker.server.config_admin`.
+:mod:`broker.server.admin.config_admin`.
 Not modelled: append (2) and subtract (3), since no setting here is a list.
 """
 
@@ -13,10 +13,11 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 
-from broker.server.config_admin import Change, Settings
+from broker.server.admin.config_admin import Change
+from broker.server.admin.topics import Refused
 from broker.server.requests.alter_configs import alter_each, required
 from broker.server.requests.context import Context
-from broker.server.topics import Refused
+from broker.server.zk.config_zk import Settings
 
 SET = 0
 DELETE = 1

@@ -16,9 +16,9 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.server.zk_nodes import MalformedNode
+from broker.server.zk.znodes import MalformedNode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UNKNOWN = -1
 
@@ -42,5 +42,5 @@ async def _new_id(request: InitProducerIdRequest, context: Context) -> tuple[Err
     try:
         return ErrorCode.none, await context.producer_ids.next()
     except MalformedNode as error:
-        log.error("no producer id: %s", error)
+        logger.error("no producer id: %s", error)
         return ErrorCode.unknown_server_error, UNKNOWN

@@ -8,18 +8,18 @@ v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, 
 v9 skip_assignment.
 """
 
-from datetime import timedelta
 from typing import Any
 
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from broker.groups.events import Join, JoinAnswer, Protocol
-from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.answer import MILLISECOND, NO_THROTTLE, Answer
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
 
-MILLISECOND = timedelta(milliseconds=1)
+REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
+GROUP_INSTANCE_ID_SINCE = 5
 NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
@@ -28,7 +28,10 @@ async def handle(request: JoinGroupRequest, context: Context, client: Client) ->
     """Answers when the generation begins."""
     version = request.__version__
     session_timeout = request.session_timeout
-    instance_id = getattr(request, "group_instance_id", None)
+    rebalance_timeout = session_timeout
+    if version >= REBALANCE_TIMEOUT_SINCE:
+        rebalance_timeout = request.rebalance_timeout
+    instance_id = request.group_instance_id if version >= GROUP_INSTANCE_ID_SINCE else None
     joined = await context.groups.ask(
         Join,
         JoinAnswer,
@@ -38,7 +41,7 @@ async def handle(request: JoinGroupRequest, context: Context, client: Client) ->
         client_id=client.id,
         client_host=client.host,
         session_timeout_ms=session_timeout // MILLISECOND,
-        rebalance_timeout_ms=getattr(request, "rebalance_timeout", session_timeout) // MILLISECOND,
+        rebalance_timeout_ms=rebalance_timeout // MILLISECOND,
         protocol_type=request.protocol_type,
         protocols=tuple(Protocol(p.name, p.metadata) for p in request.protocols),
         new_member_id=f"{instance_id or client.id}-{context.new_uuid()}",

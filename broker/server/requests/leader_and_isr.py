@@ -1,7 +1,7 @@
 """LeaderAndIsr (api 4), version 5, from the controller.
 
 Behaviour: refused from a stale controller and for a previous registration of this broker; else
-each partition becomes leader or follower, see :class:`broker.server.replica_manager`.
+each partition becomes leader or follower, see :class:`broker.server.replication.replica_manager`.
 Topics that nothing can be called are refused with INVALID_TOPIC_EXCEPTION: a name becomes a
 directory's. A partition whose log is a former topic's of the same name is refused with
 INCONSISTENT_TOPIC_ID (KIP-516). Replicas that a full request does not name stay, as in Kafka with
@@ -10,9 +10,9 @@ ZooKeeper.
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.control_fence import origin
+from broker.server.controller.control_fence import origin
+from broker.server.replication.roles import BecomeLeaderOrFollower
 from broker.server.requests.context import Context
-from broker.server.roles import Assume
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     LeaderAndIsrPartitionError,
@@ -27,7 +27,9 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
-    errors = await context.replicas.assume(roles(request), origin("LeaderAndIsr", request))
+    errors = await context.replicas.become_leader_or_follower(
+        roles(request), origin("LeaderAndIsr", request)
+    )
     return LeaderAndIsrResponse(
         error_code=ErrorCode.none,
         topics=tuple(
@@ -46,10 +48,10 @@ async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsr
     )
 
 
-def roles(request: LeaderAndIsrRequest) -> list[Assume]:
+def roles(request: LeaderAndIsrRequest) -> list[BecomeLeaderOrFollower]:
     """What the request says of each partition."""
     return [
-        Assume(
+        BecomeLeaderOrFollower(
             partition=TopicPartition(topic.topic_name, state.partition_index),
             topic_id=topic.topic_id,
             controller_epoch=state.controller_epoch,

@@ -14,12 +14,15 @@ from kio.schema.list_groups.v4.request import ListGroupsRequest
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 
+STATES_SINCE = 4
+
 
 def handle(request: ListGroupsRequest, context: Context) -> Any:
     """Answers at once."""
     answer = Answer.to(request)
     loading = context.groups.is_loading
-    states = {state.lower() for state in getattr(request, "states_filter", ())}
+    wanted = request.states_filter if request.__version__ >= STATES_SINCE else ()
+    states = {state.lower() for state in wanted}
     return answer(
         "ListGroupsResponse",
         throttle_time=NO_THROTTLE,

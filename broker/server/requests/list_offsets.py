@@ -18,21 +18,28 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest
 
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from broker.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    NO_EPOCH,
+    NO_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 from broker.wire.batch import CorruptBatch
 
+LEADER_EPOCH_SINCE = 4
 OFFSET_NOT_AVAILABLE_SINCE = 5
-LATEST = -1
-EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-STARTS = (EARLIEST, EARLIEST_LOCAL)
+STARTS = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL)
 NEEDS_NO_HIGH_WATERMARK = (*STARTS, LATEST_TIERED)
-NO_OFFSET = Offset(-1)
 NOT_FOUND = (-1, NO_OFFSET)
 
 
@@ -72,7 +79,8 @@ def _list(
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
         return _entry(answer, tp, partition)
-    epoch = LeaderEpoch(getattr(asked, "current_leader_epoch", NO_EPOCH))
+    named = asked.__version__ >= LEADER_EPOCH_SINCE
+    epoch = LeaderEpoch(asked.current_leader_epoch) if named else NO_EPOCH
     follower = BrokerId(replica_id) if replica_id >= 0 else None
     error = partition.replica.check_leader(epoch, follower)
     if error is not ErrorCode.none:
@@ -91,7 +99,7 @@ def _list(
 
 
 def _find(partition: Partition, timestamp: int, bound: Offset) -> tuple[int, Offset]:
-    if timestamp == LATEST:
+    if timestamp == LATEST_TIMESTAMP:
         return -1, bound
     if timestamp in STARTS:
         return -1, partition.log.log_start_offset

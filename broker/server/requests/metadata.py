@@ -25,6 +25,9 @@ from broker.server.requests.context import Context
 from broker.server.topic_names import OFFSETS_TOPIC, is_internal
 from broker.types import NO_LEADER
 
+ALLOW_SINCE = 4
+"""Before, whoever asks for a topic wants it to be created."""
+
 
 def handle(request: MetadataRequest, context: Context) -> Any | Awaitable[Any]:
     """Answers at once, unless topics are to be created, or looked up."""
@@ -48,7 +51,7 @@ def _answer(
     unknown = [name for name in names if name not in context.metadata.topics]
     errors = dict.fromkeys(names, ErrorCode.none)
     errors.update(dict.fromkeys(unknown, ErrorCode.unknown_topic_or_partition))
-    wanted = getattr(request, "allow_auto_topic_creation", True)
+    wanted = request.__version__ < ALLOW_SINCE or request.allow_auto_topic_creation
     if unknown and wanted and context.config.auto_create_topics_enable:
         return _create(request, errors, unknown, context)
     return _respond(request, errors, context)

@@ -16,11 +16,15 @@ from kio.schema.offset_commit.v8.request import OffsetCommitRequest, OffsetCommi
 from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import TopicPartition
+from broker.types import NO_EPOCH, TopicPartition
+
+LEADER_EPOCH_SINCE = 6
+GROUP_INSTANCE_ID_SINCE = 7
 
 
 async def handle(request: OffsetCommitRequest, context: Context) -> Any:
     """Answers when the offsets are stored."""
+    version = request.__version__
     asked = {
         TopicPartition(topic.name, partition.partition_index): _offset(partition)
         for topic in request.topics
@@ -33,7 +37,7 @@ async def handle(request: OffsetCommitRequest, context: Context) -> Any:
         OffsetsAnswer,
         request.group_id,
         member_id=request.member_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=request.group_instance_id if version >= GROUP_INSTANCE_ID_SINCE else None,
         generation=request.generation_id_or_member_epoch,
         offsets=known,
     )
@@ -44,9 +48,10 @@ async def handle(request: OffsetCommitRequest, context: Context) -> Any:
 
 
 def _offset(partition: OffsetCommitRequestPartition) -> OffsetAndMetadata:
+    known = partition.__version__ >= LEADER_EPOCH_SINCE
     return OffsetAndMetadata(
         offset=partition.committed_offset,
-        leader_epoch=getattr(partition, "committed_leader_epoch", -1),
+        leader_epoch=partition.committed_leader_epoch if known else NO_EPOCH,
         metadata=partition.committed_metadata or "",
     )
 

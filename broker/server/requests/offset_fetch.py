@@ -8,7 +8,7 @@ v2 error_code, v5 committed_leader_epoch, v6 flexible, v8 several groups at once
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequest
@@ -26,11 +26,22 @@ NOTHING = OffsetAndMetadata(offset=-1)
 Asked = tuple[tuple[str, tuple[int, ...]], ...]
 
 
+class Entities(NamedTuple):
+    """What the parts of the response are called."""
+
+    topic: str
+    partition: str
+
+
+ONE_GROUP = Entities("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")
+SEVERAL_GROUPS = Entities("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
+
+
 def handle(request: OffsetFetchRequest, context: Context) -> Any:
     """Answers at once."""
     answer = Answer.to(request)
     if request.__version__ < GROUPS_SINCE:
-        fields = _fetch(request.__version__, request, "OffsetFetchResponse%s", answer, context)
+        fields = _fetch(request.__version__, request, ONE_GROUP, answer, context)
         return answer("OffsetFetchResponse", throttle_time=NO_THROTTLE, **fields)
     return answer(
         "OffsetFetchResponse",
@@ -39,7 +50,7 @@ def handle(request: OffsetFetchRequest, context: Context) -> Any:
             answer(
                 "OffsetFetchResponseGroup",
                 group_id=group.group_id,
-                **_fetch(request.__version__, group, "OffsetFetchResponse%ss", answer, context),
+                **_fetch(request.__version__, group, SEVERAL_GROUPS, answer, context),
             )
             for group in request.groups
         ),
@@ -47,7 +58,7 @@ def handle(request: OffsetFetchRequest, context: Context) -> Any:
 
 
 def _fetch(
-    version: int, asked: Any, entity: str, answer: Answer, context: Context
+    version: int, asked: Any, entities: Entities, answer: Answer, context: Context
 ) -> dict[str, object]:
     """The fields of one group's part; before v2 its error goes to the partitions."""
     error, committed = _committed(asked.group_id, context)
@@ -58,11 +69,11 @@ def _fetch(
         named = _by_topic(committed)
     topics = tuple(
         answer(
-            entity % "Topic",
+            entities.topic,
             name=topic,
             partitions=tuple(
                 answer(
-                    entity % "Partition",
+                    entities.partition,
                     partition_index=number,
                     error_code=error,
                     **_offset(committed.get(TopicPartition(topic, number))),

@@ -14,13 +14,15 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderPartition,
 )
 
-from broker.server.partition import Partition
+from broker.server.replication.partition import Partition
 from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import NO_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 
 NOBODY = -1
 """In place of a follower's id: a consumer asks, or a follower too old to say who it is."""
+
+REPLICA_ID_SINCE = 3
 
 
 def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Any:
@@ -50,7 +52,7 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Any:
 
 
 def _follower(request: OffsetForLeaderEpochRequest) -> BrokerId | None:
-    replica = getattr(request, "replica_id", NOBODY)
+    replica = request.replica_id if request.__version__ >= REPLICA_ID_SINCE else NOBODY
     return BrokerId(replica) if replica >= 0 else None
 
 

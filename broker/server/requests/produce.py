@@ -14,7 +14,7 @@ v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -22,16 +22,15 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 
 from broker.log.refused import RefusedBatch
 from broker.log.validator import admitted
-from broker.server.connections import CloseConnection, Later
-from broker.server.partition import Partition, Produced, refused
-from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.network.connections import CloseConnection, Later
+from broker.server.replication.partition import Partition, Produced, refused
+from broker.server.requests.answer import MILLISECOND, NO_THROTTLE, Answer
 from broker.server.requests.client import Client
 from broker.server.requests.client_batch import validated
 from broker.server.requests.context import Context
 from broker.server.topic_names import is_internal
 from broker.types import TopicPartition
 
-MILLISECOND = timedelta(milliseconds=1)
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """``client.id`` of Kafka's own tools (``AdminUtils.ADMIN_CLIENT_ID``)."""
 

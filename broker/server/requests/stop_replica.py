@@ -6,9 +6,9 @@ the replicas stop fetching and serving, and their logs go where ``delete_partiti
 
 from kio.schema.errors import ErrorCode
 
-from broker.server.control_fence import origin
+from broker.server.controller.control_fence import origin
+from broker.server.replication.roles import StopReplica
 from broker.server.requests.context import Context
-from broker.server.roles import Stop
 from broker.types import TopicPartition
 from broker.wire.interbroker import (
     StopReplicaPartitionError,
@@ -22,7 +22,7 @@ async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaRe
     error = context.fence.admit(request)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
-    errors = await context.replicas.stop(stops(request), origin("StopReplica", request))
+    errors = await context.replicas.stop_replicas(stops(request), origin("StopReplica", request))
     return StopReplicaResponse(
         error_code=ErrorCode.none,
         partition_errors=tuple(
@@ -34,10 +34,10 @@ async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaRe
     )
 
 
-def stops(request: StopReplicaRequest) -> list[Stop]:
+def stops(request: StopReplicaRequest) -> list[StopReplica]:
     """What the request says of each partition."""
     return [
-        Stop(
+        StopReplica(
             partition=TopicPartition(topic.topic_name, state.partition_index),
             leader_epoch=state.leader_epoch,
             delete=state.delete_partition,

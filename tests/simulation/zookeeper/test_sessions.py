@@ -20,13 +20,13 @@ from zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWorld, until
 from broker.config import BrokerConfig
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.events import StateWrite
-from broker.server import zk_nodes
-from broker.server.topic_configs import TopicConfigs
-from broker.server.zk import BrokerIdInUse, KafkaZk, TopicExists
-from broker.server.zk_configs import ConfigZk, of_topic
-from broker.server.zk_controller import ControllerMoved, ControllerZk
-from broker.server.zk_isr import IsrWriteOutcome
-from broker.server.zk_session import SessionExpired, ZkConnectionTimeout
+from broker.server.admin.topic_configs import TopicConfigs
+from broker.server.zk import znodes
+from broker.server.zk.config_zk import ConfigZk, of_topic
+from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from broker.server.zk.isr_write import IsrWriteOutcome
+from broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
+from broker.server.zk.session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from simulation.ownership import Process
 from simulation.zookeeper import HOST
@@ -260,7 +260,7 @@ def test_one_is_elected_and_writes_until_another_is(world):
             assert (await isr(other, 0, isr=(2,))).outcome is IsrWriteOutcome.CONFLICT
             await zk.notify_isr_change([TP])
             assert list((await orders.isr_changes(print)).values()) == [(TP,)]
-            await other.session.request(lambda c: c.delete_async(zk_nodes.CONTROLLER))
+            await other.session.request(lambda c: c.delete_async(znodes.CONTROLLER))
             await resigned.wait()
             assert (await hands[1 - winner].elect(BrokerId(2 - winner))).epoch == 2
             with pytest.raises(ControllerMoved):

@@ -1,0 +1,274 @@
+"""Topics come, grow and go: what a request may ask for, and how it gets into ZooKeeper.
+
+Whoever coordinates does the rest; whoever asked waits until the metadata cache shows leaders, or
+the topic's absence. Policies are not handled.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig, ConfigError
+from broker.controller.assignment import (
+    InvalidReplicationFactor,
+    assign_more,
+    assign_replicas,
+)
+from broker.controller.cluster import TopicAssignment
+from broker.server.admin.java_hash import java_hash
+from broker.server.admin.topic_store import TopicStore
+from broker.server.metadata_cache import MetadataCache
+from broker.server.topic_names import is_legal
+from broker.server.zk.kafka_zk import TopicExists, UnknownTopic
+from broker.server.zk.session import SessionExpired
+from broker.types import NO_LEADER, BrokerId
+
+Assignment = Mapping[int, tuple[BrokerId, ...]]
+
+
+class Refused(Exception):
+    """What a client is told, with the error code; ``none`` says that all went well."""
+
+    def __init__(self, error: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic as asked for. None: the broker's default. ``assignment`` excludes the counts."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    assignment: Assignment = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+PARTITIONS_MAX = 10_000
+"""New partitions of one topic in one request, as in Kafka since 3.3 (KRaft; with ZooKeeper it has
+no bound): a number is quickly sent, and the broker would make up replicas for each."""
+
+
+def _check_may_exist(name: str) -> None:
+    if not is_legal(name):
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
+
+
+def _check_number(new_partitions: int) -> None:
+    if new_partitions > PARTITIONS_MAX:
+        raise Refused(
+            ErrorCode.policy_violation,
+            f"{new_partitions} new partitions at once, expected at most {PARTITIONS_MAX}.",
+        )
+
+
+class Topics:
+    """Creates, extends and deletes topics in the name of clients."""
+
+    def __init__(self, config: BrokerConfig, store: TopicStore, metadata: MetadataCache) -> None:
+        self._config = config
+        self._store = store
+        self._metadata = metadata
+
+    def validate(self, spec: TopicSpec) -> Assignment:
+        """Replicas by partition for a topic that may be created, as far as the cache knows.
+
+        Raises:
+            Refused: and why.
+        """
+        self._check_name(spec.name)
+        try:
+            self._config.topic_defaults().overridden(spec.config)
+        except ConfigError as error:
+            raise Refused(ErrorCode.invalid_config, str(error)) from error
+        if spec.assignment:
+            return self._check_assignment(spec)
+        return self._assign(spec)
+
+    async def create(self, spec: TopicSpec) -> int:
+        """Writes the topic to ZooKeeper; returns how many partitions it has.
+
+        Raises:
+            Refused: it may not be created, or nobody knows whether it was.
+        """
+        await self._metadata.refresh(())
+        assignment = self.validate(spec)
+        try:
+            await self._store.create_topic(spec.name, assignment, spec.config)
+        except TopicExists as error:
+            raise Refused(ErrorCode.topic_already_exists, str(error)) from error
+        except SessionExpired as error:
+            raise Refused(ErrorCode.request_timed_out, str(error)) from error
+        return len(assignment)
+
+    async def wait_until_led(self, name: str, partitions: int, timeout_s: float) -> None:
+        """Waits until this broker has heard of a leader for every partition.
+
+        Raises:
+            Refused: time ran out; the topic exists all the same.
+        """
+
+        def led() -> bool:
+            known = self._metadata.topics.get(name, {})
+            return len(known) >= partitions and all(p.leader != NO_LEADER for p in known.values())
+
+        if not await self._metadata.wait_until(led, timeout_s, [name]):
+            raise Refused(ErrorCode.request_timed_out, f"{name} has no leaders yet.")
+
+    async def create_automatically(self, name: str) -> ErrorCode:
+        """Creates a topic that a client asked about; returns what to tell that client."""
+        try:
+            await self.create(TopicSpec(name=name))
+        except Refused as refused:
+            if refused.error is ErrorCode.invalid_topic_exception:
+                return refused.error
+        return ErrorCode.leader_not_available
+
+    async def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[tuple[BrokerId, ...]] | None,
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Gives a topic further partitions, so that it has ``count``.
+
+        ``assignment``: replicas of the new ones; None: as Kafka distributes them.
+
+        Raises:
+            Refused: it may not be extended, or nobody knows whether it was.
+        """
+        old = await self._extensible(name, count)
+        existing = {number: found.replicas for number, found in old.partitions.items()}
+        added = self._more(existing, count, assignment)
+        if validate_only:
+            return
+        try:
+            await self._store.add_partitions(name, added)
+        except UnknownTopic as error:
+            raise Refused(ErrorCode.unknown_topic_or_partition, str(error)) from error
+        except SessionExpired as error:
+            raise Refused(ErrorCode.request_timed_out, str(error)) from error
+
+    async def assignments(self, names: Collection[str] | None) -> dict[str, TopicAssignment]:
+        """Where the replicas of these topics are (None: of all), as ZooKeeper says."""
+        wanted = await self._store.topics() if names is None else names
+        return await self._store.topic_assignments(filter(is_legal, wanted))
+
+    async def delete(self, name: str) -> None:
+        """Orders the deletion of a topic.
+
+        Raises:
+            Refused: it may not be deleted, or nobody knows whether it will be.
+        """
+        if not self._config.delete_topic_enable:
+            raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
+        _check_may_exist(name)
+        try:
+            await self._store.delete_topic(name)
+        except UnknownTopic as error:
+            raise Refused(ErrorCode.unknown_topic_or_partition, str(error)) from error
+        except SessionExpired as error:
+            raise Refused(ErrorCode.request_timed_out, str(error)) from error
+
+    async def wait_until_gone(self, name: str, timeout_s: float) -> None:
+        """Waits until this broker has heard that a topic is deleted. Replicas on brokers that are
+        down may be left, and the name taken, for as long as those stay down.
+
+        Raises:
+            Refused: time ran out; the topic will be deleted all the same.
+        """
+        if not await self._metadata.wait_until(
+            lambda: name not in self._metadata.names, timeout_s, [name]
+        ):
+            raise Refused(ErrorCode.request_timed_out, f"{name} is not deleted yet.")
+
+    async def _extensible(self, name: str, count: int) -> TopicAssignment:
+        _check_may_exist(name)
+        found = (await self._store.topic_assignments([name])).get(name)
+        if found is None or 0 not in found.partitions:
+            raise Refused(ErrorCode.unknown_topic_or_partition, f"There is no topic {name!r}.")
+        if await self._store.is_being_deleted(name):
+            raise Refused(ErrorCode.invalid_topic_exception, f"Topic {name!r} is being deleted.")
+        if any(part.adding or part.removing for part in found.partitions.values()):
+            raise Refused(ErrorCode.reassignment_in_progress, f"{name} is being reassigned.")
+        if count <= len(found.partitions):
+            raise Refused(
+                ErrorCode.invalid_partitions,
+                f"{name} has {len(found.partitions)} partitions: {count} would not be more.",
+            )
+        return found
+
+    def _more(
+        self, existing: Assignment, count: int, given: Sequence[tuple[BrokerId, ...]] | None
+    ) -> Assignment:
+        alive = {broker.id: broker.rack for broker in self._metadata.brokers.values()}
+        added = count - len(existing)
+        _check_number(added)
+        if given is None:
+            try:
+                return assign_more(alive, existing, added)
+            except InvalidReplicationFactor as error:
+                raise Refused(ErrorCode.invalid_replication_factor, str(error)) from error
+        wrong = ErrorCode.invalid_replica_assignment
+        if len(given) != added:
+            raise Refused(wrong, f"{added} partitions are new, {len(given)} have replicas.")
+        if {len(replicas) for replicas in given} != {len(existing[0])}:
+            raise Refused(wrong, f"Every partition has {len(existing[0])} replicas.")
+        numbered = dict(enumerate(given, len(existing)))
+        self._check_replicas(numbered)
+        return numbered
+
+    def _check_name(self, name: str) -> None:
+        if not is_legal(name):
+            raise Refused(
+                ErrorCode.invalid_topic_exception,
+                f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",
+            )
+        if name in self._metadata.names:
+            raise Refused(ErrorCode.topic_already_exists, f"Topic {name!r} already exists.")
+        for other in self._metadata.names:
+            if other.replace(".", "_") == name.replace(".", "_"):
+                raise Refused(
+                    ErrorCode.invalid_topic_exception,
+                    f"Topic {name!r} collides with {other!r}: '.' and '_' are the same in metrics.",
+                )
+
+    def _assign(self, spec: TopicSpec) -> Assignment:
+        partitions = self._config.num_partitions if spec.partitions is None else spec.partitions
+        factor = spec.replication_factor
+        factor = self._config.default_replication_factor if factor is None else factor
+        alive = {broker.id: broker.rack for broker in self._metadata.brokers.values()}
+        if partitions < 1:
+            raise Refused(ErrorCode.invalid_partitions, "A topic has at least one partition.")
+        _check_number(partitions)
+        if not 1 <= factor <= len(alive):
+            raise Refused(
+                ErrorCode.invalid_replication_factor,
+                f"Replication factor {factor} with {len(alive)} brokers alive.",
+            )
+        # Not all from the same broker: it would lead every topic of one partition. Kafka draws
+        # where to begin; by the name it is the same in every run, and takes turns for t-1, t-2.
+        return assign_replicas(alive, partitions, factor, start=java_hash(spec.name) % len(alive))
+
+    def _check_assignment(self, spec: TopicSpec) -> Assignment:
+        if spec.partitions is not None or spec.replication_factor is not None:
+            raise Refused(ErrorCode.invalid_request, "Give either an assignment or the two counts.")
+        wrong = ErrorCode.invalid_replica_assignment
+        if sorted(spec.assignment) != list(range(len(spec.assignment))):
+            raise Refused(wrong, "Partitions are not numbered from 0 without gaps.")
+        if len({len(replicas) for replicas in spec.assignment.values()}) != 1:
+            raise Refused(wrong, "Partitions have different numbers of replicas.")
+        self._check_replicas(spec.assignment)
+        return spec.assignment
+
+    def _check_replicas(self, assignment: Assignment) -> None:
+        wrong = ErrorCode.invalid_replica_assignment
+        for partition, replicas in assignment.items():
+            if not replicas or len(set(replicas)) != len(replicas):
+                raise Refused(wrong, f"Replicas of partition {partition}: {replicas}.")
+            if unknown := set(replicas) - self._metadata.brokers.keys():
+                raise Refused(wrong, f"Brokers {sorted(unknown)} are not alive.")

@@ -1,0 +1,96 @@
+"""Coordination by a controller (seeds 002 and 003): one broker decides for all partitions.
+
+This broker registers, contests the office, and writes the ISRs of the partitions it leads; what it
+is told comes in requests (:mod:`broker.server.requests.leader_and_isr` and its kin).
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+from broker.config import BrokerConfig
+from broker.controller.context import Context
+from broker.replication.events import WriteIsr
+from broker.server.admin.topic_store import TopicStore
+from broker.server.clock import Clock
+from broker.server.controller.control_fence import ControlFence
+from broker.server.controller.hand_over import hand_over
+from broker.server.controller.isr_changes import IsrChanges
+from broker.server.controller.registration import Registration
+from broker.server.controller.runtime import ControllerRuntime
+from broker.server.coordinator import Outcomes
+from broker.server.metadata_cache import MetadataCache
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.schedule import Spawn
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.types import BrokerId, TopicPartition
+from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+
+
+class ByController:
+    """A broker of a cluster that has a controller, which may be this one."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        zk: KafkaZk,
+        clock: Clock,
+        fence: ControlFence,
+        spawn: Spawn,
+    ) -> None:
+        self._config = config
+        self._fence = fence
+        self.metadata = MetadataCache()
+        self.topics: TopicStore = zk
+        self.takes_orders = True
+        self._registration = Registration(config, zk, fence)
+        self._controller = ControllerRuntime(config, zk, self._registration.registered)
+        self._isr_changes = IsrChanges(config.id, zk, clock, spawn)
+        self.write_isr: Callable[[Partition, WriteIsr], None] = self._isr_changes.write
+
+    @property
+    def active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._controller.active
+
+    @property
+    def context(self) -> Context | None:
+        """What this broker knows as the controller; None if it is none."""
+        return self._controller.context
+
+    async def join(self, _replicas: ReplicaManager) -> None:
+        """Registers: the controller tells the replicas the rest, by way of requests."""
+        await self._registration.register()
+
+    async def run(self) -> None:
+        """Stays registered, contests the office, tells the controller of new ISRs."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._registration.renew_forever(), name="registration")
+            group.create_task(self._controller.run(), name="controller")
+            group.create_task(self._isr_changes.propagate_forever(), name="isr-change-propagation")
+
+    async def hand_over(self) -> None:
+        """Asks the controller to let others lead."""
+        await hand_over(self._config, self._fence.broker_epoch, self.metadata)
+
+    def configs_changed(self, topics: Collection[str] | None) -> None:
+        """The controller needs to know where unclean elections are allowed."""
+        self._controller.configs_changed(topics)
+
+    async def elect_leaders(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> Outcomes | None:
+        """See :meth:`ControllerRuntime.elect_leaders`."""
+        return await self._controller.elect_leaders(partitions, unclean=unclean)
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    ) -> Outcomes | None:
+        """See :meth:`ControllerRuntime.alter_reassignments`."""
+        return await self._controller.alter_reassignments(targets)
+
+    async def controlled_shutdown(
+        self, request: ControlledShutdownRequest
+    ) -> ControlledShutdownResponse:
+        """See :meth:`ControllerRuntime.controlled_shutdown`."""
+        return await self._controller.controlled_shutdown(request)

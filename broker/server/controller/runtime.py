@@ -1,0 +1,278 @@
+"""Contests the office of controller, and holds it while it may.
+
+One task works off one queue, so that events are taken in one after the other, whatever the order
+in which ZooKeeper's watches, brokers' answers and requests arrive. A watch only says that
+something changed: what is put into the queue is the job to read it again. A job that fails, be it
+that something in ZooKeeper cannot be understood, is logged and given up, as in Kafka, and the next
+one is done. One who cannot even take office gives it back.
+
+At session expiry the term ends at once, before anything else is done: another broker may be
+controller already. What the ended term still had in flight is fenced in ZooKeeper (its session and
+its controller epoch) and at the brokers (the controller epoch in every request). With the next
+session the office is contested anew, once the broker is registered in it.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig
+from broker.controller import events
+from broker.controller.context import Context
+from broker.server.controller.state_changes import log_tenure
+from broker.server.controller.term import ASKED, OVER, WATCHED, Term
+from broker.server.coordinator import Outcomes
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import SessionExpired, ZkClosed
+from broker.server.zk.znodes import MalformedNode
+from broker.types import BrokerId, TopicPartition
+from broker.wire.interbroker import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+logger = logging.getLogger(__name__)
+
+FIRST_REBALANCE_S = 5
+STEP_DOWN_S = 1
+
+Job = Callable[[asyncio.TaskGroup], Awaitable[None]]
+"""Gets the group that owns the tasks it starts."""
+
+
+class ControllerRuntime:
+    """The controller of this broker, active or not. ``run`` is its life.
+
+    ``registered`` returns when the broker is registered in the current session: the first thing
+    that a new controller sees must not be the absence of its own broker.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, zk: KafkaZk, registered: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._config = config
+        self._zk = zk
+        self._elections = ControllerZk(zk)
+        self._jobs: asyncio.Queue[tuple[Term | None, str, Job]] = asyncio.Queue()
+        """What is to be done, in which term (None: in none), and what to call it."""
+        self._term: Term | None = None
+        self._ended: list[Term] = []
+        self._tokens = itertools.count()
+        self._registered = registered
+        self._questions: dict[int, asyncio.Future[Any]] = {}
+        """Answers that are waited for, by token; None when the term ends first."""
+        zk.on_session_expired(self._resign)
+        zk.on_session_established(self._contest_soon)
+
+    @property
+    def active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._term is not None
+
+    @property
+    def context(self) -> Context | None:
+        """What this broker knows as the controller, for others to look at; None if it is not."""
+        return None if self._term is None else self._term.context
+
+    async def run(self) -> None:
+        """Contest, work, and go on until cancelled.
+
+        Raises:
+            ZkClosed: ZooKeeper's client was closed first.
+        """
+        self._contest_soon()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._rebalance_forever(), name="leader rebalance")
+            try:
+                await self._work(group)
+            finally:
+                self._resign()
+                await self._close_ended()
+
+    async def controlled_shutdown(
+        self, request: ControlledShutdownRequest
+    ) -> ControlledShutdownResponse:
+        """Move leaderships away from a broker that is about to stop; answers when that is done.
+
+        NOT_CONTROLLER when this broker is not the controller, or ceases to be before it is done.
+        """
+        outcome: events.AnswerShutdown | None = await self._ask(
+            partial(
+                events.ControlledShutdownAsked,
+                broker=request.broker_id,
+                broker_epoch=request.broker_epoch,
+            )
+        )
+        return ControlledShutdownResponse(
+            error_code=ErrorCode.not_controller if outcome is None else outcome.error,
+            remaining_partitions=tuple(map(_remaining, outcome.remaining)) if outcome else (),
+        )
+
+    async def elect_leaders(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> Outcomes | None:
+        """Elect preferred leaders, or unclean ones where nobody leads; ``partitions`` None: all.
+
+        Returns what came of it when it is written; None when this broker is not the controller.
+        """
+        asked = partial(events.ElectionAsked, partitions=partitions, unclean=unclean)
+        answer: events.Answer | None = await self._ask(asked)
+        return None if answer is None else answer.outcomes
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    ) -> Outcomes | None:
+        """Begin to move partitions; a target of None takes a reassignment back.
+
+        Returns what was begun; None when this broker is not the controller.
+        """
+        asked = partial(events.ReassignmentsAltered, targets=targets)
+        answer: events.Answer | None = await self._ask(asked)
+        return None if answer is None else answer.outcomes
+
+    def configs_changed(self, topics: Collection[str] | None) -> None:
+        """The settings of these topics changed; None: those of all may have."""
+        term = self._term
+        if term is not None:
+            self._jobs.put_nowait((term, "settings", lambda _group: term.configs_changed(topics)))
+
+    async def _ask(self, question: Callable[..., events.Event]) -> Any:
+        """The answer to the event that ``question`` makes of a token; None: not the controller."""
+        if self._term is None:
+            return None
+        token = next(self._tokens)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._questions[token] = answer
+        self._enqueue(question(token=token))
+        try:
+            return await answer
+        finally:
+            self._questions.pop(token, None)
+
+    # --- the queue --------------------------------------------------------------------------
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """One job after the other; those of a term that has ended are dropped."""
+        while True:
+            term, what, job = await self._jobs.get()
+            if term is None or term is self._term:
+                await self._do(what, job, group)
+            await self._close_ended()
+
+    async def _do(self, what: str, job: Job, group: asyncio.TaskGroup) -> None:
+        """A job, at whose failure the broker does not end: the next controller would meet the
+        same, and the one after it, until there is no broker left."""
+        try:
+            await job(group)
+        except SessionExpired as error:
+            logger.warning("controller: %s", error)
+            self._resign()
+        except ControllerMoved as error:
+            logger.warning("controller: %s", error)
+            self._resign()
+            self._contest_soon()
+        except MalformedNode as error:
+            logger.error("controller: %s", error)
+        except ZkClosed:
+            raise
+        except Exception:
+            logger.exception("controller: %s failed", what)
+
+    def _enqueue(self, event: events.Event) -> None:
+        term = self._term
+        if term is not None:
+            self._jobs.put_nowait((term, type(event).__name__, lambda _group: term.feed(event)))
+
+    async def _rebalance_forever(self) -> None:
+        """``auto.leader.rebalance.enable``, by its interval."""
+        config = self._config
+        pause_s = FIRST_REBALANCE_S
+        while config.auto_leader_rebalance_enable:
+            await asyncio.sleep(pause_s)
+            percentage = config.leader_imbalance_per_broker_percentage
+            self._enqueue(events.RebalanceLeaders(imbalance_percentage=percentage))
+            pause_s = config.leader_imbalance_check_interval_seconds
+
+    # --- the office -------------------------------------------------------------------------
+
+    def _contest_soon(self) -> None:
+        self._jobs.put_nowait((None, "the contest for the office", self._contest))
+
+    async def _contest(self, group: asyncio.TaskGroup) -> None:
+        """See who holds the office; take it if nobody does."""
+        await self._registered()
+        holder = await self._zk.controller(self._contest_soon)
+        if holder is not None and (holder != self._config.id or self._term is not None):
+            if holder != self._config.id:
+                self._resign()
+            return
+        self._resign()
+        tenure = None if holder is not None else await self._elections.elect(self._config.id)
+        if tenure is None:
+            logger.info("broker %d is not the controller", self._config.id)
+            return
+        logger.info("broker %d is the controller, epoch %d", self._config.id, tenure.epoch)
+        term = Term(self._config, self._zk, tenure, group.create_task, self._enqueue, self._answer)
+        self._term = term
+        looks = {path: partial(self._look, term, path) for path in WATCHED}
+        try:
+            await term.begin(looks)
+        except OVER:
+            raise
+        except Exception:
+            logger.exception("controller: taking office in epoch %d failed", tenure.epoch)
+            await self._step_down(tenure)
+            return
+        for path in ASKED:
+            looks[path]()
+
+    async def _step_down(self, tenure: Tenure) -> None:
+        """Gives the office back: held by one that knows nothing of the cluster, it would keep
+        every other broker from it. Not at once, since the next to contest it may be this one."""
+        self._resign()
+        await asyncio.sleep(STEP_DOWN_S)
+        await self._elections.delete(tenure, znodes.CONTROLLER)
+        self._contest_soon()
+
+    def _look(self, term: Term, path: str) -> None:
+        """A watch fired: read the path again. Once is enough however many watches fire before."""
+        if path not in term.looking:
+            term.looking.add(path)
+            self._jobs.put_nowait((term, path, lambda _group: term.look(path)))
+
+    def _resign(self) -> None:
+        """End the term, at once."""
+        term, self._term = self._term, None
+        if term is None:
+            return
+        term.stop()
+        self._ended.append(term)
+        log_tenure("resigned", self._config.id, term.tenure.epoch)
+        for answer in self._questions.values():
+            if not answer.done():
+                answer.set_result(None)
+
+    async def _close_ended(self) -> None:
+        while self._ended:
+            await self._ended.pop().close()
+
+    def _answer(self, effect: events.AnswerShutdown | events.Answer | events.Failed) -> None:
+        answer = self._questions.get(effect.token) if effect.token is not None else None
+        if answer is None or answer.done():
+            return
+        if isinstance(effect, events.Failed):
+            answer.set_exception(effect.error)
+        else:
+            answer.set_result(effect)
+
+
+def _remaining(tp: TopicPartition) -> RemainingPartition:
+    return RemainingPartition(topic_name=tp.topic, partition_index=tp.partition)

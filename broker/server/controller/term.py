@@ -1,0 +1,382 @@
+"""One term of office: from an election won to its end.
+
+Holds the sans-I/O controller and the channels to the brokers, reads what events need from
+ZooKeeper, and carries out effects in their order. A term ends with its session or with the next
+election; everything it still has to do is dropped then.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import singledispatchmethod
+from time import perf_counter
+from typing import Any, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig
+from broker.controller import events
+from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
+from broker.controller.context import Context
+from broker.controller.controller import Controller
+from broker.server.admin.topic_configs import TopicConfigs
+from broker.server.controller.channel import Channel, Response
+from broker.server.controller.state_changes import log_tenure, log_write
+from broker.server.metrics import meters
+from broker.server.network.broker_connection import BrokerConnection
+from broker.server.schedule import Spawn
+from broker.server.zk import znodes
+from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import SessionExpired, ZkClosed
+from broker.types import NO_LEADER, BrokerId, TopicPartition
+from broker.wire.interbroker import StopReplicaRequest, StopReplicaResponse
+
+logger = logging.getLogger(__name__)
+
+ASKED = (
+    znodes.ISR_CHANGES,
+    znodes.DELETE_TOPICS,
+    znodes.PREFERRED_REPLICA_ELECTION,
+    znodes.REASSIGN_PARTITIONS,
+)
+"""Paths where others leave requests for the controller; looked at when a term has begun."""
+
+WATCHED = (znodes.BROKER_IDS, znodes.TOPICS, *ASKED)
+
+OVER = (ControllerMoved, SessionExpired, ZkClosed)
+"""What ends a term."""
+
+Enqueue = Callable[[events.Event], None]
+Answer = Callable[[events.AnswerShutdown | events.Answer | events.Failed], None]
+Look = Callable[[], None]
+T = TypeVar("T")
+
+
+class Term:
+    """The controller's work in one epoch.
+
+    Args:
+        spawn: starts a task and owns it.
+        enqueue: takes events that arise outside of :meth:`feed` (brokers' answers).
+        answer: takes answers to what brokers and clients asked.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        zk: KafkaZk,
+        tenure: Tenure,
+        spawn: Spawn,
+        enqueue: Enqueue,
+        answer: Answer,
+    ) -> None:
+        self.tenure = tenure
+        self.looking: set[str] = set()
+        """Watched paths that are about to be looked at."""
+        self._config = config
+        self._zk = zk
+        self._orders = ControllerZk(zk)
+        self._controller = Controller(config.id)
+        self._spawn = spawn
+        self._enqueue = enqueue
+        self._answer = answer
+        self._channels: dict[BrokerId, tuple[LiveBroker, Channel]] = {}
+        self._dropped: list[Channel] = []
+        self._looks: Mapping[str, Look] = {}
+        self._topics: dict[str, TopicAssignment] = {}
+
+    @property
+    def context(self) -> Context | None:
+        """What the controller knows, for others to look at."""
+        return self._controller.context
+
+    def stop(self) -> None:
+        """Say nothing more to anybody, from now on."""
+        for _, channel in self._channels.values():
+            channel.stop()
+
+    async def close(self) -> None:
+        """Let go of all channels."""
+        channels = [*self._dropped, *(channel for _, channel in self._channels.values())]
+        self._channels, self._dropped = {}, []
+        await asyncio.gather(*(channel.close() for channel in channels))
+
+    # --- events from ZooKeeper --------------------------------------------------------------
+
+    async def begin(self, looks: Mapping[str, Look]) -> None:
+        """Read everything, and take office. ``looks`` holds the callback of each watched path."""
+        log_tenure("elected", self._config.id, self.tenure.epoch)
+        self._looks = looks
+        live = await self._zk.live_brokers(looks[znodes.BROKER_IDS])
+        self._topics = await self._read_topics()
+        await self.feed(
+            events.Elected(
+                epoch=self.tenure.epoch,
+                live=live,
+                topics=self._topics,
+                states=await self._states(self._topics),
+                unclean=await self._unclean(self._topics),
+                waits_for_isr=self._config.ackproof_wait_for_isr,
+            )
+        )
+
+    async def look(self, path: str) -> None:
+        """Read what is at a watched path, go on watching it, and act on it."""
+        self.looking.discard(path)
+        await {
+            znodes.BROKER_IDS: self._brokers_changed,
+            znodes.TOPICS: self._topics_changed,
+            znodes.ISR_CHANGES: self._isr_changed,
+            znodes.DELETE_TOPICS: self._deletion_asked,
+            znodes.PREFERRED_REPLICA_ELECTION: self._preferred_election_asked,
+            znodes.REASSIGN_PARTITIONS: self._reassignment_asked,
+        }[path]()
+
+    async def _brokers_changed(self) -> None:
+        live = await self._zk.live_brokers(self._looks[znodes.BROKER_IDS])
+        await self.feed(events.BrokersChanged(live=live))
+
+    async def _topics_changed(self) -> None:
+        before, self._topics = self._topics, await self._read_topics()
+        changed = {t: a for t, a in self._topics.items() if before.get(t) != a}
+        await self.feed(
+            events.TopicsChanged(
+                topics=changed,
+                gone=frozenset(before.keys() - self._topics.keys()),
+                states=await self._states(changed),
+                unclean=await self._unclean(changed),
+            )
+        )
+
+    async def _read_topics(self) -> dict[str, TopicAssignment]:
+        """All topics, each with an id; one whose node cannot be understood any more is what it
+        was."""
+        look = self._looks[znodes.TOPICS]
+        names = await self._zk.topics(look)
+        known = {name: self._topics[name] for name in names & self._topics.keys()}
+        read = await self._zk.topic_assignments(names, look)
+        return known | await self._orders.identified(self.tenure, read, known)
+
+    async def _isr_changed(self) -> None:
+        changes = await self._orders.isr_changes(self._looks[znodes.ISR_CHANGES])
+        if changes:
+            named = {tp for tps in changes.values() for tp in tps}
+            states = await self._zk.partition_states(named)
+            await self.feed(events.IsrChanged(notifications=tuple(changes), states=states))
+
+    async def _deletion_asked(self) -> None:
+        topics = await self._orders.topics_to_delete(self._looks[znodes.DELETE_TOPICS])
+        if self._config.delete_topic_enable:
+            if topics:
+                await self.feed(events.DeletionAsked(topics=topics))
+            return
+        for topic in sorted(topics):
+            logger.warning("delete.topic.enable=false: topic %s stays", topic)
+            await self._orders.delete(self.tenure, f"{znodes.DELETE_TOPICS}/{topic}")
+
+    async def _preferred_election_asked(self) -> None:
+        path = znodes.PREFERRED_REPLICA_ELECTION
+        partitions = await self._asked(path, self._orders.preferred_election)
+        if partitions is not None:
+            await self.feed(events.PreferredElectionAsked(partitions=partitions))
+
+    async def _reassignment_asked(self) -> None:
+        path = znodes.REASSIGN_PARTITIONS
+        targets = await self._asked(path, self._orders.reassignments)
+        if targets:
+            await self.feed(events.ReassignmentAsked(targets=targets))
+
+    async def _asked(self, path: str, read: Callable[[Look], Awaitable[T]]) -> T | None:
+        """What a person has asked for. Nonsense is removed: it must not bring down one controller
+        after the other."""
+        try:
+            return await read(self._looks[path])
+        except znodes.MalformedNode as error:
+            logger.error("removing what cannot be understood: %s", error)
+            await self._orders.delete(self.tenure, path)
+            return None
+
+    async def _states(
+        self, topics: Mapping[str, TopicAssignment]
+    ) -> dict[TopicPartition, PartitionState]:
+        return await self._zk.partition_states(
+            TopicPartition(topic, p) for topic, a in topics.items() for p in a.partitions
+        )
+
+    async def _unclean(self, topics: Iterable[str]) -> frozenset[str]:
+        """Topics with unclean elections, by their own setting or the broker's default."""
+        names = list(topics)
+        configs = TopicConfigs(self._config, self._zk)
+        await configs.load_defaults()
+        loaded = await asyncio.gather(*(configs.load(name) for name in names))
+        return frozenset(
+            name
+            for name, config in zip(names, loaded, strict=True)
+            if config.unclean_leader_election_enable
+        )
+
+    async def configs_changed(self, topics: Collection[str] | None) -> None:
+        """Settings of these topics may have changed; None: of all."""
+        names = self._topics.keys() if topics is None else self._topics.keys() & set(topics)
+        unclean = await self._unclean(names)
+        enabled = {name: name in unclean for name in sorted(names)}
+        await self.feed(events.UncleanElectionsChanged(enabled=enabled))
+
+    # --- effects ----------------------------------------------------------------------------
+
+    async def feed(self, event: events.Event) -> None:
+        """Give an event to the controller and carry out what it says.
+
+        Raises:
+            ControllerMoved, SessionExpired: the term is over.
+        """
+        waiting = deque([event])
+        while waiting:
+            event = waiting.popleft()
+            if isinstance(event, events.Elected | events.BrokersChanged):
+                self._follow(event.live.values())
+            for effect in self._controller.step(event):
+                outcome = await self._attempt(effect)
+                if outcome is not None:
+                    waiting.append(outcome)
+
+    async def _attempt(self, effect: events.Effect) -> events.Event | None:
+        """Carry out an effect; one that fails costs itself. Were the rest dropped with it, brokers
+        would miss roles that the controller takes them to have been told."""
+        try:
+            return await self._carry_out(effect)
+        except OVER:
+            raise
+        except Exception:
+            logger.exception("controller: %s could not be carried out", effect)
+            if isinstance(effect, events.WriteStates):
+                unknown = {write.partition: None for write in effect.writes}
+                return events.StatesWritten(written={}, conflicts=unknown)
+            return None
+
+    def _follow(self, live: Iterable[LiveBroker]) -> None:
+        """One channel for each registration."""
+        now = {broker.info.broker_id: broker for broker in live}
+        for broker, (known, channel) in list(self._channels.items()):
+            if now.get(broker) != known:
+                channel.stop()
+                self._dropped.append(channel)
+                del self._channels[broker]
+        for broker, registered in now.items():
+            if broker not in self._channels:
+                self._channels[broker] = (registered, self._open(registered))
+
+    def _open(self, broker: LiveBroker) -> Channel:
+        endpoint = broker.info.endpoints[0]
+        name = f"controller-{self._config.id}"
+        return Channel(
+            broker.info.broker_id,
+            BrokerConnection(endpoint.host, endpoint.port, name),
+            self._config.controller_socket_timeout_ms / 1000,
+            self._spawn,
+            self._answered,
+        )
+
+    def _answered(self, broker: BrokerId, request: events.Request, response: Response) -> None:
+        if response.error_code is not ErrorCode.none:
+            logger.error(
+                "broker %d refuses %s: %s", broker, type(request).__name__, response.error_code.name
+            )
+        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
+            errors = _deletion_errors(request, response)
+            if errors:
+                self._enqueue(events.StopReplicaAnswered(broker=broker, errors=errors))
+
+    @singledispatchmethod
+    async def _carry_out(self, effect: Any) -> events.Event | None:
+        raise TypeError(f"unknown effect {effect!r}")
+
+    @_carry_out.register
+    async def _(self, effect: events.WriteStates) -> events.Event | None:
+        began = perf_counter()
+        outcome = await self._orders.write_states(self.tenure, effect.writes)
+        self._count_elections(effect.writes, outcome, perf_counter() - began)
+        for write in effect.writes:
+            log_write(self._config.id, write, written=write.partition in outcome.written)
+        return outcome
+
+    def _count_elections(
+        self, writes: Iterable[events.StateWrite], outcome: events.StatesWritten, seconds: float
+    ) -> None:
+        """Before the controller hears of the outcome: what it knows are still the old leaders."""
+        known = {} if self.context is None else self.context.states
+        elected = [
+            (known[write.partition], write.leader)
+            for write in writes
+            if write.partition in outcome.written
+            and write.partition in known
+            and write.leader not in (NO_LEADER, known[write.partition].leader)
+        ]
+        meters.elected([leader in old.isr for old, leader in elected], seconds)
+
+    @_carry_out.register
+    async def _(self, effect: events.Send) -> None:
+        channel = self._channels.get(effect.broker)
+        if channel is not None:
+            channel[1].send(effect.request)
+
+    @_carry_out.register
+    async def _(self, effect: events.WriteAssignment) -> None:
+        await self._orders.write_assignment(self.tenure, effect.topic, effect.assignment)
+
+    @_carry_out.register
+    async def _(self, effect: events.DropIsrChanges) -> None:
+        for path in effect.notifications:
+            await self._orders.delete(self.tenure, path)
+
+    @_carry_out.register
+    async def _(self, _effect: events.DropPreferredElection) -> None:
+        await self._orders.delete(self.tenure, znodes.PREFERRED_REPLICA_ELECTION)
+
+    @_carry_out.register
+    async def _(self, effect: events.DropReassignments) -> None:
+        if effect.refused is not None:
+            logger.error("reassignment refused: %s", effect.refused)
+        await self._orders.drop_reassignments(self.tenure, effect.partitions)
+
+    @_carry_out.register
+    async def _(self, effect: events.DeleteTopic) -> None:
+        logger.info("topic %s (id %s) is deleted", effect.topic, effect.topic_id)
+        await self._orders.delete_topic(self.tenure, effect.topic)
+
+    @_carry_out.register
+    async def _(self, effect: events.DropDeletion) -> None:
+        await self._orders.delete(self.tenure, f"{znodes.DELETE_TOPICS}/{effect.topic}")
+
+    @_carry_out.register
+    async def _(self, effect: events.Failed) -> None:
+        logger.error("controller: %s: %r", effect.what, effect.error, exc_info=effect.error)
+        if effect.token is not None:
+            self._answer(effect)
+
+    @_carry_out.register
+    async def _(self, effect: events.AnswerShutdown) -> None:
+        self._answer(effect)
+
+    @_carry_out.register
+    async def _(self, effect: events.Answer) -> None:
+        self._answer(effect)
+
+
+def _deletion_errors(
+    request: StopReplicaRequest, response: StopReplicaResponse
+) -> dict[TopicPartition, ErrorCode]:
+    """What became of the partitions that were to be deleted."""
+    errors = {
+        TopicPartition(e.topic_name, e.partition_index): e.error_code
+        for e in response.partition_errors
+    }
+    return {
+        tp: errors.get(tp, response.error_code)
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if state.delete_partition
+        for tp in (TopicPartition(topic.topic_name, state.partition_index),)
+    }

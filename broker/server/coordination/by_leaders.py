@@ -1,0 +1,176 @@
+"""Coordination by leaders: a broker of a cluster that has no controller (seed 001)."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Collection, Mapping
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig
+from broker.controller.cluster import BrokerInfo, Endpoint
+from broker.controller.context import Context
+from broker.coordination.admin import Admin
+from broker.coordination.coordinator import Coordinator
+from broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
+from broker.coordination.settings import Settings
+from broker.replication.events import WriteIsr
+from broker.server.admin.topic_store import TopicStore
+from broker.server.clock import Clock
+from broker.server.coordination.commands import Commands
+from broker.server.coordination.feeding import Feed
+from broker.server.coordination.hands import Hands
+from broker.server.coordination.led_topics import LedTopics
+from broker.server.coordination.orders import Orders
+from broker.server.coordination.progress import ProgressWatch
+from broker.server.coordination.reading import Reader
+from broker.server.coordination.writing import Writer
+from broker.server.coordination.zk_metadata import ZkMetadata
+from broker.server.coordinator import Outcomes
+from broker.server.metrics import meters
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.schedule import Spawn
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import SessionExpired
+from broker.types import BrokerId, TopicPartition
+from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+"""How often a broker looks at what it has no watch on."""
+
+
+class ByLeaders:
+    """This broker's part. ``clean``: whether its logs were closed cleanly the last time."""
+
+    def __init__(
+        self, config: BrokerConfig, zk: KafkaZk, clock: Clock, spawn: Spawn, *, clean: bool
+    ) -> None:
+        self._config = config
+        self._zk = zk
+        self._spawn = spawn
+        self._reader = Reader(zk.session)
+        writer = self._writer = Writer(zk.session, config.id, zk.new_uuid)
+        commands = Commands(self._reader, writer)
+        self.metadata = ZkMetadata(zk, self._reader)
+        admin = Admin(
+            fenced=config.ackproof_coordination_variant == "fenced",
+            queue_max=config.ackproof_state_change_queue_max,
+        )
+        self.topics: TopicStore = LedTopics(config.id, self._reader, commands, admin, spawn)
+        self.takes_orders = False
+        self._orders = Orders(self._reader, writer, commands, admin)
+        self._core = Coordinator(_settings(config, clean), config.ackproof_coordination_variant)
+        self._feed = Feed(self._core, clock, zk.session)
+        self._hands = Hands(config.id, zk.session, writer, self._feed.put, self._register, spawn)
+        self._registered = asyncio.Event()
+        zk.on_session_expired(self._registered.clear)
+        zk.on_session_expired(self._hands.session_over)
+
+    @property
+    def active(self) -> bool:
+        """Every broker serves what elsewhere needs a controller."""
+        return True
+
+    @property
+    def context(self) -> Context | None:
+        """Nobody is the controller."""
+        return None
+
+    def write_isr(self, partition: Partition, effect: WriteIsr) -> None:
+        """The partition's leader is this broker: it decides in which way it may be written."""
+        logger.info("ISR of %s to %s", partition.tp, effect.isr)
+        self._feed.put(IsrAsked(partition=partition.tp, asked=effect))
+
+    async def join(self, replicas: ReplicaManager) -> None:
+        """The document's ``brokerStartup``: drain the queue, start replicas, then register."""
+        progress = ProgressWatch(replicas, self._feed.put)
+        self._hands.take(replicas, progress)
+        await asyncio.gather(*map(self._writer.give_id, await self._reader.topics()))
+        await self.metadata.read_brokers()
+        self.metadata.on_registered = self._brokers_changed
+        for work in (
+            self._feed.run(self._hands),
+            progress.look_forever(),
+            self.metadata.follow_brokers(),
+            self._look_around(),
+        ):
+            self._spawn(work)
+        self._feed.start_session()
+        await self._registered.wait()
+
+    async def run(self) -> None:
+        """All that is to be done was begun when it joined."""
+
+    async def hand_over(self) -> None:
+        """Deletes the leader nodes that are this broker's, one by one; waits as long as a
+        controller would be asked (``controlled.shutdown.max.retries`` and ``.retry.backoff.ms``).
+        """
+        config = self._config
+        self._feed.put(ShutdownAsked())
+        tries = 1 + config.controlled_shutdown_max_retries
+        patience_s = max(1, tries * config.controlled_shutdown_retry_backoff_ms) / 1000
+        try:
+            async with asyncio.timeout(patience_s):
+                while self._core.leading:
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            logger.warning("Still leading %s, stopping all the same", self._core.leading)
+
+    def configs_changed(self, topics: Collection[str] | None) -> None:
+        """No setting of a topic has a part in this."""
+
+    async def elect_leaders(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> Outcomes | None:
+        """See :class:`~broker.server.coordination.orders.Orders`."""
+        return await self._orders.elect(partitions, unclean=unclean)
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    ) -> Outcomes | None:
+        """See :class:`~broker.server.coordination.orders.Orders`."""
+        return await self._orders.reassign(targets)
+
+    async def controlled_shutdown(
+        self, _request: ControlledShutdownRequest
+    ) -> ControlledShutdownResponse:
+        """Nobody asks: a broker that stops gives up by itself what it leads."""
+        error = ErrorCode.not_controller
+        return ControlledShutdownResponse(error_code=error, remaining_partitions=())
+
+    def _brokers_changed(self, registered: frozenset[BrokerId]) -> None:
+        self._feed.put(BrokersRead(live=registered))
+
+    async def _register(self) -> None:
+        host, port = self._config.advertised
+        info = BrokerInfo(
+            broker_id=self._config.id,
+            endpoints=(Endpoint(host=host, port=port),),
+            rack=self._config.broker_rack,
+        )
+        session = self._zk.session.number
+        with contextlib.suppress(SessionExpired):
+            await self._zk.register_broker(info)
+            if session == self._zk.session.number:
+                self._registered.set()
+
+    async def _look_around(self) -> None:
+        """What nobody has a watch on: how long the queues are, and which topics are gone."""
+        while True:
+            meters.queues_seen(await self._reader.depths())
+            await self.metadata.refresh(())
+            await asyncio.sleep(LOOK_S)
+
+
+def _settings(config: BrokerConfig, clean: bool) -> Settings:
+    return Settings(
+        broker=config.id,
+        preferred_replica_wait_ms=config.ackproof_preferred_replica_wait_ms,
+        keep_in_sync_ms=config.keep_in_sync_ms,
+        state_change_queue_max=config.ackproof_state_change_queue_max,
+        load_balancing=config.auto_leader_rebalance_enable,
+        unclean_start=not clean,
+    )

@@ -1,0 +1,196 @@
+"""Topics where there is no controller: written down by commands that any broker runs."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.cluster import ReplicaAssignment, TopicAssignment
+from broker.coordination.admin import Admin, Command, Outcome
+from broker.coordination.nodes import PartitionView
+from broker.server.admin.topics import Refused
+from broker.server.coordination.commands import Commands
+from broker.server.coordination.reading import Reader
+from broker.server.schedule import Spawn
+from broker.server.zk.kafka_zk import TopicExists, UnknownTopic
+from broker.server.zk.session import ZkClosed
+from broker.types import BrokerId
+
+TIMEOUT_S = 30.0
+"""How long a command waits for brokers to do their part. One that is down may never."""
+
+DELETION_TIMEOUT_S = 24 * 3600.0
+"""A broker that is down does its part when it is back; as with a controller, the topic's name is
+taken until then."""
+
+PATIENCE_S = 5.0
+"""A creation of which nothing is seen for so long has failed, and is cleaned up by the next."""
+
+LOOK_S = 0.1
+
+NUMBERS = Mapping[int, Sequence[int]]
+
+
+class LedTopics:
+    """A :class:`~broker.server.admin.topic_store.TopicStore`. ``spawn`` starts a task and owns it:
+    a command goes on when nobody waits for it any more."""
+
+    def __init__(
+        self, me: BrokerId, reader: Reader, commands: Commands, admin: Admin, spawn: Spawn
+    ) -> None:
+        self._me = me
+        self._reader = reader
+        self._commands = commands
+        self._admin = admin
+        self._spawn = spawn
+        self._creating: set[str] = set()
+        self._deleting: set[str] = set()
+
+    async def topics(self) -> set[str]:
+        """The names of all topics."""
+        return set(await self._reader.topics())
+
+    async def has_topic(self, topic: str) -> bool:
+        """Whether there is such a topic."""
+        return bool(await self._reader.assigned([topic]))
+
+    async def topic_assignments(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
+        """Of those topics that have a partition."""
+        found = {}
+        for topic in sorted(set(topics)):
+            nodes = await self._reader.topic(topic)
+            views = {n: v for n, v in nodes.partitions.items() if v.replicas is not None}
+            if views:
+                parts = {number: _assignment(view) for number, view in sorted(views.items())}
+                topic_id = next(view.topic_id for view in views.values())
+                found[topic] = TopicAssignment(topic_id=topic_id, partitions=parts)
+        return found
+
+    async def create_topic(
+        self, topic: str, assignment: NUMBERS, config: Mapping[str, str]
+    ) -> None:
+        """Returns when all replicas are started, and the partitions there.
+
+        Raises:
+            TopicExists: also when another broker was faster.
+            Refused: not all brokers did their part.
+        """
+        if topic in self._creating:
+            raise TopicExists(f"topic {topic} is being created")
+        self._creating.add(topic)
+        try:
+            await self._let_others_finish(topic)
+            command = self._admin.create_topic(topic, _replicas(assignment))
+            outcome = await self._run(command, TIMEOUT_S, {topic: config})
+        finally:
+            self._creating.discard(topic)
+        if outcome is Outcome.EXISTS:
+            raise TopicExists(f"topic {topic} exists already")
+        _check(outcome, topic)
+
+    async def _let_others_finish(self, topic: str) -> None:
+        """Waits while another broker creates it. ``cleanFailedTopicCreationAttempts`` does not
+        know a failed attempt from one that is under way: of clients that ask several brokers at
+        once, again and again, each would undo what the one before has begun."""
+        loop = asyncio.get_running_loop()
+        patience_s = PATIENCE_S + self._me % 10  # not all of them at the same time
+        seen: object = None
+        until = 0.0
+        while True:
+            nodes = await self._reader.topic(topic)
+            begun = [n for n, view in nodes.partitions.items() if view.replicas is None]
+            now = loop.time()
+            if seen != (state := (len(begun), len(nodes.partitions))):
+                seen, until = state, now + patience_s
+            if not begun or now >= until:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def add_partitions(self, topic: str, added: NUMBERS) -> None:
+        """Returns when their replicas are started, and the partitions there.
+
+        Raises:
+            UnknownTopic: no such topic.
+            Refused: not all brokers did their part.
+        """
+        if not await self.has_topic(topic):
+            raise UnknownTopic(f"topic {topic} does not exist")
+        _check(
+            await self._run(self._admin.add_partitions(topic, _replicas(added)), TIMEOUT_S), topic
+        )
+
+    async def is_being_deleted(self, topic: str) -> bool:
+        """Whether one of its partitions is moved to nowhere."""
+        nodes = await self._reader.topic(topic)
+        return any(view.moving_to == () for view in nodes.partitions.values())
+
+    async def delete_topic(self, topic: str) -> None:
+        """Begins; whoever waits looks when the topic is gone.
+
+        Raises:
+            UnknownTopic: no such topic.
+        """
+        if topic not in await self.topics():
+            raise UnknownTopic(f"topic {topic} does not exist")
+        if topic not in self._deleting:
+            self._deleting.add(topic)
+            self._spawn(self._delete(topic))
+
+    async def _delete(self, topic: str) -> None:
+        try:
+            await self._commands.run(self._admin.delete_topic(topic), DELETION_TIMEOUT_S)
+        except ZkClosed:
+            return
+        finally:
+            self._deleting.discard(topic)
+
+    async def _run(
+        self, command: Command, timeout_s: float, settings: Mapping[str, Any] | None = None
+    ) -> Outcome:
+        """To its end, though whoever waits for it may go away."""
+        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        async def run() -> None:
+            try:
+                outcome = await self._commands.run(command, timeout_s, settings)
+            except ZkClosed as error:
+                _settle(done, error)
+            else:
+                _settle(done, outcome)
+
+        self._spawn(run())
+        return await done
+
+
+def _settle(done: "asyncio.Future[Outcome]", outcome: Outcome | Exception) -> None:
+    if done.done():
+        return
+    if isinstance(outcome, Exception):
+        done.set_exception(outcome)
+    else:
+        done.set_result(outcome)
+
+
+def _check(outcome: Outcome, topic: str) -> None:
+    """Raises Refused for what is left to be cleaned up by the next attempt."""
+    if outcome is Outcome.DONE:
+        return
+    full = outcome is Outcome.QUEUE_FULL
+    error = ErrorCode.throttling_quota_exceeded if full else ErrorCode.request_timed_out
+    raise Refused(error, f"{topic}: {outcome.value}")
+
+
+def _replicas(numbers: NUMBERS) -> dict[int, tuple[BrokerId, ...]]:
+    return {number: tuple(map(BrokerId, ids)) for number, ids in numbers.items()}
+
+
+def _assignment(view: PartitionView) -> ReplicaAssignment:
+    """As Kafka shows it: old and new replicas together, while it moves."""
+    if not view.moving_to:
+        return ReplicaAssignment(replicas=view.assigned)
+    adding = tuple(b for b in view.moving_to if b not in view.assigned)
+    removing = tuple(b for b in view.assigned if b not in view.moving_to)
+    return ReplicaAssignment(
+        replicas=(*view.moving_to, *removing), adding=adding, removing=removing
+    )

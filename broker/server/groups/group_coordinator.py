@@ -1,0 +1,188 @@
+"""The coordinator of all groups whose partition of ``__consumer_offsets`` this broker leads.
+
+Nobody tells it when leaderships change: it looks, at each request and each tick, whether its shards
+still serve the epochs they were loaded in. A new leadership is loaded from the log first
+(COORDINATOR_LOAD_IN_PROGRESS); a lost one is dropped, and those who wait are told NOT_COORDINATOR.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Collection, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from broker.config import BrokerConfig
+from broker.groups.config import GroupConfig
+from broker.groups.events import Answer, Commit, Heartbeat, Request, Sync, refusal
+from broker.groups.groups import Groups
+from broker.log.partition_log import OffsetOutOfRange
+from broker.replication.replica import Role
+from broker.server.clock import Clock
+from broker.server.groups.log_loading import load
+from broker.server.groups.offsets_topic import OffsetsTopic
+from broker.server.groups.rewrite import Rewriting
+from broker.server.groups.shard import GroupShard, StoreConfig, moment
+from broker.server.replication.partition import Partition
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.server.schedule import Spawn
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Answer)
+
+WHILE_LOADING: Final[Mapping[type[Request], ErrorCode]] = {
+    Heartbeat: ErrorCode.none,
+    Sync: ErrorCode.rebalance_in_progress,
+}
+"""What some hear in place of COORDINATOR_LOAD_IN_PROGRESS, as in Kafka: no member is lost because
+its heartbeat came too early, and a rebalance that was under way begins anew."""
+
+
+class GroupCoordinator:
+    """Shards by partition; ``spawn`` starts a task and owns it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        replicas: ReplicaManager,
+        topic: OffsetsTopic,
+        spawn: Spawn,
+    ) -> None:
+        self.topic = topic
+        self._config = _group_config(config)
+        self._store_config = StoreConfig(
+            acks=config.offsets_commit_required_acks, timeout_ms=config.offsets_commit_timeout_ms
+        )
+        self._clock = clock
+        self._replicas = replicas
+        self._spawn = spawn
+        self._shards: dict[int, tuple[GroupShard, Rewriting]] = {}
+        self._loading: set[int] = set()
+
+    # --- requests ---------------------------------------------------------------------------
+
+    async def ask(self, kind: type[Request], answer: type[A], group: str, **values: object) -> A:
+        """Feeds a request about ``group`` to whom it concerns."""
+        response = await self._ask(kind, group, values)
+        assert isinstance(response, answer)
+        return response
+
+    def _ask(self, kind: type[Request], group: str, values: Mapping[str, Any]) -> Awaitable[Answer]:
+        shard = self.shard(group)
+        error = ErrorCode.none
+        if isinstance(shard, ErrorCode):
+            error = shard
+            if error is ErrorCode.coordinator_load_in_progress:
+                error = WHILE_LOADING.get(kind, error)
+        if not group and kind is not Commit:
+            error = ErrorCode.invalid_group_id
+        if isinstance(shard, GroupShard) and error is ErrorCode.none:
+            return shard.ask(kind, group=group, **values)
+        refused: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        request = kind(request=-1, at=moment(self._clock), group=group, **values)
+        refused.set_result(refusal(request, error))
+        return refused
+
+    def shard(self, group: str) -> GroupShard | ErrorCode:
+        """Where ``group`` is, or what to tell who asks for it."""
+        tp = self.topic.of(group)
+        partition = self._replicas.hosted(tp)
+        if not isinstance(partition, Partition) or partition.replica.role is not Role.LEADER:
+            return ErrorCode.not_coordinator
+        shard = self._serving(partition)
+        if shard is None:
+            self._look(partition)
+            return ErrorCode.coordinator_load_in_progress
+        return shard
+
+    @property
+    def is_loading(self) -> bool:
+        """There are groups here that cannot be told yet."""
+        return bool(self._loading)
+
+    def shards(self) -> Iterator[GroupShard]:
+        """Those that serve."""
+        for shard, _ in tuple(self._shards.values()):
+            if shard.serves(shard.partition):
+                yield shard
+
+    # --- time -------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Looks at leaderships, sessions, and the size of logs."""
+        for number in range(self.topic.partitions):
+            partition = self._replicas.hosted(TopicPartition(OFFSETS_TOPIC, number))
+            if isinstance(partition, Partition):
+                self._look(partition)
+            else:
+                self._drop(number)
+        for shard, rewriting in tuple(self._shards.values()):
+            shard.tick()
+            if rewriting.is_due:
+                self._spawn(rewriting.rewrite())
+
+    def expire(self) -> None:
+        """Applies ``offsets.retention.minutes``."""
+        for shard in self.shards():
+            shard.expire()
+
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
+        """Offsets in these partitions are of no use any more."""
+        if partitions:
+            for shard in self.shards():
+                shard.partitions_deleted(partitions)
+
+    # --- leaderships ------------------------------------------------------------------------
+
+    def _serving(self, partition: Partition) -> GroupShard | None:
+        shard, _ = self._shards.get(partition.tp.partition, (None, None))
+        return shard if shard is not None and shard.serves(partition) else None
+
+    def _look(self, partition: Partition) -> None:
+        """Brings a shard in line with its partition's role."""
+        number = partition.tp.partition
+        if self._serving(partition) is not None:
+            return
+        self._drop(number)
+        if partition.replica.role is Role.LEADER and number not in self._loading:
+            self._loading.add(number)
+            self._spawn(self._load(partition))
+
+    def _drop(self, number: int) -> None:
+        shard, _ = self._shards.pop(number, (None, None))
+        if shard is not None:
+            shard.close()
+            logger.info("No longer coordinating the groups of %s", shard.partition.tp)
+
+    async def _load(self, partition: Partition) -> None:
+        """Loads the groups, unless the leadership is over before that is done, or was in between:
+        another broker may have stored commits that were not there yet when their part was read."""
+        epoch = partition.replica.leader_epoch
+        try:
+            loading = await load(partition.log)
+        except OffsetOutOfRange as error:
+            logger.info("Loading %s stopped: %s", partition.tp, error)
+            return
+        finally:
+            self._loading.discard(partition.tp.partition)
+        leads = partition.replica.role is Role.LEADER and partition.replica.leader_epoch == epoch
+        if leads and self._replicas.hosted(partition.tp) is partition:
+            groups = Groups(self._config, loading, moment(self._clock))
+            shard = GroupShard(groups, partition, self._store_config, self._clock)
+            self._shards[partition.tp.partition] = shard, Rewriting(shard)
+            logger.info("Coordinating %d groups of %s", len(groups.by_id), partition.tp)
+
+
+def _group_config(config: BrokerConfig) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+    )

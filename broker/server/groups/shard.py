@@ -1,0 +1,152 @@
+"""The groups of one partition of ``__consumer_offsets``, fed and obeyed on the broker that leads.
+
+As with a partition, effects are carried out in their order before the next event is fed. A shard
+belongs to one leader epoch; with it everything ends that was not answered.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from broker.groups.events import (
+    Answer,
+    Event,
+    Expire,
+    Moment,
+    PartitionsDeleted,
+    Request,
+    Respond,
+    Store,
+    Stored,
+    Tick,
+    refusal,
+)
+from broker.groups.groups import Groups
+from broker.replication.replica import Role
+from broker.server.clock import Clock
+from broker.server.replication.partition import Partition, Produced, refused
+from broker.types import TopicPartition
+from broker.wire.batch import RecordBatch
+from broker.wire.group_records import Key, Value, encode
+from broker.wire.new_batch import KeyValue, new_batch, split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """``offsets.commit.required.acks`` and ``offsets.commit.timeout.ms``."""
+
+    acks: int
+    timeout_ms: int
+
+
+def moment(clock: Clock) -> Moment:
+    """Now."""
+    return Moment(clock.now(), clock.wall_ms())
+
+
+class GroupShard:
+    """Made when the groups are loaded.
+
+    Attributes:
+        groups: what is known, for questions.
+        partition: where it is stored.
+        appended_bytes: stored since the beginning or the last :meth:`rewritten`.
+    """
+
+    def __init__(
+        self, groups: Groups, partition: Partition, config: StoreConfig, clock: Clock
+    ) -> None:
+        self.groups = groups
+        self.partition = partition
+        self.appended_bytes = partition.log.size
+        self._epoch = partition.replica.leader_epoch
+        self._config = config
+        self._clock = clock
+        self._numbers = itertools.count()
+        self._waiting: dict[int, tuple[Request, asyncio.Future[Answer]]] = {}
+        self._closed = False
+
+    def serves(self, partition: Partition) -> bool:
+        """Whether this broker still leads as it did when the groups were loaded."""
+        return (
+            self.partition is partition
+            and partition.replica.role is Role.LEADER
+            and partition.replica.leader_epoch == self._epoch
+        )
+
+    def ask(self, kind: type[Request], **values: object) -> asyncio.Future[Answer]:
+        """Feeds a request; its answer may take a while."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers)
+        request = kind(request=number, at=moment(self._clock), **values)  # type: ignore[arg-type]
+        self._waiting[number] = request, future
+        self._feed(request)
+        return future
+
+    def tick(self) -> None:
+        """Time goes by."""
+        self._feed(Tick(at=moment(self._clock)))
+
+    def expire(self) -> None:
+        """Looks for offsets whose retention is over."""
+        self._feed(Expire(at=moment(self._clock)))
+
+    def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """These exist no more."""
+        self._feed(PartitionsDeleted(at=moment(self._clock), partitions=frozenset(partitions)))
+
+    def close(self) -> None:
+        """Somebody else coordinates now: tells everyone who waits."""
+        self._closed = True
+        for request, future in self._waiting.values():
+            if not future.done():
+                future.set_result(refusal(request, ErrorCode.not_coordinator))
+        self._waiting.clear()
+
+    def append(self, records: Sequence[tuple[Key, Value | None]]) -> asyncio.Future[Produced]:
+        """Appends one batch to the log, as a producer would."""
+        batch = new_batch(_encoded(records), self._clock.wall_ms())
+        if batch.size > self.partition.config.max_message_bytes:
+            future: asyncio.Future[Produced] = asyncio.get_running_loop().create_future()
+            future.set_result(refused(ErrorCode.message_too_large))
+            return future
+        return self._append(batch)
+
+    def append_again(
+        self, records: Sequence[tuple[Key, Value | None]]
+    ) -> list[asyncio.Future[Produced]]:
+        """Appends what the log holds already, in as many batches as it takes. A record that is
+        larger than a batch may be now was let in under another limit: it gets one of its own."""
+        parts = split(_encoded(records), self.partition.config.max_message_bytes)
+        return [self._append(new_batch(part, self._clock.wall_ms())) for part in parts]
+
+    def _append(self, batch: RecordBatch) -> asyncio.Future[Produced]:
+        self.appended_bytes += batch.size
+        return self.partition.produce(batch, self._config.acks, self._config.timeout_ms)
+
+    def _feed(self, event: Event) -> None:
+        for effect in self.groups.step(event):
+            match effect:
+                case Respond():
+                    _, future = self._waiting.pop(effect.request)
+                    if not future.done():  # done already: the client went away
+                        future.set_result(effect.answer)
+                case Store():
+                    future_ = self.append(effect.records)
+                    future_.add_done_callback(partial(self._stored, effect.token))
+
+    def _stored(self, token: int, future: "asyncio.Future[Produced]") -> None:
+        if not self._closed:
+            error, offset = future.result()[:2]
+            at = moment(self._clock)
+            self._feed(Stored(at=at, token=token, error=error, offset=offset))
+
+
+def _encoded(records: Iterable[tuple[Key, Value | None]]) -> list[KeyValue]:
+    return [
+        KeyValue(encode(key), None if value is None else encode(value)) for key, value in records
+    ]

@@ -1,0 +1,288 @@
+"""A follower's side of replication: one task per leader broker, for all partitions it leads.
+
+Like Kafka's AbstractFetcherThread, each round first asks where epochs ended (for partitions whose
+logs may have diverged), then fetches from the others; the leader keeps an empty fetch waiting for
+``replica.fetch.wait.max.ms``. What to ask is the replicas' decision (``fetching``), what to do
+with the answers too. A partition that the leader refuses, and a leader that cannot be reached, is
+left alone for ``replica.fetch.backoff.ms``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v13.response import FetchResponse, PartitionData
+from kio.schema.list_offsets.v6.response import ListOffsetsResponse
+from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
+from kio.static.protocol import RequestPayload
+
+from broker.config import BrokerConfig, Listener
+from broker.replication.events import (
+    AskEpoch,
+    EpochEndOffset,
+    Fetched,
+    FetchFrom,
+    FetchOutOfRange,
+)
+from broker.server.clock import Clock
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
+from broker.server.replication import fetch_requests
+from broker.server.replication.fetch_session_cache import name_of
+from broker.server.replication.fetch_session_handler import FetchSessionHandler
+from broker.server.replication.partition import Partition
+from broker.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    BrokerId,
+    LeaderEpoch,
+    Millis,
+    NamedPartition,
+    Offset,
+    TopicPartition,
+)
+from broker.wire.batch import CorruptBatch, parse_batches
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K", AskEpoch, FetchFrom)
+Asked = Mapping[TopicPartition, tuple[Partition, K]]
+"""What some replicas want to know of the leader, all of one kind."""
+Locate = Callable[[BrokerId], Listener | None]
+
+
+class Fetcher:
+    """Follows the partitions led by ``leader``. ``locate`` says where a broker is reached."""
+
+    def __init__(
+        self, leader: BrokerId, config: BrokerConfig, clock: Clock, locate: Locate
+    ) -> None:
+        self._leader = leader
+        self._config = config
+        self._clock = clock
+        self._locate = locate
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._delayed: dict[TopicPartition, Millis] = {}
+        self._added = asyncio.Event()
+        self._session = FetchSessionHandler()
+        self._connection: BrokerConnection | None = None
+        self._address: Listener | None = None
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """What is followed."""
+        return self._partitions
+
+    def add(self, partition: Partition) -> None:
+        """Begins to follow ``partition``, or looks at it again at once."""
+        self._partitions[partition.tp] = partition
+        self._delayed.pop(partition.tp, None)
+        self._added.set()
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Stops following ``tp``; answers that are under way are ignored."""
+        self._partitions.pop(tp, None)
+        self._delayed.pop(tp, None)
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        try:
+            while True:
+                await self._round()
+        finally:
+            await self._disconnect()
+
+    async def _round(self) -> None:
+        self._added.clear()
+        try:
+            due = self._due()
+            if epochs := _those_that(AskEpoch, due):
+                await self._ask_epochs(epochs)
+                due = self._due()
+            if fetches := _those_that(FetchFrom, due):
+                await self._fetch(fetches)
+            elif not epochs:
+                await self._idle()
+        except Disconnected as error:
+            logger.warning("Fetching from broker %d: %s", self._leader, error)
+            self._session.interrupted()
+            await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
+
+    def _due(self) -> Mapping[TopicPartition, tuple[Partition, AskEpoch | FetchFrom]]:
+        """What every replica wants to know, but for those that were refused a moment ago, and
+        those whose leader has lost what they hold: it would pass their ends again, with other
+        records, and take them for in sync."""
+        now = self._clock.now()
+        return {
+            tp: (partition, todo)
+            for tp, partition in self._partitions.items()
+            if (todo := partition.replica.fetching()) is not None
+            and self._delayed.get(tp, now) <= now
+            and todo.leader_epoch != partition.not_to_be_fetched_in
+        }
+
+    async def _idle(self) -> None:
+        """Nothing to ask: until a partition is added, or those refused may be tried again."""
+        try:
+            async with asyncio.timeout(self._config.replica_fetch_backoff_ms / 1000):
+                await self._added.wait()
+        except TimeoutError:
+            pass
+
+    # --- asking -----------------------------------------------------------------------------
+
+    async def _ask_epochs(self, asked: Asked[AskEpoch]) -> None:
+        wanted = {tp: todo for tp, (_, todo) in asked.items()}
+        response: OffsetForLeaderEpochResponse = await self._call(
+            fetch_requests.ask_epochs(self._config.id, wanted)
+        )
+        for topic in response.topics:
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.topic, answer.partition)
+                if self._accepted(tp, asked, answer.error_code):
+                    self._step(
+                        asked[tp][0],
+                        EpochEndOffset(
+                            current_leader_epoch=wanted[tp].leader_epoch,
+                            leader_epoch=LeaderEpoch(answer.leader_epoch),
+                            end_offset=Offset(answer.end_offset),
+                        ),
+                    )
+
+    async def _fetch(self, asked: Asked[FetchFrom]) -> None:
+        named = _named(asked)
+        ask = self._session.ask({name: asked[tp][1] for name, tp in named.items()})
+        # v11's, by name, differs in how it names a topic, and that is name_of's business.
+        response: FetchResponse = await self._call(fetch_requests.fetch(self._config, ask))
+        self._session.answered(response)
+        if response.error_code is not ErrorCode.none:
+            logger.info("Broker %d ends the session: %s", self._leader, response.error_code.name)
+            return
+        out_of_range = {}
+        for topic in response.responses:
+            for answer in topic.partitions:
+                name = name_of(topic, answer.partition_index)
+                tp = named.get(name)
+                if tp is None:
+                    raise Disconnected(f"an answer for {name}, which nobody asked for")
+                if answer.error_code is ErrorCode.offset_out_of_range:
+                    out_of_range[tp] = asked[tp]
+                elif self._accepted(tp, asked, answer.error_code):
+                    self._take(*asked[tp], answer)
+        if out_of_range:
+            await self._ask_range(out_of_range)
+
+    def _take(self, partition: Partition, todo: FetchFrom, answer: PartitionData) -> None:
+        tp = partition.tp
+        try:
+            batches = parse_batches(answer.records or b"")
+        except CorruptBatch as error:
+            logger.error("Broker %d sent a corrupt batch of %s: %s", self._leader, tp, error)
+            self._delay(tp)
+            return
+        if batches and tp in self._partitions:  # those behind it come first next time
+            self._partitions[tp] = self._partitions.pop(tp)
+        self._step(
+            partition,
+            Fetched(
+                leader_epoch=todo.leader_epoch,
+                fetch_offset=todo.offset,
+                batches=batches,
+                high_watermark=Offset(answer.high_watermark),
+                log_start_offset=Offset(answer.log_start_offset),
+            ),
+        )
+
+    async def _ask_range(self, asked: Asked[FetchFrom]) -> None:
+        wanted = {tp: todo for tp, (_, todo) in asked.items()}
+        earliest = await self._offsets(wanted, EARLIEST_TIMESTAMP)
+        latest = await self._offsets(wanted, LATEST_TIMESTAMP)
+        for tp, (partition, todo) in asked.items():
+            if tp in earliest and tp in latest:
+                self._step(
+                    partition,
+                    FetchOutOfRange(
+                        leader_epoch=todo.leader_epoch,
+                        log_start_offset=earliest[tp],
+                        log_end_offset=latest[tp],
+                    ),
+                )
+            else:
+                self._delay(tp)
+
+    async def _offsets(
+        self, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
+    ) -> dict[TopicPartition, Offset]:
+        request = fetch_requests.list_offsets(self._config.id, wanted, timestamp)
+        response: ListOffsetsResponse = await self._call(request)
+        return {
+            TopicPartition(topic.name, answer.partition_index): Offset(answer.offset)
+            for topic in response.topics
+            for answer in topic.partitions
+            if answer.error_code is ErrorCode.none
+        }
+
+    # --- what came of it --------------------------------------------------------------------
+
+    def _accepted(self, tp: TopicPartition, asked: Asked[K], error: ErrorCode) -> bool:
+        if tp not in asked:
+            raise Disconnected(f"an answer for {tp}, which nobody asked for")
+        if error is ErrorCode.none:
+            return True
+        logger.info("Broker %d refuses to be fetched %s from: %s", self._leader, tp, error.name)
+        self._delay(tp)
+        return False
+
+    def _step(
+        self, partition: Partition, event: Fetched | EpochEndOffset | FetchOutOfRange
+    ) -> None:
+        """For the partition that asked, and no later one of its name: a topic that was deleted and
+        made again begins in the same epoch, at the same offset, with the same leader perhaps, and
+        would be given the former one's records."""
+        tp = partition.tp
+        if self._partitions.get(tp) is not partition:
+            return
+        try:
+            partition.step(event)
+        except ValueError:
+            logger.exception("What broker %d answered for %s makes no sense", self._leader, tp)
+            self._delay(tp)
+
+    def _delay(self, tp: TopicPartition) -> None:
+        self._delayed[tp] = Millis(self._clock.now() + self._config.replica_fetch_backoff_ms)
+
+    # --- the connection ---------------------------------------------------------------------
+
+    async def _call(self, request: RequestPayload) -> Any:
+        address = self._locate(self._leader)
+        if address is None:
+            raise Disconnected("its address is not known yet")
+        if self._connection is None or address != self._address:
+            await self._disconnect()
+            client_id = f"broker-{self._config.id}-fetcher-{self._leader}"
+            self._connection = BrokerConnection(address.host, address.port, client_id)
+            self._address = address
+        return await self._connection.call(request, self._config.replica_socket_timeout_ms / 1000)
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+
+def _named(asked: Asked[FetchFrom]) -> Mapping[NamedPartition, TopicPartition]:
+    """How a fetch names each partition: by its topic's id, unless one of them has none (as long as
+    brokers of a time before ids say who leads). As in Kafka a request has one of the two."""
+    names: dict[NamedPartition, TopicPartition] = {
+        partition.id: tp for tp, (partition, _) in asked.items() if partition.id is not None
+    }
+    return names if len(names) == len(asked) else {tp: tp for tp in asked}
+
+
+def _those_that(
+    kind: type[K], due: Mapping[TopicPartition, tuple[Partition, AskEpoch | FetchFrom]]
+) -> Asked[K]:
+    return {
+        tp: (partition, todo) for tp, (partition, todo) in due.items() if isinstance(todo, kind)
+    }

@@ -1,0 +1,109 @@
+"""Settings in ZooKeeper, and how brokers hear that they changed.
+
+``/config/<entity>`` holds the settings of an entity: ``topics/T``, ``brokers/N``, or
+``brokers/<default>`` for all brokers. Whoever changes one leaves a numbered note in
+``/config/changes``; every broker watches for notes and reads the entity again. Notes are removed
+after a quarter of an hour, by whichever broker sees them first (Kafka's
+``ZkNodeChangeNotificationListener``). Users, clients and addresses have no settings here.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+
+from broker.server.zk import znodes
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import Callback, SessionNumber
+from broker.server.zk.understood import understood
+from broker.types import BrokerId
+
+EXPIRATION_MS = 15 * 60 * 1000
+ALL_BROKERS = "brokers/<default>"
+
+Settings = Mapping[str, str]
+
+
+def of_topic(topic: str) -> str:
+    """The entity of a topic."""
+    return f"topics/{topic}"
+
+
+def of_broker(broker: BrokerId) -> str:
+    """The entity of one broker."""
+    return f"brokers/{broker}"
+
+
+class ConfigZk:
+    """Reads and changes settings, for one broker."""
+
+    def __init__(self, zk: KafkaZk) -> None:
+        self._zk = zk
+        self._session = zk.session
+
+    async def read(self, entity: str) -> dict[str, str]:
+        """The entity's own settings; empty when it has none, or none that can be understood."""
+        path = f"/config/{entity}"
+        return _settings(path, await self._session.get(path))
+
+    async def change(self, entity: str, changed: Callable[[Settings], Settings]) -> None:
+        """Replace the settings by ``changed(settings)``, however often others are faster, and
+        leave a note for the brokers.
+
+        Raises:
+            SessionExpired: unknown whether they were changed.
+        """
+        session = self._session.number
+        path = f"/config/{entity}"
+        written = False
+        while not written:
+            node = await self._session.get(path)
+            data = znodes.encode_config(changed(_settings(path, node)))
+            with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
+                if node is None:
+                    await self._session.create(path, data, session)
+                else:
+                    await self._session.set(path, data, node[1].version, session)
+                written = True
+        await self._leave_note(entity, session)
+
+    async def _leave_note(self, entity: str, session: SessionNumber) -> None:
+        data = znodes.encode_config_change(entity)
+        path = f"{znodes.CONFIG_CHANGES}/config_change_"
+
+        def submit(client: KazooClient) -> object:
+            return client.create_async(path, data, sequence=True)
+
+        await self._session.request(submit, session)
+
+    async def notes(self, watch: Callback) -> list[str]:
+        """The names of the notes, oldest first; ``watch`` is called when there are others."""
+        return sorted(await self._session.children(znodes.CONFIG_CHANGES, watch))
+
+    async def read_note(self, name: str) -> str | None:
+        """The entity that a note is about; None when it cannot be told any more."""
+        path = f"{znodes.CONFIG_CHANGES}/{name}"
+        node = await self._session.get(path)
+        return None if node is None else understood(znodes.decode_config_change, path, node[0])
+
+    async def remove_old_notes(self, names: list[str]) -> None:
+        """Remove those of the notes that every broker has had time to read."""
+        oldest_ms = self._zk.now_ms() - EXPIRATION_MS
+        for name in names:
+            path = f"{znodes.CONFIG_CHANGES}/{name}"
+            node = await self._session.get(path)
+            if node is None or node[1].ctime > oldest_ms:
+                continue
+            with contextlib.suppress(NoNodeError, NotEmptyError):
+                await self._session.request(partial(_delete, path))
+
+
+def _settings(path: str, node: tuple[bytes, Any] | None) -> dict[str, str]:
+    return (understood(znodes.decode_config, path, node[0]) if node else None) or {}
+
+
+def _delete(path: str, client: KazooClient) -> Any:
+    return client.delete_async(path)

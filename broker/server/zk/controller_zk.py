@@ -1,0 +1,307 @@
+"""What only the controller does in ZooKeeper.
+
+Every write is one transaction with a check that ``/controller_epoch`` is still at the version that
+this controller's election gave it, and is tied to the session of that election (as Kafka does
+since KAFKA-6082): a controller that was deposed without noticing changes nothing any more, not
+even by a write that was on its way when its session ended.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+
+from broker.controller.cluster import PartitionState, TopicAssignment
+from broker.controller.events import StatesWritten, StateWrite
+from broker.server.zk import znodes
+from broker.server.zk.kafka_zk import KafkaZk
+from broker.server.zk.session import Callback, SessionNumber, ZkError
+from broker.server.zk.understood import understood
+from broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
+
+
+class ControllerMoved(ZkError):
+    """Another controller was elected; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """What an election gives: the right to write until the next election or session end."""
+
+    epoch: ControllerEpoch
+    epoch_version: ZkVersion
+    """Version of ``/controller_epoch``."""
+    session: SessionNumber
+
+
+class ControllerZk:
+    """The controller's hand in ZooKeeper. All writes raise ControllerMoved and SessionExpired."""
+
+    def __init__(self, zk: KafkaZk) -> None:
+        self._zk = zk
+        self._session = zk.session
+
+    # --- election ---------------------------------------------------------------------------
+
+    async def elect(self, broker: BrokerId) -> Tenure | None:
+        """Create ``/controller`` and raise ``/controller_epoch``, both or none.
+
+        Returns None when another broker is the controller or was faster.
+
+        Raises:
+            SessionExpired: ours ended meanwhile.
+            MalformedNode: there is no telling which epoch would be the next.
+        """
+        session = self._session.number
+        epoch, version = await self._epoch(session)
+        won = ControllerEpoch(epoch + 1)
+        data = znodes.encode_controller(broker, self._zk.now_ms())
+
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            transaction.create(znodes.CONTROLLER, data, ephemeral=True)
+            transaction.set_data(znodes.CONTROLLER_EPOCH, str(won).encode(), version=version)
+            return transaction.commit_async()
+
+        results = await self._session.request(submit, session)
+        if not isinstance(results[0], Exception) or await self._elected_unseen(won):
+            return Tenure(won, ZkVersion(version + 1), session)
+        return None
+
+    async def _elected_unseen(self, won: ControllerEpoch) -> bool:
+        """Whether the election failed only against its own first attempt, whose answer was lost
+        with the connection."""
+        holder = await self._session.get(znodes.CONTROLLER)
+        epoch = await self._session.get(znodes.CONTROLLER_EPOCH)
+        if holder is None or epoch is None:
+            return False
+        ours = holder[1].ephemeralOwner == self._session.session_id
+        return ours and znodes.decode_controller_epoch(epoch[0]) == won
+
+    async def _epoch(self, session: SessionNumber) -> tuple[ControllerEpoch, ZkVersion]:
+        with contextlib.suppress(NodeExistsError):
+            await self._session.create(znodes.CONTROLLER_EPOCH, b"0", session)
+        data, stat = await self._session.request(
+            lambda c: c.get_async(znodes.CONTROLLER_EPOCH), session
+        )
+        return znodes.decode_controller_epoch(data), ZkVersion(stat.version)
+
+    # --- fenced writes ----------------------------------------------------------------------
+
+    async def _fenced(self, tenure: Tenure, operation: Callable[[Any], None]) -> Any:
+        """Carry out one operation (a call on kazoo's transaction); returns its result, raises its
+        error."""
+
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            transaction.check(znodes.CONTROLLER_EPOCH, tenure.epoch_version)
+            operation(transaction)
+            return transaction.commit_async()
+
+        checked, result = await self._session.request(submit, tenure.session)
+        if isinstance(checked, BadVersionError | NoNodeError):
+            raise ControllerMoved(f"controller epoch {tenure.epoch} is over")
+        if isinstance(result, KazooException):
+            raise result
+        return result
+
+    async def write_states(self, tenure: Tenure, writes: Iterable[StateWrite]) -> StatesWritten:
+        """Write partition states, each conditional on its version."""
+        listed = tuple(writes)
+        topics = sorted({w.partition.topic for w in listed if w.expected is None})
+        await asyncio.gather(*(self._create(tenure, znodes.partitions(t), b"") for t in topics))
+        outcomes = await asyncio.gather(*(self._write_state(tenure, write) for write in listed))
+        written: dict[TopicPartition, ZkVersion] = {}
+        conflicts: dict[TopicPartition, PartitionState | None] = {}
+        for write, (is_written, state) in zip(listed, outcomes, strict=True):
+            if is_written and state is not None:
+                written[write.partition] = state.zk_version
+            else:
+                conflicts[write.partition] = state
+        return StatesWritten(written=written, conflicts=conflicts)
+
+    async def _write_state(
+        self, tenure: Tenure, write: StateWrite
+    ) -> tuple[bool, PartitionState | None]:
+        """Whether it was written, and the state as it now is."""
+        tp = write.partition
+        path = znodes.partition_state(tp)
+        data = znodes.encode_state(
+            leader=write.leader,
+            leader_epoch=write.leader_epoch,
+            controller_epoch=write.controller_epoch,
+            isr=write.isr,
+            broker_epochs=write.broker_epochs,
+        )
+        try:
+            if write.expected is None:
+                await self._create(tenure, znodes.partition(tp), b"")
+                await self._fenced(tenure, lambda t: t.create(path, data))
+                return True, write.written_at(ZkVersion(0))
+            stat = await self._fenced(
+                tenure, lambda t: t.set_data(path, data, version=write.expected)
+            )
+            return True, write.written_at(ZkVersion(stat.version))
+        except (NodeExistsError, NoNodeError, BadVersionError):
+            fresh = (await self._zk.partition_states([tp])).get(tp)
+        unseen = fresh is not None and fresh == write.written_at(fresh.zk_version)
+        return unseen, fresh
+
+    async def _create(self, tenure: Tenure, path: str, data: bytes) -> None:
+        """Create a node unless it is there; nothing happens when its parent is gone."""
+        with contextlib.suppress(NodeExistsError, NoNodeError):
+            await self._fenced(tenure, lambda t: t.create(path, data))
+
+    async def write_assignment(
+        self, tenure: Tenure, topic: str, assignment: TopicAssignment
+    ) -> None:
+        """Write ``/brokers/topics/T``; nothing happens when the topic is gone.
+
+        Partitions that ``assignment`` does not know stay. Any broker adds some (CreatePartitions),
+        and this controller may not have heard of them: written as it knows it, the topic would
+        lose what somebody was told is created.
+        """
+        while True:
+            node = await self._session.get(znodes.topic(topic))
+            stored = understood(znodes.decode_topic, topic, node[0]) if node else None
+            if node is None or (stored and stored.topic_id != assignment.topic_id):
+                return
+            added = stored.partitions if stored else {}
+            merged = replace(assignment, partitions={**added, **assignment.partitions})
+            if await self._set_topic(tenure, topic, merged, node[1].version):
+                return
+
+    async def identified(
+        self,
+        tenure: Tenure,
+        topics: Mapping[str, TopicAssignment],
+        known: Mapping[str, TopicAssignment],
+    ) -> dict[str, TopicAssignment]:
+        """``topics``, each with an id that is in its node: one that has none gets it now, before
+        any broker is told of it (KIP-516, "Migration"). Without those that are gone meanwhile.
+
+        One that is ``known`` by an id gets that again. An old tool that adds partitions writes the
+        node as it knows it, and the id is gone (KAFKA-14190); with a new one, all logs would be
+        another topic's.
+        """
+        ids = {name: topic.topic_id for name, topic in known.items()}
+        found = await asyncio.gather(
+            *(self._identified(tenure, name, topics[name], ids.get(name)) for name in topics)
+        )
+        return {name: topic for name, topic in zip(topics, found, strict=True) if topic is not None}
+
+    async def _identified(
+        self, tenure: Tenure, name: str, topic: TopicAssignment, known: uuid.UUID | None
+    ) -> TopicAssignment | None:
+        while topic.topic_id is None:
+            node = await self._session.get(znodes.topic(name))
+            stored = understood(znodes.decode_topic, name, node[0]) if node else None
+            if node is None or stored is None:
+                return None
+            topic = stored
+            if stored.topic_id is None:
+                given = replace(stored, topic_id=known or self._zk.new_uuid())
+                if await self._set_topic(tenure, name, given, node[1].version):
+                    return given
+        return topic
+
+    async def _set_topic(
+        self, tenure: Tenure, topic: str, assignment: TopicAssignment, version: int
+    ) -> bool:
+        """Whether it is written: not when somebody else was faster. When the topic is gone nothing
+        happens."""
+        path, data = znodes.topic(topic), znodes.encode_topic(assignment)
+        try:
+            await self._fenced(tenure, lambda t: t.set_data(path, data, version=version))
+        except BadVersionError:
+            return False
+        except NoNodeError:
+            pass
+        return True
+
+    async def delete_topic(self, tenure: Tenure, topic: str) -> None:
+        """Remove the topic's nodes, and last the order to delete it, so that a controller that
+        fails half-way leaves the rest to its successor."""
+        await self.delete(tenure, znodes.topic(topic))
+        await self.delete(tenure, znodes.topic_config(topic))
+        await self.delete(tenure, f"{znodes.DELETE_TOPICS}/{topic}")
+
+    async def delete(self, tenure: Tenure, path: str) -> None:
+        """Remove a node if it is there, with all that is below it."""
+        try:
+            await self._fenced(tenure, lambda t: t.delete(path))
+        except NoNodeError:
+            return
+        except NotEmptyError:
+            for child in await self._session.children(path):
+                await self.delete(tenure, f"{path}/{child}")
+            await self.delete(tenure, path)
+
+    # --- what others ask of the controller --------------------------------------------------
+
+    async def isr_changes(self, watch: Callback) -> dict[str, tuple[TopicPartition, ...]]:
+        """The ISR change notifications: partitions by path, none for nonsense; ``watch`` is called
+        when there are new ones."""
+        names = await self._session.children(znodes.ISR_CHANGES, watch)
+        paths = [f"{znodes.ISR_CHANGES}/{name}" for name in sorted(names)]
+        nodes = await asyncio.gather(*(self._session.get(path) for path in paths))
+        return {
+            path: understood(znodes.decode_partitions, path, node[0]) or ()
+            for path, node in zip(paths, nodes, strict=True)
+            if node is not None
+        }
+
+    async def topics_to_delete(self, watch: Callback) -> frozenset[str]:
+        """The topics named in ``/admin/delete_topics``."""
+        return frozenset(await self._session.children(znodes.DELETE_TOPICS, watch))
+
+    async def preferred_election(self, watch: Callback) -> tuple[TopicPartition, ...] | None:
+        """What ``/admin/preferred_replica_election`` asks for; None when nobody asks."""
+        data = await self._order(znodes.PREFERRED_REPLICA_ELECTION, watch)
+        path = znodes.PREFERRED_REPLICA_ELECTION
+        return None if data is None else znodes.decode_partitions(path, data)
+
+    async def reassignments(self, watch: Callback) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+        """What ``/admin/reassign_partitions`` asks for."""
+        data = await self._order(znodes.REASSIGN_PARTITIONS, watch)
+        return {} if data is None else znodes.decode_reassignment(data)
+
+    async def _order(self, path: str, watch: Callback) -> bytes | None:
+        """Content of a node that comes and goes; ``watch`` is called when it does."""
+        armed = self._session.watch(watch)
+        if await self._session.request(lambda c: c.exists_async(path, armed)) is None:
+            return None
+        node = await self._session.get(path)
+        return None if node is None else node[0]
+
+    async def drop_reassignments(self, tenure: Tenure, done: Iterable[TopicPartition]) -> None:
+        """Take partitions out of ``/admin/reassign_partitions``; the node goes with its last."""
+        node = await self._session.get(znodes.REASSIGN_PARTITIONS)
+        if node is None:
+            return
+        asked = understood(znodes.decode_reassignment, node[0]) or {}
+        left: Mapping[TopicPartition, tuple[BrokerId, ...]] = {
+            tp: replicas for tp, replicas in asked.items() if tp not in set(done)
+        }
+        path, version = znodes.REASSIGN_PARTITIONS, node[1].version
+        data = znodes.encode_reassignment(left)
+        try:
+            if left:
+                await self._fenced(tenure, lambda t: t.set_data(path, data, version=version))
+            else:
+                await self._fenced(tenure, lambda t: t.delete(path, version=version))
+        except NoNodeError:
+            return
+        except BadVersionError:
+            await self.drop_reassignments(tenure, done)

@@ -1,0 +1,127 @@
+"""A leader's new ISR, on its way into the partition's state.
+
+Beside the ISR stands the broker epoch as which each member is in it (as in KIP-903's
+``NewIsrWithEpochs``), by which a new controller sees who was away since. A leader knows nothing of
+its followers' registrations: who stays in the ISR keeps the epoch that stands there, whatever
+became of that broker meanwhile, and of who joins it, the present one is looked up.
+"""
+
+import contextlib
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kazoo.exceptions import BadVersionError, NoNodeError
+
+from broker.controller.cluster import PartitionState
+from broker.server.zk import znodes
+from broker.server.zk.session import SessionExpired, SessionNumber, ZkSession
+from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+
+NEVER_TRUSTED = 0
+"""In place of a broker epoch: earlier than any."""
+
+
+class IsrWriteOutcome(enum.Enum):
+    """What became of a partition state write."""
+
+    WRITTEN = enum.auto()
+    CONFLICT = enum.auto()
+    """Certainly not written: the node has another version, or is gone."""
+    UNKNOWN = enum.auto()
+    """The session ended before ZooKeeper answered, or its server has not got so far yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrWriteResult:
+    """``zk_version`` is the node's new version when WRITTEN, else None."""
+
+    outcome: IsrWriteOutcome
+    zk_version: ZkVersion | None = None
+
+
+async def write_isr(
+    session: ZkSession,
+    tp: TopicPartition,
+    *,
+    leader: BrokerId,
+    leader_epoch: LeaderEpoch,
+    controller_epoch: ControllerEpoch,
+    isr: Sequence[BrokerId],
+    zk_version: ZkVersion,
+    again: bool,
+) -> IsrWriteResult:
+    """See :meth:`broker.server.zk.kafka_zk.KafkaZk.write_isr`."""
+    number, path = session.number, znodes.partition_state(tp)
+    try:
+        stored = await _stored(session, tp, number)
+        if stored is None or stored.zk_version < zk_version:
+            # This server of ZooKeeper lags behind the one that the controller wrote to. To call
+            # that a conflict would leave the leader's proposal hanging until the controller's
+            # next LeaderAndIsr, which may never come: nothing has changed.
+            await session.sync(path, number)
+            stored = await _stored(session, tp, number)
+        if stored is not None and stored.zk_version == zk_version:
+            data = znodes.encode_state(
+                leader=leader,
+                leader_epoch=leader_epoch,
+                controller_epoch=controller_epoch,
+                isr=isr,
+                broker_epochs=await _broker_epochs(session, isr, stored, number, again=again),
+            )
+            with contextlib.suppress(BadVersionError, NoNodeError):
+                version = await session.set(path, data, zk_version, number)
+                return IsrWriteResult(IsrWriteOutcome.WRITTEN, version)
+            stored = await _stored(session, tp, number)
+    except SessionExpired:
+        return IsrWriteResult(IsrWriteOutcome.UNKNOWN)
+    ours = (leader, leader_epoch, controller_epoch, tuple(isr), zk_version + 1)
+    if stored is not None and _content(stored) == ours:
+        return IsrWriteResult(IsrWriteOutcome.WRITTEN, stored.zk_version)
+    return IsrWriteResult(IsrWriteOutcome.CONFLICT)
+
+
+def _content(state: PartitionState) -> tuple[object, ...]:
+    return (state.leader, state.leader_epoch, state.controller_epoch, state.isr, state.zk_version)
+
+
+async def _stored(
+    session: ZkSession, tp: TopicPartition, number: SessionNumber
+) -> PartitionState | None:
+    path = znodes.partition_state(tp)
+    try:
+        data, stat = await session.request(lambda c: c.get_async(path), number)
+        return znodes.decode_state(tp, data or b"", stat.version, stat.mzxid)
+    except (NoNodeError, znodes.MalformedNode):
+        return None
+
+
+async def _broker_epochs(
+    session: ZkSession,
+    isr: Sequence[BrokerId],
+    stored: PartitionState,
+    number: SessionNumber,
+    *,
+    again: bool,
+) -> Mapping[BrokerId, int]:
+    """As which incarnation each of ``isr`` is in it.
+
+    Who joins has fetched a moment ago, in this session: to lose power, have its own session expire
+    and register again takes longer. Not so when this is a second try, in another session: what
+    fetched then may be another incarnation than the one that is registered now.
+    """
+    joining = [member for member in isr if member not in stored.isr]
+    looked_up = {
+        member: NEVER_TRUSTED if again else await _broker_epoch(session, member, number)
+        for member in joining
+    }
+    return {member: stored.trusted_up_to(member) for member in stored.isr} | looked_up
+
+
+async def _broker_epoch(session: ZkSession, broker: BrokerId, number: SessionNumber) -> int:
+    path = znodes.broker_id(broker)
+    try:
+        _, stat = await session.request(lambda c: c.get_async(path), number)
+    except NoNodeError:
+        return NEVER_TRUSTED
+    return int(stat.czxid)
