@@ -5,13 +5,14 @@ hands over files. A backend lists its capabilities; what needs more is refused b
 deployed. Everything here is synchronous; callers that want parallelism use threads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from infra.admin import Admin
+from infra.changes import ClusterChange, Observer
 from infra.clocks import Clock, Clocks
 from infra.ensemble import Ensemble
 from infra.impairments import Links
@@ -346,8 +347,8 @@ class System(Timings, Protocol):
         """Kafka's ``bootstrap.servers``."""
 
     @property
-    def zookeeper_connect(self) -> str:
-        """Kafka's ``zookeeper.connect``."""
+    def metadata_connect(self) -> tuple[str, str]:
+        """Where its metadata are: the name of Kafka's property, and its value."""
 
     @property
     def admin(self) -> Admin: ...
@@ -358,6 +359,11 @@ class System(Timings, Protocol):
 
     def view(self) -> ClusterView:
         """Read from ZooKeeper now. Raises ViewUnavailable when ZooKeeper does not answer."""
+
+    def observer(
+        self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
+    ) -> Observer:
+        """Reports what changes; ``clock``: nanoseconds of the Unix epoch."""
 
     def zookeeper_leader(self) -> Server | None:
         """The server that leads the ensemble, or is the only one; None while nobody does."""

@@ -27,6 +27,11 @@ class SystemName:
     text: str
     kafka: releases.Release | None
 
+    @property
+    def kraft(self) -> bool:
+        """Whether controllers of its own keep its metadata, and not ZooKeeper."""
+        return self.kafka is not None and self.kafka.kraft
+
 
 def parse(name: str) -> SystemName:
     """Raises ValueError saying what is wrong with it."""
@@ -43,6 +48,15 @@ def parse(name: str) -> SystemName:
     if not _VERSION.fullmatch(which):
         raise ValueError(f"{which!r} is neither a version nor the path of a directory; {_ways()}")
     return SystemName(text=name, kafka=releases.released(which))
+
+
+def kraft(name: str) -> bool:
+    """Whether the system of that name keeps its metadata with KRaft; not for a name that is
+    none."""
+    try:
+        return parse(name).kraft
+    except ValueError:
+        return False
 
 
 def _ways() -> str:

@@ -24,7 +24,9 @@ Value = str | int | float | bool
 RESERVED: Mapping[str, str] = dict.fromkeys(
     (
         "broker.id", "node.id", "process.roles", "listeners", "advertised.listeners",
-        "log.dir", "log.dirs", "zookeeper.connect",
+        "log.dir", "log.dirs", "metadata.log.dir", "zookeeper.connect",
+        "controller.quorum.voters", "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
     ),
     "is set for each broker by the harness",
 )  # fmt: skip

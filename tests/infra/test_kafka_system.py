@@ -23,11 +23,14 @@ CASES = "cases_kafka.py"
         "it_goes_by_a_clock",
     ],
 )
+@pytest.mark.parametrize("version", releases.VERSIONS)
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
-def test_inside(inside, case: str) -> None:
-    prepare(f"kafka:{releases.VERSIONS[0]}", sys.stdout.write)
+def test_inside(inside, version: str, case: str) -> None:
+    system = f"kafka:{version}"
+    prepare(system, sys.stdout.write)
     # Inside there is another home, and no network.
     inside.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    inside.environ["TESTED_SYSTEM"] = system
     inside.check(CASES, case)
 
 
