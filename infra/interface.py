@@ -320,7 +320,8 @@ class Timings(Protocol):
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:
-        """The session timeout in force (``zookeeper.session.timeout.ms``)."""
+        """The session timeout in force: ``zookeeper.session.timeout.ms``, with KRaft
+        ``broker.session.timeout.ms``."""
 
     @property
     def replica_lag_time_max_ms(self) -> int:
@@ -337,7 +338,8 @@ class System(Timings, Protocol):
     def brokers(self) -> Sequence[Server]: ...
 
     @property
-    def zookeepers(self) -> Sequence[Server]: ...
+    def zookeepers(self) -> Sequence[Server]:
+        """The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
 
     @property
     def ensemble(self) -> Ensemble: ...
@@ -358,7 +360,8 @@ class System(Timings, Protocol):
         DeploymentError with what did not come up and the tail of its log."""
 
     def view(self) -> ClusterView:
-        """Read from ZooKeeper now. Raises ViewUnavailable when ZooKeeper does not answer."""
+        """Read now, from those who keep the metadata. Raises ViewUnavailable when they do not
+        answer."""
 
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]

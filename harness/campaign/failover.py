@@ -60,8 +60,8 @@ def planned(spec: FailoverSpec | None, seed: int) -> tuple[PlannedFailover, ...]
 def problems(spec: FailoverSpec, brokers: int | None) -> Iterator[Problem]:
     """What is wrong with it in a cluster of so many brokers, where that is known, but for what is
     wrong with its target as any fault's."""
-    if "zookeeper" in spec.target or "zk-leader" in spec.target:
-        reason = "a broker is killed, and ZooKeeper's servers are none"
+    if any(word in spec.target for word in ("zookeeper", "zk-leader", "quorum")):
+        reason = "a broker is killed, and the servers that keep the metadata are none"
         yield Problem(field="failover.target", reason=reason)
     if list(spec.partitions) != sorted(set(spec.partitions)):
         reason = "one topic grows: every number is larger than the one before"

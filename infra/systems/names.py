@@ -59,5 +59,10 @@ def kraft(name: str) -> bool:
         return False
 
 
+def keepers(name: str) -> str:
+    """What the servers are called that keep the metadata, without their number."""
+    return "controller" if kraft(name) else "zookeeper"
+
+
 def _ways() -> str:
     return f"{KAFKA}:{releases.VERSIONS[0]}, or {KAFKA}:/DIRECTORY of an unpacked release"

@@ -42,6 +42,7 @@ class LogObserver:
         self._clock = clock
         self._seen: ClusterView = EMPTY
         self._answered_ns = 0
+        self._back_ns = 0
         self._lost = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metadata-observer")
@@ -89,7 +90,8 @@ class LogObserver:
             return
         if self._lost:
             self._lost = False
-            self._tell(ChangeKind.ZOOKEEPER_BACK, self._clock())
+            self._back_ns = self._clock()
+            self._tell(ChangeKind.ZOOKEEPER_BACK, self._back_ns)
         # What was written by then has been reported; what came while it was asked, perhaps not.
         self._answered_ns = asked_ns
 
@@ -105,7 +107,9 @@ class LogObserver:
     def _lose(self) -> None:
         if not self._lost:
             self._lost = True
-            self._tell(ChangeKind.ZOOKEEPER_LOST, self._answered_ns)
+            # A second loss is behind the end of the first: told as of before it, the two would be
+            # one that ends with the first.
+            self._tell(ChangeKind.ZOOKEEPER_LOST, max(self._answered_ns, self._back_ns + 1))
 
     def _tell(self, kind: ChangeKind, time_ns: int) -> None:
         self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
