@@ -1,7 +1,7 @@
 """A server of Apache Kafka with KRaft on its node: its files, its command line, its log directory
 made ready (``kafka-storage format``)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -43,12 +43,13 @@ class Program:
         node.write(_logging(node), _LOGGING.encode())
         return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
 
-    def format(self, node: Node, first: PurePosixPath) -> None:
-        """Make the log directories ready, where the ``first`` of them, which holds the metadata
-        log, is as of a new machine: before the first start, and when a broker was replaced. One
-        that is emptied beside it the server makes ready itself. Raises DeploymentError."""
-        if node.entries(first) > 0:
+    def format(self, node: Node, directories: Sequence[PurePosixPath]) -> None:
+        """Make the log ``directories`` ready, and the metadata log's, where they are all as of a
+        new machine: before the first start, and when a broker was replaced. One alone that is
+        emptied the server makes ready itself. Raises DeploymentError."""
+        if any(map(node.entries, directories)):
             return
+        node.empty(metadata(node))
         arguments = ["format", f"--cluster-id={self.cluster_id}", f"--config={_config(node)}"]
         process = node.start(
             Command(
@@ -64,6 +65,12 @@ class Program:
     def _java(self, node: Node, heap_mb: int) -> list[str]:
         option = f"-Dlog4j2.configurationFile={_logging(node)}"
         return [*java(node, heap_mb=heap_mb, logging=option, class_path=self.class_path)]
+
+
+def metadata(node: Node) -> PurePosixPath:
+    """Where the metadata log is (``metadata.log.dir``): beside the log directories, which hold
+    replicas alone, and are collected whole; its index files have 10 MB each, whatever is set."""
+    return node.directory / "metadata"
 
 
 def _config(node: Node) -> PurePosixPath:

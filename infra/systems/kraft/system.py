@@ -1,7 +1,7 @@
 """Apache Kafka with KRaft: controllers and brokers, each server on a node of its own.
 
-The node of each holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log
-directory each. The metadata log is in the first of them: with it empty, the machine is a new one.
+The node of each holds ``server.properties``, ``metadata`` (``metadata.log.dir``) and ``data``
+(``log.dirs``), or disks with a log directory each: with these empty, the machine is a new one.
 """
 
 import base64
@@ -18,6 +18,7 @@ from infra.ensemble import CONTROLLER_IDS, Ensemble
 from infra.interface import (
     Backend,
     ClusterView,
+    Command,
     Node,
     Server,
     ViewUnavailable,
@@ -39,7 +40,7 @@ from infra.systems.kraft.log import MetadataLog
 from infra.systems.kraft.observer import LogObserver
 from infra.systems.kraft.properties import SESSION, in_force
 from infra.systems.kraft.quorum import LEADER, Quorum
-from infra.systems.kraft.server import Program
+from infra.systems.kraft.server import Program, metadata
 from infra.systems.properties import RESERVED
 from infra.systems.server import NodeServer, stop_all
 from infra.together import on_all
@@ -179,11 +180,11 @@ class SystemOnKRaft:
             node,
             number,
             CONTROLLER_PORT,
-            self._program.configure(node, self._settings(number, "controller", listener, [place])),
+            self._configured(node, number, "controller", listener, [place]),
             (CONTROLLER_PORT,) if len(self._voters) > 1 else (),
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._program.format(node, place),
+            before_start=lambda: self._program.format(node, [place]),
         )
 
     def _broker(self, backend: Backend, number: int) -> NodeServer:
@@ -195,16 +196,16 @@ class SystemOnKRaft:
             node,
             number,
             BROKER_PORT,
-            self._program.configure(node, self._settings(number, "broker", listener, places)),
+            self._configured(node, number, "broker", listener, places),
             disks=own,
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._program.format(node, places[0]),
+            before_start=lambda: self._program.format(node, places),
         )
 
-    def _settings(
-        self, number: int, role: str, listener: str, places: Sequence[PurePosixPath]
-    ) -> Mapping[str, str]:
+    def _configured(
+        self, node: Node, number: int, role: str, listener: str, places: Sequence[PurePosixPath]
+    ) -> Command:
         voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
         own = {
             "process.roles": role,
@@ -213,8 +214,9 @@ class SystemOnKRaft:
             "controller.listener.names": _LISTENER,
             "listeners": listener,
             "log.dirs": ",".join(map(str, places)),
+            "metadata.log.dir": str(metadata(node)),
         }
-        return own | self._properties
+        return self._program.configure(node, own | self._properties)
 
     def _clock(self, node: Node) -> FakeClock | None:
         return node.fake_clock() if self._clocks else None
