@@ -36,7 +36,13 @@ def cluster() -> None:
 
 @cluster.command()
 @click.option("--brokers", type=click.IntRange(1, 99), default=3, show_default=True)
-@click.option("--zookeepers", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option(
+    "--zookeepers",
+    type=click.IntRange(1, 9),
+    default=1,
+    show_default=True,
+    help="Servers of ZooKeeper; with KRaft, controllers.",
+)
 @options.system
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of brokers.")
 def up(brokers: int, zookeepers: int, system: str | None, properties: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:3.9.1`` or
+"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:4.1.1`` or
 ``kafka:/opt/kafka``."""
 
 import re
@@ -65,4 +65,5 @@ def keepers(name: str) -> str:
 
 
 def _ways() -> str:
-    return f"{KAFKA}:{releases.VERSIONS[0]}, or {KAFKA}:/DIRECTORY of an unpacked release"
+    known = ", ".join(f"{KAFKA}:{version}" for version in releases.VERSIONS)
+    return f"{known}, or {KAFKA}:/DIRECTORY of an unpacked release"
