@@ -110,9 +110,10 @@ class MetadataLog:
                 self._disconnect()
                 refusals[controller] = str(silence)
                 continue
-            if found.error_code is ErrorCode.none and found.high_watermark >= 0:
+            refusal = _refusal(found)
+            if refusal is None:
                 return Moment(controller=controller, epoch=self._quorum_epoch), found
-            refusals[controller] = found.error_code.name
+            refusals[controller] = refusal
         told = ", ".join(f"{controller}: {why}" for controller, why in refusals.items())
         raise ViewUnavailable(f"no controller answers as the active one ({told})")
 
@@ -156,6 +157,18 @@ def leader_told(address: Address, timeout_s: float) -> int | None:
     except OSError:
         return None
     return int(answer.current_leader.leader_id)
+
+
+def _refusal(found: PartitionData) -> str | None:
+    """Why nothing can be read of an answer; None: it can."""
+    if found.error_code is not ErrorCode.none:
+        return found.error_code.name
+    if found.diverging_epoch.epoch >= 0:
+        return "its log is another one than was read until now"
+    if found.snapshot_id.end_offset >= 0:
+        return f"its log begins with a snapshot, at offset {found.snapshot_id.end_offset}"
+    # Who is new in office has to commit something of its own first.
+    return None if found.high_watermark >= 0 else "it does not know yet what is committed"
 
 
 def _request(offset: int, offset_epoch: int, quorum_epoch: int) -> FetchRequest:
