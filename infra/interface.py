@@ -396,4 +396,4 @@ class DeploymentError(InfraError):
 
 
 class ViewUnavailable(InfraError):
-    """ZooKeeper did not answer in time."""
+    """Those who keep the metadata did not answer in time."""

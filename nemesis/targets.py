@@ -42,7 +42,7 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
 
     Raises:
         TargetUnavailable: It names nobody at this moment.
-        ViewUnavailable: ZooKeeper does not answer, and it takes its answer to resolve it.
+        ViewUnavailable: The metadata cannot be read, and it takes them to resolve it.
     """
     try:
         view: ClusterView | None = cluster.system.view()
