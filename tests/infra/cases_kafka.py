@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 from kafka_clients import create_topic, produce, read_all
 from patience import PATIENCE_S
@@ -135,6 +136,43 @@ def what_it_is_asked_and_told(scratch: Path) -> None:
         assert session not in system.expired_sessions()
 
 
+def another_controller_takes_over(scratch: Path) -> None:
+    """With KRaft: of three controllers the active one is killed. What was written is there, the
+    observer tells of both, and the one that comes back follows; without a majority nobody
+    answers."""
+    seen: list[ClusterChange] = []
+    with _deployed(scratch, keepers=3) as system:
+        cluster = _Cluster(system)
+        with system.observer(seen.append, time.time_ns):
+            create_topic(cluster, TOPIC, config={"min.insync.replicas": "2"})
+            first = system.zookeeper_leader()
+            assert first is not None
+            assert _view(system).controller == first.id
+            assert sorted(system.ensemble.modes().values()) == ["follower", "follower", "leader"]
+            written = _view(system).partitions[TOPIC, 0]
+            first.process.signal(signal.SIGKILL)
+            _wait("another is active", lambda: _view(system).controller != first.id)
+            assert _view(system).partitions[TOPIC, 0].replicas == written.replicas
+            system.admin.set_topic_config(TOPIC, "retention.bytes", "-1", PATIENCE_S)
+            assert system.admin.topic_config(TOPIC)["retention.bytes"] == "-1"
+            first.start()
+            _wait("it follows", lambda: system.ensemble.modes().get(first.name) == "follower")
+            told = [one.broker for one in seen if one.kind is ChangeKind.CONTROLLER]
+            assert told[0] == first.id
+            assert len(set(told)) > 1
+
+            others = [one for one in system.zookeepers if one is not first]
+            for one in others:
+                one.process.signal(signal.SIGSTOP)
+            _wait("nobody leads", lambda: system.zookeeper_leader() is None)
+            with pytest.raises(ViewUnavailable):
+                system.view()
+            for one in others:
+                one.process.signal(signal.SIGCONT)
+            _wait("somebody leads", lambda: system.zookeeper_leader() is not None)
+            assert _view(system).partitions[TOPIC, 0].replicas == written.replicas
+
+
 def it_goes_by_a_clock(scratch: Path) -> None:
     """What is behind a message that it logs has the time in front: that of its own clock."""
     with _deployed(scratch, clocks=True) as system:
@@ -175,7 +213,7 @@ def faults_bite_and_heal(scratch: Path) -> None:
 
 
 @contextmanager
-def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
+def _deployed(scratch: Path, clocks: bool = False, keepers: int = 1) -> Iterator[System]:
     backend = LocalBackend(scratch / "nodes", clocks=clocks)
     properties = {
         "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -187,7 +225,7 @@ def _deployed(scratch: Path, clocks: bool = False) -> Iterator[System]:
             KAFKA,
             backend,
             brokers=BROKERS,
-            zookeepers=1,
+            zookeepers=keepers,
             properties=properties,
             clocks=clocks,
         )

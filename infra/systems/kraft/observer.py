@@ -22,7 +22,7 @@ _LATE_NS = 700_000_000
 
 
 class LogObserver:
-    """Implements ``infra.interface.Observer``.
+    """Implements ``infra.changes.Observer``.
 
     Args:
         log: Nobody else's.
@@ -50,7 +50,7 @@ class LogObserver:
 
     @property
     def watches(self) -> int:
-        """None: there is no ZooKeeper that would keep one."""
+        """There is no ZooKeeper that would keep one."""
         return 0
 
     def start(self) -> None:
