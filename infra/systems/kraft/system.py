@@ -135,6 +135,8 @@ class SystemOnKRaft:
 
     def deploy(self) -> None:
         on_all(NodeServer.start, self._controllers)
+        # A JVM each, of seconds on a busy machine, in which the controllers come up.
+        on_all(lambda one: self._program.format(one.node, self.log_directories(one)), self._brokers)
         await_all(self._controllers, self._serves, _CONTROLLERS_UP_S, "is in the quorum")
         on_all(NodeServer.start, self._brokers)
         await_all(self._brokers, self._registered, BROKERS_UP_S, "is registered and not fenced")
