@@ -14,9 +14,9 @@ from infra.systems.kraft.image import Image
 from infra.systems.kraft.log import MetadataLog, Moment
 from infra.systems.observer import EMPTY, changes
 
-_EVERY_S = 0.15
+_EVERY_S = 0.1
 _ANSWER_S = 2.0
-_LATE_NS = 700_000_000
+_LATE_NS = 950_000_000
 """Without an answer for that long, a change might be reported later than the checkers allow for
 (``checkers.observed.OBSERVATION_LAG_NS``)."""
 
