@@ -23,6 +23,9 @@ SILENTLY = "bits"
 UNCLEANLY = "unclean"
 """Of a fault that takes nothing from disks, and orders that anybody may lead its partitions."""
 
+KEEPERS = ("zookeeper-", "controller-")
+"""How servers are called that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
+
 _BROKER = re.compile(r"broker-(\d{1,9})")
 
 
@@ -90,8 +93,8 @@ class FaultFacts:
     def touches(self, partition: Partition) -> bool:
         """Whether it befell a server that led, followed or coordinated the partition.
 
-        What it befell is unknown: it may have been any partition. A server that is no broker is
-        ZooKeeper's, which coordinates them all, or a client's, which may write to any. Consumers
+        What it befell is unknown: it may have been any partition. A server that is no broker
+        keeps the metadata of all, or is a client's, which may write to any. Consumers
         write to none.
         """
         if self.consumers_alone:

@@ -62,7 +62,8 @@ def failovers(
 def findings(run: PlannedRun, rows: Sequence[Row], zookeeper: Sequence[Row]) -> Iterator[str]:
     """What is missing of the measurements."""
     at = _moments(zookeeper)
-    if missing := [moment for moment in MOMENTS if (moment, None) not in at]:
+    missing = [moment for moment in MOMENTS if (moment, None) not in at]
+    if missing and run.zookeeper:
         yield f"what ZooKeeper had counted is unknown at: {', '.join(missing)}"
     for failover in failovers(run.failovers, rows, zookeeper):
         if failover.led_ms is None or failover.acked_ms is None:

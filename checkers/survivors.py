@@ -12,8 +12,8 @@ back: it may come back only when it has caught up. The promise ends when every m
   is not in the ISR. Nothing is promised of what was acked before B's loss; later acks waited for B.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from checkers.faults import FaultFacts
 from checkers.observed import Observed, Span, State
@@ -94,6 +94,7 @@ def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> It
         observed: The partition.
         strikes: Faults that took data from disks, and when.
     """
+    observed = replace(observed, states=tuple(_with_members(observed.states)))
     replicas = _Replicas(observed)
     # A state that was seen within a strike's span stands behind it: it may be the fault's doing.
     order: list[tuple[int, int, tuple[Span, FaultFacts] | State]] = sorted(
@@ -106,3 +107,13 @@ def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> It
             yield from replicas.become(event)
         else:
             yield from replicas.strike(*event)
+
+
+def _with_members(states: Iterable[State]) -> Iterator[State]:
+    """The states, each with an ISR of somebody. With KIP-966 the last member leaves it, too, when
+    it is gone, and stays eligible: A, alone in the ISR, is killed, the ISR is empty, and power
+    fails where A was. A is elected all the same, and has not caught up with anybody meanwhile."""
+    last: tuple[int, ...] = ()
+    for state in states:
+        last = state.isr or last
+        yield replace(state, isr=last)

@@ -23,7 +23,7 @@ from infra.registry import Kind
 from infra.ssh import hosts, inventory
 from infra.ssh.backend import SshBackend
 from infra.ssh.inventory import Inventory
-from infra.systems import make_system
+from infra.systems import make_system, names
 from infra.trials import TRIALS
 
 CLIENT_NODE = "client-1"
@@ -68,7 +68,8 @@ class Site:
     @property
     def nodes(self) -> Sequence[str]:
         """The names of all nodes."""
-        servers = {"zookeeper": self.cluster.zookeepers, "broker": self.cluster.brokers}
+        keepers = names.keepers(self.cluster.system)
+        servers = {keepers: self.cluster.zookeepers, "broker": self.cluster.brokers}
         numbered = [f"{kind}-{n}" for kind, many in servers.items() for n in range(1, many + 1)]
         return [*numbered, CLIENT_NODE]
 

@@ -30,7 +30,7 @@ class Addresses:
     it cannot (rootless)."""
 
     bootstrap_servers: str
-    zookeeper_connect: str
+    metadata_connect: str
     subnet: str | None
 
 
@@ -67,7 +67,7 @@ def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
         system.deploy()
         found = Addresses(
             bootstrap_servers=system.bootstrap_servers,
-            zookeeper_connect=system.zookeeper_connect,
+            metadata_connect="=".join(system.metadata_connect),
             subnet=backend.expose(),
         )
         write_text(scratch / "cluster.json", json.dumps(asdict(found)))

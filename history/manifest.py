@@ -120,7 +120,9 @@ class PlannedRun(_Planned):
         number: From 1; its history is in ``runs/<number>/history``.
         cluster: What of the cluster's settings is swept, with this run's values; of clusters that
             are compared by name, the name as ``cluster``.
-        session_timeout_ms: ``zookeeper.session.timeout.ms`` in force.
+        zookeeper: Whether ZooKeeper keeps the metadata, and not KRaft's controllers.
+        session_timeout_ms: ``zookeeper.session.timeout.ms`` in force; with KRaft
+            ``broker.session.timeout.ms``.
         replica_lag_ms: ``replica.lag.time.max.ms`` in force.
         recovery_ms: Within this time after the last fault is healed, every partition is to be led
             and its ISR full.
@@ -130,6 +132,7 @@ class PlannedRun(_Planned):
     number: int
     seed: int
     cluster: Mapping[str, Value] = {}
+    zookeeper: bool = True
     session_timeout_ms: int
     replica_lag_ms: int
     recovery_ms: int

@@ -125,7 +125,11 @@ CLUSTER = pa.schema(
 ``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``.
 ``controller_epoch``: -1 of a partition that no controller has written, as with
 ``ackproof.coordination=leader``. ``version``: of the znode that holds a partition's ISR, which each
-write raises by one, so that a change that went unseen between two rows shows."""
+write raises by one, so that a change that went unseen between two rows shows.
+
+With KRaft: of its metadata log. ``broker`` of a ``controller`` is its ``node.id``,
+``controller_epoch`` the epoch of the quorum, ``version`` the partition epoch; up is a broker that
+is not fenced; ``zookeeper-lost``: no controller answers as the active one."""
 
 PHASES = pa.schema(
     [

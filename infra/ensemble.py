@@ -4,6 +4,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+CONTROLLER_IDS = 100
+"""With KRaft, the ``node.id`` of ``controller-1`` is one more: more than any broker's."""
+
 
 class Ensemble(Protocol):
     """ZooKeeper, of one server or several. What it does not answer in time raises

@@ -5,13 +5,14 @@ hands over files. A backend lists its capabilities; what needs more is refused b
 deployed. Everything here is synchronous; callers that want parallelism use threads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from infra.admin import Admin
+from infra.changes import ClusterChange, Observer
 from infra.clocks import Clock, Clocks
 from infra.ensemble import Ensemble
 from infra.impairments import Links
@@ -319,7 +320,8 @@ class Timings(Protocol):
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:
-        """The session timeout in force (``zookeeper.session.timeout.ms``)."""
+        """The session timeout in force: ``zookeeper.session.timeout.ms``, with KRaft
+        ``broker.session.timeout.ms``."""
 
     @property
     def replica_lag_time_max_ms(self) -> int:
@@ -336,7 +338,8 @@ class System(Timings, Protocol):
     def brokers(self) -> Sequence[Server]: ...
 
     @property
-    def zookeepers(self) -> Sequence[Server]: ...
+    def zookeepers(self) -> Sequence[Server]:
+        """The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
 
     @property
     def ensemble(self) -> Ensemble: ...
@@ -346,8 +349,8 @@ class System(Timings, Protocol):
         """Kafka's ``bootstrap.servers``."""
 
     @property
-    def zookeeper_connect(self) -> str:
-        """Kafka's ``zookeeper.connect``."""
+    def metadata_connect(self) -> tuple[str, str]:
+        """Where its metadata are: the name of Kafka's property, and its value."""
 
     @property
     def admin(self) -> Admin: ...
@@ -357,7 +360,13 @@ class System(Timings, Protocol):
         DeploymentError with what did not come up and the tail of its log."""
 
     def view(self) -> ClusterView:
-        """Read from ZooKeeper now. Raises ViewUnavailable when ZooKeeper does not answer."""
+        """Read now, from those who keep the metadata. Raises ViewUnavailable when they do not
+        answer."""
+
+    def observer(
+        self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
+    ) -> Observer:
+        """Reports what changes; ``clock``: nanoseconds of the Unix epoch."""
 
     def zookeeper_leader(self) -> Server | None:
         """The server that leads the ensemble, or is the only one; None while nobody does."""
@@ -387,4 +396,4 @@ class DeploymentError(InfraError):
 
 
 class ViewUnavailable(InfraError):
-    """ZooKeeper did not answer in time."""
+    """Those who keep the metadata did not answer in time."""

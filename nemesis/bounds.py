@@ -7,14 +7,22 @@ away from another nothing is, but for one broker that is certain to be in it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nemesis.expressions import Combined, Expression, Role, Set
+from nemesis.expressions import (
+    QUORUM,
+    QUORUM_LEADER,
+    ZK_LEADER,
+    Combined,
+    Expression,
+    Role,
+    Set,
+)
 from nemesis.interface import Members
 from nemesis.targets import COUNTS
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Count:
-    """So many brokers and so many ZooKeeper servers."""
+    """So many brokers and so many servers that keep the metadata, ZooKeeper's or controllers."""
 
     brokers: int = 0
     zookeepers: int = 0
@@ -44,7 +52,7 @@ def everybody(members: Members) -> Count:
 def most(expression: Expression, members: Members, replicas: Mapping[str, int]) -> Count:
     """How many servers ``expression`` befalls at the most in a cluster of ``members`` whose topics
     have so many ``replicas``. Of links, both ends."""
-    bound = _Bound(everybody(members), replicas)
+    bound = _Bound(everybody(members), replicas, members.kraft)
     ends = [part for part in (expression.nodes, expression.to) if part is not None]
     return sum(map(bound.of, ends), NOBODY).capped(bound.all)
 
@@ -53,6 +61,7 @@ def most(expression: Expression, members: Members, replicas: Mapping[str, int]) 
 class _Bound:
     all: Count
     replicas: Mapping[str, int]
+    kraft: bool
 
     def of(self, part: Set) -> Count:
         if isinstance(part, Role):
@@ -71,13 +80,18 @@ class _Bound:
             return Count(self.replicas.get(role.topic or "", self.all.brokers))
         if role.name in ("all", "topic"):
             return self.all.capped(Count(self.all.brokers))
-        if role.name == "zookeeper":
+        if role.name in ("zookeeper", QUORUM):
             return Count(0, self.all.zookeepers)
-        if role.name == "zk-leader" or role.name.startswith("zookeeper-"):
+        if self._keeps_metadata(role.name):
             return Count(0, 1)
         if role.name == "clients" or role.name.startswith("client-"):
             return NOBODY
         return Count(1)
+
+    def _keeps_metadata(self, name: str) -> bool:
+        """Of one server's role or name."""
+        leads = name in (ZK_LEADER, QUORUM_LEADER) or (name == "controller" and self.kraft)
+        return leads or name.startswith(("zookeeper-", "controller-"))
 
 
 def _certainly_less(taken: Combined) -> int:

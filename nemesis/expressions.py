@@ -22,6 +22,7 @@ from infra.wording import hint
 from nemesis.interface import Aim, Members
 
 ZK_LEADER = "zk-leader"
+QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"
 OF_PARTITION: Mapping[str, str] = {
     "leader": "the broker that leads the partition",
     "follower": "one in-sync follower of it",
@@ -35,21 +36,26 @@ QUANTIFIERS: Mapping[str, str] = {
     "majority": "the smallest majority of a set, or of all brokers",
 }
 OF_CLUSTER: Mapping[str, str] = {
-    "controller": "the broker that is the controller",
+    "controller": "the broker that is the controller; with KRaft, the active controller's server",
     "most-leaders": "the broker that leads most partitions",
     "all": "every broker",
+    QUORUM: "every server that keeps the metadata: ZooKeeper's, or with KRaft the controllers",
+    QUORUM_LEADER: "the one of them that leads",
     "zookeeper": "every ZooKeeper server",
     ZK_LEADER: "the leader of the ZooKeeper ensemble",
     "clients": "the nodes where clients run (not where a fault is aimed at servers)",
 }
 _NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
+_LEADING = frozenset({ZK_LEADER, QUORUM_LEADER})
+_INSTEAD = {"zookeeper": QUORUM, ZK_LEADER: QUORUM_LEADER}
+"""What is right with KRaft, and with ZooKeeper, too."""
 MOVING = frozenset({*OF_PARTITION, *OF_TOPIC, "controller", "most-leaders"})
 """Roles that only ZooKeeper's state tells."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<arrow><->|->)|(?P<sign>[+(),]|-(?=\s))|(?P<word>\w+(?:[.-]+\w+)*)|(?P<bad>\S))"
 )
-_NUMBERED = re.compile(r"(broker|zookeeper|client)-\d+")
+_NUMBERED = re.compile(r"(broker|zookeeper|controller|client)-\d+")
 ANY = "any"
 _ANY_TOPIC = re.compile(rf"\(\s*{ANY}\s*(?=[,)])")
 
@@ -97,8 +103,8 @@ class Expression:
 
     @property
     def asks_zookeeper(self) -> bool:
-        """Whether it takes ZooKeeper's servers to say who leads them."""
-        return any(role.name == ZK_LEADER for role in self.roles)
+        """Whether it takes ZooKeeper's servers, or the controllers, to say who leads them."""
+        return any(role.name in _LEADING for role in self.roles)
 
 
 def parse(text: str) -> Expression:
@@ -134,7 +140,7 @@ def known() -> Mapping[str, str]:
         **{f"{name}(topic)": what for name, what in OF_TOPIC.items()},
         **{f"{name}, {name}(set)": what for name, what in QUANTIFIERS.items()},
         **OF_CLUSTER,
-        "broker-1, zookeeper-1, client-1": "nodes by name",
+        "broker-1, zookeeper-1, controller-1, client-1": "nodes by name",
     }
 
 
@@ -155,7 +161,9 @@ def _role_problems(
         everybody = (*members.servers, *members.clients)
         if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
             yield f"there is no {role.name}; there are {', '.join(everybody)}"
-        if not _fits(role, aim, members):
+        elif members.kraft and role.name in _INSTEAD:
+            yield f"with KRaft there is no ZooKeeper; {_INSTEAD[role.name]} are its controllers"
+        elif not _fits(role, aim, members):
             yield f"the fault is aimed at {aim}, and {role.name} is none"
     if role.topic is None or partitions is None:
         return
@@ -186,7 +194,9 @@ def _fits(role: Role, aim: Aim, members: Members) -> bool:
         return True
     if role.name == "clients" or role.name in members.clients:
         return "client" in _TAKES[aim]
-    if role.name in ("zookeeper", ZK_LEADER) or role.name in members.zookeepers:
+    if role.name in ("zookeeper", QUORUM, *_LEADING) or role.name in members.zookeepers:
+        return "zookeeper" in _TAKES[aim]
+    if role.name == "controller" and members.kraft:
         return "zookeeper" in _TAKES[aim]
     return "broker" in _TAKES[aim]
 

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from infra.ensemble import CONTROLLER_IDS
 from infra.interface import Backend, Capability, Node, Process, Server, System, Timings
 
 
@@ -23,6 +24,7 @@ class Members:
     """Who there is, by name. What is pure knows no more of a cluster than this.
 
     Attributes:
+        zookeepers: The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers.
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
@@ -37,6 +39,17 @@ class Members:
     @property
     def servers(self) -> tuple[str, ...]:
         return (*self.zookeepers, *self.brokers)
+
+    @property
+    def kraft(self) -> bool:
+        """Whether the metadata are with controllers of their own."""
+        return any(name.startswith("controller-") for name in self.zookeepers)
+
+    @property
+    def by_id(self) -> Mapping[int, str]:
+        """Those whom a view names, by the ids by which it does."""
+        controllers = enumerate(self.zookeepers if self.kraft else (), start=CONTROLLER_IDS + 1)
+        return {**dict(enumerate(self.brokers, start=1)), **dict(controllers)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

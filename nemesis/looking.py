@@ -17,7 +17,7 @@ Seen = tuple[bool, object]
 
 E = TypeVar("E", bound=Effect)
 
-_NO_ANSWER = "ZooKeeper does not answer"
+_NO_ANSWER = "the metadata cannot be read"
 
 
 def targeted(injection: Injection, names: Iterable[str]) -> list[str]:

@@ -65,9 +65,10 @@ def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str]
 
 
 def zookeeper_silent(injection: Injection) -> Look:
-    """ZooKeeper answers nobody, and no server leads it. A connection of ours to a server that was
-    stopped is silent at once; what is left of the ensemble goes on answering others until it has
-    noticed that it is no quorum."""
+    """Nobody is answered by ZooKeeper, or by KRaft's controllers, and no server of theirs leads. A
+    connection of ours to a server that was stopped is silent at once; what is left of them goes on
+    answering others until it has noticed that it is no quorum."""
+    claim = "controllers" if injection.cluster.members.kraft else "ZooKeeper"
 
     def seen(_subject: str) -> Seen:
         system = injection.cluster.system
@@ -78,7 +79,7 @@ def zookeeper_silent(injection: Injection) -> Look:
             return leader is None, str(silence) if leader is None else f"{leader.name} leads"
         return False, "answers"
 
-    return lambda: observe("ZooKeeper", ["ensemble"], seen, lambda _subject: None)
+    return lambda: observe(claim, ["ensemble"], seen, lambda _subject: None)
 
 
 def serving(injection: Injection, zookeepers: Sequence[str]) -> Look:

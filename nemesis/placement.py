@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from infra.ensemble import CONTROLLER_IDS
 from infra.interface import ClusterView, PartitionView
 from nemesis.interface import Members
 
@@ -13,7 +14,7 @@ def planned_view(members: Members, topics: Mapping[str, tuple[Iterable[int], int
     brokers = range(1, len(members.brokers) + 1)
     return ClusterView(
         brokers=dict.fromkeys(brokers, 0),
-        controller=1,
+        controller=CONTROLLER_IDS + 1 if members.kraft else 1,
         controller_epoch=1,
         partitions={
             (topic, number): _planned(topic, number, replicas, brokers)

@@ -14,7 +14,8 @@ from nemesis.interface import Cluster, Link, Members, Unplannable
 
 Service = Literal["broker", "zookeeper", "quorum"]
 """``broker``: at a broker's listener. ``zookeeper``: at ZooKeeper's client port. ``quorum``: at the
-ports by which ZooKeeper's servers follow and elect their leader."""
+ports by which ZooKeeper's servers follow and elect their leader; with KRaft, at a controller's
+listener, on the links between controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ def carrying(grudge: Grudge, members: Members, service: Service | None) -> Grudg
     none is left."""
     if service is None:
         return grudge
+    if service == "zookeeper" and members.kraft:
+        raise Unplannable("with KRaft there is no ZooKeeper; cut the links whole")
     carry = frozenset(link for link in grudge if _carries(link, members, service))
     if grudge and not carry:
         raise Unplannable(f"over none of the links goes the service {service}")

@@ -22,6 +22,7 @@ from nemesis.interface import (
     Parameters,
     Plan,
     Target,
+    Unplannable,
     brokers_alone,
 )
 from nemesis.looking import struck
@@ -107,6 +108,12 @@ class SessionFault:
         parameters: Parameters,  # noqa: ARG002
         rng: random.Random,  # noqa: ARG002
     ) -> Plan:
+        if members.kraft:
+            raise Unplannable(
+                f"{self.name} is for sessions in ZooKeeper, and with KRaft there are none; "
+                "a broker that is isolated or paused for longer than broker.session.timeout.ms "
+                "is fenced"
+            )
         brokers_alone(self.name, members, target.servers)
         return Plan(effects=tuple(self.effect(server) for server in target.servers))
 

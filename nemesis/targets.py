@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
-from nemesis.expressions import Combined, Expression, Role, Set
+from nemesis.expressions import (
+    QUORUM,
+    QUORUM_LEADER,
+    ZK_LEADER,
+    Combined,
+    Expression,
+    Role,
+    Set,
+)
 from nemesis.grudge import majority
 from nemesis.interface import Aim, Cluster, Link, Members, Placed, Target
 
@@ -34,7 +42,7 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
 
     Raises:
         TargetUnavailable: It names nobody at this moment.
-        ViewUnavailable: ZooKeeper does not answer, and it takes its answer to resolve it.
+        ViewUnavailable: The metadata cannot be read, and it takes them to resolve it.
     """
     try:
         view: ClusterView | None = cluster.system.view()
@@ -46,7 +54,7 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
     topics = {role.topic for role in expression.roles if role.topic} if aim is Aim.TOPICS else ()
     moment = _Moment(
         members=cluster.members,
-        brokers={server.id: server.name for server in cluster.system.brokers},
+        named=cluster.members.by_id,
         view=view,
         zookeeper_leader=None if leader is None else leader.name,
         seed=seed,
@@ -60,10 +68,8 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
 def resolve_planned(
     expression: Expression, members: Members, view: ClusterView, seed: int, aim: Aim
 ) -> Target:
-    """As :func:`resolve`, in a cluster that looks like ``view``, whose brokers have the ids from 1.
-    Raises TargetUnavailable."""
-    brokers = dict(enumerate(members.brokers, start=1))
-    moment = _Moment(members=members, brokers=brokers, view=view, seed=seed)
+    """As :func:`resolve`, in a cluster that looks like ``view``. Raises TargetUnavailable."""
+    moment = _Moment(members=members, named=members.by_id, view=view, seed=seed)
     return _resolved(expression, moment, aim)
 
 
@@ -138,13 +144,13 @@ class _Moment:
     """The cluster at one moment, and what was drawn of it.
 
     Attributes:
-        brokers: Names by ``broker.id``.
+        named: Names by ``broker.id``; with KRaft those of controllers by ``node.id``, too.
         asked: The partitions that the expression is about.
     """
 
     members: Members
     seed: int
-    brokers: Mapping[int, str] = field(default_factory=dict)
+    named: Mapping[int, str] = field(default_factory=dict)
     view: ClusterView | None = None
     zookeeper_leader: str | None = None
     asked: list[PartitionView] = field(default_factory=list)
@@ -175,7 +181,7 @@ class _Moment:
             topic=one.topic,
             number=one.partition,
             replicas=tuple(self._brokers(one.replicas)),
-            leader=self.brokers.get(one.leader),
+            leader=self.named.get(one.leader),
             leader_epoch=one.leader_epoch,
             isr=tuple(self._brokers(one.isr)),
         )
@@ -251,16 +257,17 @@ class _Moment:
         return self.in_order(self._partitions(topic), f"any/{topic}")
 
     def _brokers(self, ids: Iterable[int]) -> list[str]:
-        return [self.brokers[number] for number in ids if number in self.brokers]
+        return [self.named[number] for number in ids if number in self.named]
 
     def befallen(self, view: ClusterView, ends: Iterable[Collection[str]]) -> tuple[str, ...]:
         """The partitions that are led, followed or coordinated at any of ``ends``: single servers,
         or both ends of a link.
 
-        The controller coordinates all, and so does ZooKeeper, but for a link between ZooKeeper and
-        a broker: that is that broker's link.
+        A broker that is the controller coordinates all, and so do those who keep the metadata, but
+        for a link between one of them and a broker: that is that broker's link.
         """
-        ids = {broker for broker, name in self.brokers.items() if any(name in end for end in ends)}
+        brokers = {n: name for n, name in self.named.items() if name in self.members.brokers}
+        ids = {broker for broker, name in brokers.items() if any(name in end for end in ends)}
         coordinated = view.controller in ids or any(
             set(end) & set(self.members.zookeepers) and not set(end) & set(self.members.brokers)
             for end in ends
@@ -299,6 +306,8 @@ _OF_CLUSTER: Mapping[str, Callable[[_Moment], Sequence[str]]] = {
     "most-leaders": _Moment.most_leaders,
     "all": lambda moment: moment.members.brokers,
     "zookeeper": lambda moment: moment.members.zookeepers,
-    "zk-leader": lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
+    QUORUM: lambda moment: moment.members.zookeepers,
+    QUORUM_LEADER: lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
+    ZK_LEADER: lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
     "clients": lambda moment: moment.members.clients,
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from checkers.faults import FOREVER, FaultFacts, Partition
+from checkers.faults import FOREVER, KEEPERS, FaultFacts, Partition
 from checkers.observed import OBSERVATION_LAG_NS, Observed, Span, State
 from checkers.terms import Surroundings, settled, strike
 from checkers.timeline.known import Timeline, Told
@@ -152,7 +152,7 @@ class _Seen:
     def _on_zookeeper(self) -> Iterator[FaultFacts]:
         for fault in self.around.faults if self.ensemble else ():
             servers = fault.servers
-            if servers is None or any(server.startswith("zookeeper") for server in servers):
+            if servers is None or any(server.startswith(KEEPERS) for server in servers):
                 yield fault
 
     def _reach(self, fault: FaultFacts) -> Span:

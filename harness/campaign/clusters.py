@@ -59,13 +59,14 @@ class ClusterSweep(Section):
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    """What is put to the test, on Apache ZooKeeper. `bundled`: the bundled broker. `kafka:3.9.1`:
-    that release of Apache Kafka. `kafka:/DIRECTORY`: Apache Kafka as it is unpacked there, with
-    `libs/` ([kafka.md](kafka.md))."""
+    """What is put to the test. `bundled`: the bundled broker. `kafka:3.9.1`, `kafka:4.1.1`: that
+    release of Apache Kafka, on Apache ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`:
+    Apache Kafka as it is unpacked there, with `libs/` ([kafka.md](kafka.md))."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
     """How many; they are called `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
-    """How many servers ZooKeeper has; `zookeeper-1`, ..."""
+    """How many servers keep the metadata: ZooKeeper's, `zookeeper-1`, ..., or with KRaft the
+    controllers, `controller-1`, ..."""
     disks: DisksSpec | None = None
     """Disks of the brokers' own, that can fail. Without it, brokers have them where a planned fault
     needs them."""

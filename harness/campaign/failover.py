@@ -15,6 +15,7 @@ from harness.campaign.section import Section
 from harness.campaign.sweep import AsWritten, Several
 from history.manifest import PlannedFailover
 from infra.documents import Problem
+from nemesis.interface import Members
 
 TOPIC = "failover"
 """Grows from one number of partitions to the next."""
@@ -57,15 +58,19 @@ def planned(spec: FailoverSpec | None, seed: int) -> tuple[PlannedFailover, ...]
     )
 
 
-def problems(spec: FailoverSpec, brokers: int | None) -> Iterator[Problem]:
-    """What is wrong with it in a cluster of so many brokers, where that is known, but for what is
+def problems(spec: FailoverSpec, members: Members | None) -> Iterator[Problem]:
+    """What is wrong with it in a cluster of ``members``, where these are known, but for what is
     wrong with its target as any fault's."""
-    if "zookeeper" in spec.target or "zk-leader" in spec.target:
-        reason = "a broker is killed, and ZooKeeper's servers are none"
+    keepers = ["zookeeper", "zk-leader", "quorum"]
+    if members is not None and members.kraft:
+        keepers.append("controller")
+    if any(word in spec.target for word in keepers):
+        reason = "a broker is killed, and the servers that keep the metadata are none"
         yield Problem(field="failover.target", reason=reason)
     if list(spec.partitions) != sorted(set(spec.partitions)):
         reason = "one topic grows: every number is larger than the one before"
         yield Problem(field="failover.partitions", reason=reason)
-    if brokers is not None and spec.replication_factor > brokers:
+    brokers = spec.replication_factor if members is None else len(members.brokers)
+    if spec.replication_factor > brokers:
         reason = f"{spec.replication_factor} replicas need as many brokers; there are {brokers}"
         yield Problem(field="failover.replication.factor", reason=reason)

@@ -94,7 +94,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         if topics is not None and failover.TOPIC in topics:
             reason = f"a cell has the topic {failover.TOPIC!r}, which is the failover's own"
             yield Problem(field="failover", reason=reason)
-        yield from failover.problems(spec, None if members is None else len(members.brokers))
+        yield from failover.problems(spec, members)
         grown = None if topics is None else {**topics, failover.TOPIC: spec.partitions[0]}
         yield from _entry_problems(spec.kill, "failover", members, grown)
 

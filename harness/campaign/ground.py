@@ -10,6 +10,7 @@ from harness.campaign.model import Campaign
 from harness.campaign.schedule import MINORITY
 from harness.campaign.timings import CampaignTimings
 from infra.interface import Timings
+from infra.systems import names
 from nemesis import FAULTS, bounds, expressions
 from nemesis.bounds import NOBODY, UNLIMITED, Count
 from nemesis.interface import Members
@@ -55,9 +56,10 @@ def hold_range(fault: str, timings: Timings) -> tuple[int, int]:
 
 def planned_members(cluster: ClusterSpec) -> Members:
     """The nodes that there will be."""
+    kind = names.keepers(cluster.system)
     return Members(
         brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),
-        zookeepers=tuple(f"zookeeper-{number}" for number in range(1, cluster.zookeepers + 1)),
+        zookeepers=tuple(f"{kind}-{number}" for number in range(1, cluster.zookeepers + 1)),
         clients=(CLIENT_NODE,),
     )
 

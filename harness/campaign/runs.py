@@ -29,6 +29,7 @@ from history.manifest import (
 )
 from history.schema import MEASURES
 from infra.interface import Capability
+from infra.systems.names import kraft
 from nemesis.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
 from workloads.produce import group_id
@@ -128,6 +129,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         number=run.number,
         seed=run.seed,
         cluster=run.swept,
+        zookeeper=not kraft(run.cluster.system),
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
         recovery_ms=campaign.limits.recover,

@@ -40,7 +40,8 @@ class AtMost(Section):
     brokers: _AtMost | None = None
     """Brokers that may suffer at once. Without it, any number."""
     zookeepers: _AtMost | None = None
-    """ZooKeeper servers that may suffer at once. Without it, any number."""
+    """ZooKeeper servers that may suffer at once, or with KRaft controllers. Without it, any
+    number."""
 
 
 class Schedule(Section):

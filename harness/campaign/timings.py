@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from harness.campaign.clusters import TIMING_DEFAULTS_MS, ClusterSpec
 from harness.campaign.model import Limits
 from infra.interface import Timings
+from infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
+from infra.systems.names import kraft
 from nemesis.proof import expiry_ms
 
 _FAULT_MS_MIN = 30_000
@@ -29,7 +31,9 @@ class CampaignTimings:
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:
-        return self._milliseconds("zookeeper.session.timeout.ms")
+        if not kraft(self.cluster.system):
+            return self._milliseconds("zookeeper.session.timeout.ms")
+        return int(session_as_here(self.cluster.properties).get(SESSION, SESSION_DEFAULT_MS))
 
     @property
     def replica_lag_time_max_ms(self) -> int:

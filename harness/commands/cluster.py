@@ -36,11 +36,18 @@ def cluster() -> None:
 
 @cluster.command()
 @click.option("--brokers", type=click.IntRange(1, 99), default=3, show_default=True)
-@click.option("--zookeepers", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option(
+    "--zookeepers",
+    type=click.IntRange(1, 9),
+    default=1,
+    show_default=True,
+    help="Servers of ZooKeeper; with KRaft, controllers.",
+)
 @options.system
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of brokers.")
 def up(brokers: int, zookeepers: int, system: str | None, properties: tuple[str, ...]) -> None:
-    """Start one in the background; print bootstrap.servers and zookeeper.connect."""
+    """Start one in the background; print bootstrap.servers and zookeeper.connect,
+    or with KRaft controller.quorum.bootstrap.servers."""
     try:
         wanted = ClusterSpec(
             brokers=brokers,
@@ -111,7 +118,7 @@ def _property(text: str) -> tuple[str, Value]:
 
 def _print(found: standing_cluster.Addresses) -> None:
     click.echo(f"bootstrap.servers={found.bootstrap_servers}")
-    click.echo(f"zookeeper.connect={found.zookeeper_connect}")
+    click.echo(found.metadata_connect)
     entry = standing_cluster.entry()
     if found.subnet is None and entry is not None:
         click.echo(f"reach it with: {shlex.join(entry.nsenter)} COMMAND")

@@ -40,7 +40,7 @@ Examples:
   ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
-  ackproof run campaigns/quick.yaml --system kafka:3.9.1        Apache Kafka itself
+  ackproof run campaigns/quick.yaml --system kafka:4.1.1        Apache Kafka itself
 """,
 )
 @click.argument("campaign_file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from harness.campaign.model import Campaign
 from harness.campaign.planned import ScheduledFault
@@ -14,25 +13,13 @@ from harness.running.recorder import RunRecorder
 from harness.running.watch import Watch
 from history.cell import Cell
 from history.manifest import PlannedFailover
+from infra.changes import Observer
 from infra.interface import Backend, Node, System
 from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
 from nemesis.interface import Cluster, WorkloadClient
 from nemesis.ledger import Ledger
 from workloads.interface import Workload
-
-
-class Observer(Protocol):
-    """Watches ZooKeeper and records every change, from ``start`` to ``close``."""
-
-    @property
-    def watches(self) -> int:
-        """How many watches of its own ZooKeeper keeps while nothing changes."""
-
-    def start(self) -> None: ...
-
-    def close(self) -> None:
-        """Idempotent; also when it never started. Raises what made it fail, if it did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
 from infra.interface import Backend
-from infra.systems.observer import ClusterObserver
 from nemesis.ledger import Ledger
 from workloads import WORKLOADS
 
@@ -175,7 +174,7 @@ def _prepare(
         directory=directory,
         backend=backend,
         system=system,
-        observer=ClusterObserver(system.zookeeper_connect, recorder.cluster, clock.time_ns),
+        observer=system.observer(recorder.cluster, clock.time_ns),
         workload=WORKLOADS[campaign.workload.kind],
         client_node=backend.node(CLIENT_NODE),
         cells=[planned.cell for planned in plan.cells],

@@ -16,9 +16,9 @@ from harness.campaign.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
 from history.errors import WriteFailed
 from history.writer import TableWriter
+from infra.changes import ClusterChange
 from infra.clocks import ClockReading
 from infra.interface import ZooKeeperCounters
-from infra.systems.observer import ClusterChange
 from nemesis.interface import Fault, Proof, Target
 from workloads.failover import Seen
 

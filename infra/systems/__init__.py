@@ -39,7 +39,8 @@ def make_system(
 ) -> System:
     """The system of that name, configured on ``backend`` and not deployed yet.
 
-    ``properties``: Kafka's broker properties. ``disks``: what the brokers' logs lie on; None:
+    ``zookeepers``: how many servers keep the metadata; with KRaft, controllers. ``properties``:
+    Kafka's broker properties. ``disks``: what the brokers' logs lie on; None:
     directories of their nodes. ``clocks``: whether its servers go by fake clocks. Raises
     InfraError for a name that is none, or that is not deployed there, ValueError for properties
     that cannot be.
@@ -56,6 +57,21 @@ def make_system(
         )
     if reason := obstacle(named, backend.name):
         raise InfraError(reason)
+    if named.kafka.kraft:
+        # kio takes its time, and where hypothesis is installed, that writes into the working
+        # directory: not whenever a cluster is deployed.
+        from infra.systems.kraft.system import SystemOnKRaft
+
+        return SystemOnKRaft(
+            backend,
+            name=named.text,
+            release=named.kafka,
+            brokers=brokers,
+            controllers=zookeepers,
+            properties=properties,
+            disks=disks,
+            clocks=clocks,
+        )
     return SystemOnZooKeeper(
         backend,
         name=named.text,

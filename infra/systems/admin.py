@@ -5,7 +5,6 @@ A client is made for each attempt: one that has met a cluster without a controll
 minutes that there is none.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,18 +19,15 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
 )
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
 
 from infra.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
-from infra.interface import Server, ViewUnavailable
+from infra.interface import Server
 
 _ATTEMPT_S = 10.0
 """A broker that was paused answers no sooner for being waited for."""
 _ANSWER_MS = 30_000
 """Three attempts."""
 _PAUSE_S = 0.3
-_ZOOKEEPER_S = 2.0
 _VALUE = bytes(100)
 _QUIET = {"log_level": 0}
 _KINDS = {
@@ -49,12 +45,14 @@ class KafkaAdmin:
 
     Args:
         brokers: All that are deployed, those that are down, too.
-        zookeeper: A client of ZooKeeper, started.
+        topic_config: Reads a topic's own settings from where the metadata are.
     """
 
-    def __init__(self, brokers: Sequence[Server], zookeeper: Callable[[], KazooClient]) -> None:
+    def __init__(
+        self, brokers: Sequence[Server], topic_config: Callable[[str], Mapping[str, str]]
+    ) -> None:
         self._brokers = brokers
-        self._zookeeper = zookeeper
+        self._topic_config = topic_config
 
     @property
     def answer_ms(self) -> int:
@@ -133,15 +131,7 @@ class KafkaAdmin:
         _ordered(attempt, within_s)
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
-        client = self._zookeeper()
-        try:
-            content, _ = client.get_async(f"/config/topics/{topic}").get(timeout=_ZOOKEEPER_S)
-        except NoNodeError:
-            return {}
-        except (KazooException, client.handler.timeout_exception) as error:
-            raise ViewUnavailable(f"the settings of {topic}: {error!r}") from error
-        settings: Mapping[str, str] = json.loads(content).get("config", {})
-        return settings
+        return self._topic_config(topic)
 
     def append(self, topic: str, partition: int, records: int, within_s: float) -> None:
         failed: list[KafkaError] = []

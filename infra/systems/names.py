@@ -1,4 +1,4 @@
-"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:3.9.1`` or
+"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:4.1.1`` or
 ``kafka:/opt/kafka``."""
 
 import re
@@ -27,6 +27,11 @@ class SystemName:
     text: str
     kafka: releases.Release | None
 
+    @property
+    def kraft(self) -> bool:
+        """Whether controllers of its own keep its metadata, and not ZooKeeper."""
+        return self.kafka is not None and self.kafka.kraft
+
 
 def parse(name: str) -> SystemName:
     """Raises ValueError saying what is wrong with it."""
@@ -45,5 +50,20 @@ def parse(name: str) -> SystemName:
     return SystemName(text=name, kafka=releases.released(which))
 
 
+def kraft(name: str) -> bool:
+    """Whether the system of that name keeps its metadata with KRaft; not for a name that is
+    none."""
+    try:
+        return parse(name).kraft
+    except ValueError:
+        return False
+
+
+def keepers(name: str) -> str:
+    """What the servers are called that keep the metadata, without their number."""
+    return "controller" if kraft(name) else "zookeeper"
+
+
 def _ways() -> str:
-    return f"{KAFKA}:{releases.VERSIONS[0]}, or {KAFKA}:/DIRECTORY of an unpacked release"
+    known = ", ".join(f"{KAFKA}:{version}" for version in releases.VERSIONS)
+    return f"{known}, or {KAFKA}:/DIRECTORY of an unpacked release"

@@ -13,52 +13,18 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, WatchedEvent
 
+from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
 from infra.systems.view import ViewReader, connect, disconnect
 
 _READ_TIMEOUT_S = 2.0
 _RETRY_S = 0.2
-_EMPTY = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
-
-
-class ChangeKind(StrEnum):
-    """What changed; the words of the history's table ``cluster``."""
-
-    PARTITION = "partition"
-    CONTROLLER = "controller"
-    BROKER_UP = "broker-up"
-    BROKER_DOWN = "broker-down"
-    ZOOKEEPER_LOST = "zookeeper-lost"
-    """The observer's own connection to ZooKeeper broke."""
-    ZOOKEEPER_BACK = "zookeeper-back"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterChange:
-    """A change, when it was seen (nanoseconds of the Unix epoch), and what holds since.
-
-    ``topic``, ``partition``, ``leader``, ``leader_epoch``, ``isr`` and ``version`` are of a
-    partition; ``controller_epoch`` is of a partition or a controller; ``broker`` is the broker that
-    went up or down, or the controller, None while there is none.
-    """
-
-    time_ns: int
-    kind: ChangeKind
-    topic: str | None = None
-    partition: int | None = None
-    leader: int | None = None
-    leader_epoch: int | None = None
-    isr: tuple[int, ...] | None = None
-    controller_epoch: int | None = None
-    version: int | None = None
-    broker: int | None = None
+EMPTY = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
 
 
 def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[ClusterChange]:
@@ -114,7 +80,7 @@ class ClusterObserver:
         self._on_change = on_change
         self._clock = clock
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
-        self._seen = _EMPTY
+        self._seen = EMPTY
         self._lost = False
         self._client: KazooClient | None = None
         self._thread = threading.Thread(target=self._run, name="cluster-observer")

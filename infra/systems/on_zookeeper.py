@@ -4,18 +4,16 @@ Deployed like any other program, by command line and ``server.properties``. The 
 holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log directory each.
 """
 
-import io
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from jproperties import Properties
 from kazoo.client import KazooClient
 
 from infra.admin import Admin
-from infra.agent.probes import accepts
+from infra.changes import ClusterChange, Observer
 from infra.clocks import FakeClock
 from infra.disks import DiskPlan
 from infra.ensemble import Ensemble
@@ -23,31 +21,36 @@ from infra.interface import (
     Backend,
     ClusterView,
     Command,
-    DeploymentError,
     InfraError,
     Node,
     Server,
     ViewUnavailable,
     ZooKeeperCounters,
 )
-from infra.storage import Disk
 from infra.systems.admin import KafkaAdmin
+from infra.systems.deployment import (
+    BROKER_PORT,
+    BROKERS_UP_S,
+    STOP_GRACE_S,
+    await_all,
+    disks,
+    listens,
+    server_properties,
+)
 from infra.systems.ensemble import ZooKeeperEnsemble
+from infra.systems.observer import ClusterObserver
 from infra.systems.properties import RESERVED
 from infra.systems.server import NodeServer, stop_all
-from infra.systems.view import ViewReader, connect, disconnect
+from infra.systems.view import ViewReader, connect, disconnect, topic_config
 from infra.systems.zookeeper import counters, expired, serves, zookeeper_server
 from infra.together import on_all
 from infra.waiting import wait_until
 
-BROKER_PORT = 9092
 _DEFAULTS = {"zookeeper.session.timeout.ms": "18000", "replica.lag.time.max.ms": "30000"}
 """Kafka's, for what is derived from them here."""
 _LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
-_BROKERS_UP_S = 60.0
-_STOP_GRACE_S = 5.0
 _SESSIONS_UNTIL_GONE = 2
 """How many session timeouts a broker that was killed stays registered at most: ZooKeeper counts
 from the last word that it had, and expires whole ticks at a time."""
@@ -125,7 +128,7 @@ class SystemOnZooKeeper:
         )
         numbers = range(1, brokers + 1)
         self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
-        self._admin = KafkaAdmin(self._brokers, self._zookeeper)
+        self._admin = KafkaAdmin(self._brokers, self._topic_config)
 
     @property
     def brokers(self) -> Sequence[Server]:
@@ -152,6 +155,10 @@ class SystemOnZooKeeper:
         return ",".join(zookeeper.address for zookeeper in self._zookeepers)
 
     @property
+    def metadata_connect(self) -> tuple[str, str]:
+        return "zookeeper.connect", self.zookeeper_connect
+
+    @property
     def zookeeper_session_timeout_ms(self) -> int:
         return self._number("zookeeper.session.timeout.ms")
 
@@ -161,13 +168,18 @@ class SystemOnZooKeeper:
 
     def deploy(self) -> None:
         on_all(NodeServer.start, self._zookeepers)
-        _await_all(self._zookeepers, serves, _ZOOKEEPER_UP_S, "serves")
+        await_all(self._zookeepers, serves, _ZOOKEEPER_UP_S, "serves")
         on_all(NodeServer.start, self._brokers)
-        _await_all(self._brokers, self._registered, _BROKERS_UP_S, "is in /brokers/ids")
-        _await_all(self._brokers, _listens, _BROKERS_UP_S, "accepts connections")
+        await_all(self._brokers, self._registered, BROKERS_UP_S, "is in /brokers/ids")
+        await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
 
     def view(self) -> ClusterView:
         return ViewReader(self._zookeeper(), _VIEW_TIMEOUT_S).read()
+
+    def observer(
+        self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
+    ) -> Observer:
+        return ClusterObserver(self.zookeeper_connect, on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
         modes = self._ensemble.modes()
@@ -195,8 +207,8 @@ class SystemOnZooKeeper:
         if self._client is not None:
             disconnect(self._client)
             self._client = None
-        stop_all(self._brokers, _STOP_GRACE_S)
-        stop_all(self._zookeepers, _STOP_GRACE_S)
+        stop_all(self._brokers, STOP_GRACE_S)
+        stop_all(self._zookeepers, STOP_GRACE_S)
 
     def _zookeeper(self) -> KazooClient:
         # Every fault asks from a thread of its own.
@@ -204,6 +216,9 @@ class SystemOnZooKeeper:
             if self._client is None:
                 self._client = connect(self.zookeeper_connect)
             return self._client
+
+    def _topic_config(self, topic: str) -> Mapping[str, str]:
+        return topic_config(self._zookeeper(), topic, _VIEW_TIMEOUT_S)
 
     def _number(self, name: str) -> int:
         return int(self._properties.get(name, _DEFAULTS[name]))
@@ -217,7 +232,7 @@ class SystemOnZooKeeper:
             broker_id,
             BROKER_PORT,
             command,
-            disks=_disks(node, self._disks),
+            disks=disks(node, self._disks),
             clock=self._clock(node),
             knock=self._program.knock,
             before_start=lambda: self._session_over(broker_id),
@@ -228,7 +243,7 @@ class SystemOnZooKeeper:
             "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
         }
-        node.write(config, _server_properties(own | self._properties))
+        node.write(config, server_properties(own | self._properties))
         return broker
 
     def _clock(self, node: Node) -> FakeClock | None:
@@ -256,12 +271,6 @@ class SystemOnZooKeeper:
             return False
 
 
-def _disks(node: Node, planned: DiskPlan | None) -> Sequence[Disk]:
-    if planned is None:
-        return ()
-    return [node.disk(str(n), planned.megabytes) for n in range(1, planned.per_server + 1)]
-
-
 def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None:
     if brokers < 0 or zookeepers < 1:
         raise ValueError(f"{brokers} brokers and {zookeepers} ZooKeeper servers: 0, 1 or more")
@@ -270,40 +279,3 @@ def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None
     for name in _DEFAULTS.keys() & properties.keys():
         if not properties[name].isdecimal():
             raise ValueError(f"broker property {name}={properties[name]!r}: not a number")
-
-
-def _server_properties(settings: Mapping[str, str]) -> bytes:
-    properties = Properties()
-    for name, value in settings.items():
-        properties[name] = value
-    buffer = io.BytesIO()
-    properties.store(buffer, encoding="utf-8", timestamp=False)
-    return buffer.getvalue()
-
-
-def _listens(server: NodeServer) -> bool:
-    return accepts(server.node.address, server.port)
-
-
-def _await_all(
-    servers: Sequence[NodeServer],
-    ready: Callable[[NodeServer], bool],
-    timeout: float,
-    what: str,
-) -> None:
-    """Wait until all are ready. Raises DeploymentError for the first that is not, at once when
-    its process has ended."""
-    for server in servers:
-        try:
-            wait_until(
-                lambda server=server: server.exited() or ready(server),  # type: ignore[misc]
-                timeout,
-                f"{server.name} {what}",
-            )
-        except TimeoutError as error:
-            raise DeploymentError(f"{error}\n{server.log_tail()}") from error
-        if server.exited():
-            raise DeploymentError(
-                f"{server.name} ended with status {server.process.exit_code()} before it {what}\n"
-                f"{server.log_tail()}"
-            )

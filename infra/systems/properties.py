@@ -16,7 +16,8 @@ from typing import Any
 
 from infra.schemas import Schema
 from infra.systems.kafka import releases
-from infra.systems.names import BUNDLED, parse
+from infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
+from infra.systems.names import BUNDLED, kraft, parse
 from infra.wording import hint
 
 Value = str | int | float | bool
@@ -24,7 +25,9 @@ Value = str | int | float | bool
 RESERVED: Mapping[str, str] = dict.fromkeys(
     (
         "broker.id", "node.id", "process.roles", "listeners", "advertised.listeners",
-        "log.dir", "log.dirs", "zookeeper.connect",
+        "log.dir", "log.dirs", "metadata.log.dir", "zookeeper.connect",
+        "controller.quorum.voters", "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
     ),
     "is set for each broker by the harness",
 )  # fmt: skip
@@ -32,6 +35,7 @@ RESERVED: Mapping[str, str] = dict.fromkeys(
 
 _LONG_MAX = 2**63 - 1
 _OURS = "ackproof."
+_OF_ZOOKEEPER = "zookeeper."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class Known:
             return None
         if name.startswith(_OURS) and self.system != BUNDLED:
             return f"is a property of the bundled broker, and none of {self.system}"
+        if name.startswith(_OF_ZOOKEEPER) and kraft(self.system):
+            return f"is a property of brokers on ZooKeeper, and none of {self.system}"
         return f"unknown {kind} property; {hint(name, known, otherwise=self.page)}"
 
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
@@ -91,6 +97,9 @@ def known(system: str) -> Known | None:
         found, where = json.loads(page.read_text(encoding="utf-8")), "docs/broker-properties.md"
     else:
         found = releases.described(named.kafka.version)
+        if found is not None and named.kraft:
+            # So that one file is right for both: see infra.systems.kraft.properties.
+            found = {**found, "broker": {OF_ZOOKEEPER: found["broker"][SESSION], **found["broker"]}}
         where = f"Apache Kafka {named.kafka.version}'s own documentation"
     if found is None:
         return None

@@ -182,6 +182,18 @@ class ViewReader:
         return self._watch
 
 
+def topic_config(client: KazooClient, topic: str, timeout_s: float) -> Mapping[str, str]:
+    """The topic's own settings. Raises ViewUnavailable."""
+    try:
+        content, _ = client.get_async(f"/config/topics/{topic}").get(timeout=timeout_s)
+    except NoNodeError:
+        return {}
+    except (KazooException, client.handler.timeout_exception) as error:
+        raise ViewUnavailable(f"the settings of {topic}: {error!r}") from error
+    settings: Mapping[str, str] = json.loads(content).get("config", {})
+    return settings
+
+
 def _partition(
     topic: str, partition: int, replicas: tuple[int, ...], state: Znode | None
 ) -> PartitionView:

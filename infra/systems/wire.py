@@ -1,4 +1,4 @@
-"""One request of Kafka's protocol and its answer, for what librdkafka does not speak."""
+"""Requests of Kafka's protocol and their answers, for what librdkafka does not speak."""
 
 import io
 import socket
@@ -14,7 +14,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 R = TypeVar("R", bound=ResponsePayload)
 
 _CORRELATION_ID = 1
-"""A connection carries one request."""
+"""A connection carries one request at a time."""
 _CLIENT = "ackproof"
 _LENGTH = struct.Struct(">i")
 _ANSWER_MAX_BYTES = 16 * 1024 * 1024
@@ -28,11 +28,18 @@ def call(address: tuple[str, int], request: RequestPayload, answer: type[R], tim
     """
     deadline = time.monotonic() + timeout_s
     with socket.create_connection(address, timeout=timeout_s) as connection:
-        connection.sendall(_frame(request))
-        (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, deadline))
-        if not 0 <= length <= _ANSWER_MAX_BYTES:
-            raise OSError(f"{address[0]}:{address[1]} answers with {length} bytes")
-        return _decoded(_read(connection, length, deadline), answer)
+        return ask(connection, request, answer, deadline)
+
+
+def ask(connection: socket.socket, request: RequestPayload, answer: type[R], deadline: float) -> R:
+    """As :func:`call`, over a connection that there is, which is to be closed after an OSError: an
+    answer that comes late would be taken for the next one. ``deadline``: of time.monotonic()."""
+    connection.settimeout(max(deadline - time.monotonic(), 0.001))
+    connection.sendall(_frame(request))
+    (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, deadline))
+    if not 0 <= length <= _ANSWER_MAX_BYTES:
+        raise OSError(f"it answers with {length} bytes")
+    return _decoded(_read(connection, length, deadline), answer)
 
 
 def _frame(request: RequestPayload) -> bytes:

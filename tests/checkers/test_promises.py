@@ -88,6 +88,18 @@ def test_a_loss_of_the_last_of_the_isr_is_not_promised(tmp_path: Path) -> None:
     assert "2 of 4 acked records are not promised" in result.cells[0].reasons[0]
 
 
+@pytest.mark.parametrize(("struck", "verdict"), [("broker-1", NOT_GUARANTEED), ("broker-2", FAIL)])
+def test_who_left_an_empty_isr_behind_was_the_last_of_it(
+    tmp_path: Path, struck: str, verdict: Verdict
+) -> None:
+    """KIP-966: it is killed, the ISR is empty, and then power fails, of it or of another; it is
+    elected."""
+    emptied = [*ALONE[:2], state(8, -1, 1, ()), *ALONE[3:]]
+    made = losing(kept(BEFORE, 7, AFTER, 100), 1)
+    result = concluded(tmp_path, ALL, made, emptied, strike(servers=(struck,)))
+    assert result.verdict is verdict
+
+
 def test_what_was_acked_after_the_loss_is_promised_again(tmp_path: Path) -> None:
     result = concluded(tmp_path, ALL, losing(kept(BEFORE, 8, AFTER, 100), 2), ALONE, strike())
     assert result.verdict is FAIL

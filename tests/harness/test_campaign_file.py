@@ -10,11 +10,15 @@ from click.testing import CliRunner, Result
 
 from harness.campaign import consumers, producers
 from harness.campaign.fault_problems import elsewhere, lacking_capabilities
+from harness.campaign.ground import planned_members
 from harness.campaign.model import Campaign
+from harness.campaign.runs import manifest_of, runs_of
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
 from infra.interface import Capability
 from workloads.interface import Delivery
+
+CAMPAIGNS = Path(__file__).parents[2] / "campaigns"
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -162,7 +166,11 @@ REFUSALS = [
         "unknown backend 'moon'; known: local, docker, ssh",
     ),
     ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
-    ({"cluster.system": "kafka"}, "cluster.system", "which Apache Kafka? kafka:3.9.1, or"),
+    (
+        {"cluster.system": "kafka"},
+        "cluster.system",
+        "which Apache Kafka? kafka:3.9.1, kafka:4.1.1, or",
+    ),
     ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
     ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
     (
@@ -191,6 +199,38 @@ REFUSALS = [
         "unknown broker property",
     ),
     ({"cluster.properties": {"broker.id": 7}}, "cluster.properties.broker.id", "by the harness"),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "cluster.properties": {"zookeeper.connection.timeout.ms": 6000},
+        },
+        "cluster.properties.zookeeper.connection.timeout.ms",
+        "is a property of brokers on ZooKeeper, and none of kafka:4.1.1",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "cluster.properties": {"zookeeper.session.timeout.ms": "soon"},
+        },
+        "cluster.properties.zookeeper.session.timeout.ms",
+        "a whole number",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "failover": {"partitions": 10, "target": "controller"},
+        },
+        "failover.target",
+        "the servers that keep the metadata are none",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "cluster.properties": {"controller.quorum.voters": "1@broker-1:9093"},
+        },
+        "cluster.properties.controller.quorum.voters",
+        "by the harness",
+    ),
     (
         {"cluster.properties": {"zookeeper.session.timeout.ms": "soon"}},
         "cluster.properties.zookeeper.session.timeout.ms",
@@ -315,7 +355,7 @@ REFUSALS = [
     (
         {"failover": {"partitions": 10, "target": "one(zookeeper)"}},
         "failover.target",
-        "ZooKeeper's servers are none",
+        "the servers that keep the metadata are none",
     ),
     ({"faults.0.at": 5}, "faults[0].at", "needs a number and a unit"),
     ({"faults.0.hold": 5}, "faults[0].hold", "needs a number and a unit"),
@@ -514,6 +554,46 @@ def test_another_system_is_judged_by_what_it_has(campaign_file, system: str) -> 
         check(file, system=system)
     (problem,) = refused.value.problems
     assert problem.position is not None
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"fault": "pause", "target": "zookeeper"}, "with KRaft there is no ZooKeeper; quorum"),
+        ({"fault": "pause", "target": "zookeeper-1"}, "there is no zookeeper-1"),
+        ({"fault": "expire-session", "target": "broker-1"}, "with KRaft there are none"),
+        ({"fault": "conflicted-node", "target": "one"}, "with KRaft there are none"),
+        ({"fault": "replace", "target": "controller"}, "aimed at brokers, and controller is none"),
+        (
+            {
+                "fault": "isolate",
+                "target": "broker-1",
+                "parameters": {"service": "zookeeper"},
+            },
+            "with KRaft there is no ZooKeeper; cut the links whole",
+        ),
+    ],
+)
+def test_with_kraft_a_fault_on_zookeeper_is_refused(
+    campaign_file, fault: dict[str, object], reason: str
+) -> None:
+    file = campaign_file({"faults": [{**fault, "hold": "5s"}]})
+    assert check(file).campaign.cluster.system == "bundled"
+    with pytest.raises(CampaignRefused) as refused:
+        check(file, system="kafka:4.1.1")
+    (problem,) = refused.value.problems
+    assert reason in problem.reason
+
+
+@pytest.mark.parametrize("system", ["bundled", "kafka:3.9.1", "kafka:4.1.1"])
+def test_the_quick_campaign_is_right_for_every_system(system: str) -> None:
+    campaign = check(CAMPAIGNS / "quick.yaml", system=system).campaign.resolved(seed=1)
+    (run,) = runs_of(campaign)
+    members = planned_members(run.cluster)
+    kraft = system == "kafka:4.1.1"
+    assert members.zookeepers == (("controller-1",) if kraft else ("zookeeper-1",))
+    (planned,) = manifest_of(campaign, [run]).runs
+    assert (planned.session_timeout_ms, planned.zookeeper) == (3000, not kraft)
 
 
 def test_where_a_system_is_not_deployed(campaign_file) -> None:

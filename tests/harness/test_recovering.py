@@ -50,7 +50,7 @@ def test_a_partition_that_nobody_leads(run: Run, memory: Memory) -> None:
 
 def test_of_a_zookeeper_that_does_not_answer_nobody_knows(run: Run, memory: Memory) -> None:
     memory.system.zookeepers[0].process.current = ProcessState.STOPPED
-    with pytest.raises(StepTimeout, match="ZooKeeper does not answer"):
+    with pytest.raises(StepTimeout, match="the metadata cannot be read"):
         recovering.recover(run, deadline(run))
     assert rows(run) == []
 

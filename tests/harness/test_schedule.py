@@ -153,6 +153,24 @@ def test_the_limit_of_a_proof_follows_from_the_session(
     assert fault_limit_ms(limits, CampaignTimings(cluster)) == expected_ms
 
 
+@pytest.mark.parametrize(
+    ("system", "properties", "session_ms"),
+    [
+        ("bundled", {}, 18_000),
+        ("kafka:4.1.1", {}, 9_000),
+        ("kafka:4.1.1", {"zookeeper.session.timeout.ms": 3000}, 3_000),
+        ("kafka:4.1.1", {"broker.session.timeout.ms": 5000}, 5_000),
+        ("kafka:3.9.1", {"broker.session.timeout.ms": 5000}, 18_000),
+    ],
+)
+def test_with_kraft_a_session_is_the_brokers_with_the_controller(
+    campaign: Campaign, system: str, properties: dict[str, int], session_ms: int
+) -> None:
+    given = {"system": system, "properties": properties}
+    timings = CampaignTimings(campaign.cluster.model_copy(update=given))
+    assert timings.zookeeper_session_timeout_ms == session_ms
+
+
 @pytest.mark.parametrize("width", [80, 130])
 def test_what_is_printed_fits(campaign: Campaign, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())

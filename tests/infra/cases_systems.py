@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 from patience import PATIENCE_S
 
+from infra.changes import ChangeKind, ClusterChange
 from infra.interface import (
     ClusterView,
     DeploymentError,
@@ -24,7 +25,7 @@ from infra.interface import (
 )
 from infra.local.backend import LocalBackend
 from infra.systems.bundled import BundledSystem
-from infra.systems.observer import ChangeKind, ClusterChange, ClusterObserver
+from infra.systems.observer import ClusterObserver
 from infra.waiting import wait_until
 
 SESSION_MS = 2000

@@ -10,12 +10,13 @@ import pytest
 from jproperties import Properties
 
 from history.schema import CLUSTER
+from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ClusterView, InfraError, PartitionView
 from infra.java import find_java, parse_version
 from infra.local.network import free_subnet
 from infra.systems import make_system
-from infra.systems.observer import ChangeKind, ClusterChange, changes
-from infra.systems.on_zookeeper import _server_properties
+from infra.systems.deployment import server_properties
+from infra.systems.observer import changes
 from infra.systems.zookeeper import configuration, expired
 from infra.waiting import wait_until
 
@@ -120,7 +121,7 @@ def test_a_session_timeout_that_zookeeper_cannot_keep_is_refused() -> None:
 def test_properties_are_written_as_java_reads_them() -> None:
     settings = {"broker.id": "1", "listeners": "PLAINTEXT://10.0.0.1:9092", "odd": " a=b:c\\d é "}
     read = Properties()
-    read.load(_server_properties(settings), "utf-8")
+    read.load(server_properties(settings), "utf-8")
     assert {name: value.data for name, value in read.items()} == settings
 
 

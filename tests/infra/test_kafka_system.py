@@ -23,11 +23,22 @@ CASES = "cases_kafka.py"
         "it_goes_by_a_clock",
     ],
 )
+@pytest.mark.parametrize("version", releases.VERSIONS)
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
-def test_inside(inside, case: str) -> None:
-    prepare(f"kafka:{releases.VERSIONS[0]}", sys.stdout.write)
+def test_inside(inside, version: str, case: str) -> None:
+    _check(inside, case, f"kafka:{version}")
+
+
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_a_quorum_of_controllers(inside) -> None:
+    _check(inside, "another_controller_takes_over", f"kafka:{releases.VERSIONS[-1]}")
+
+
+def _check(inside, case: str, system: str) -> None:
+    prepare(system, sys.stdout.write)
     # Inside there is another home, and no network.
     inside.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    inside.environ["TESTED_SYSTEM"] = system
     inside.check(CASES, case)
 
 

@@ -11,7 +11,7 @@ from infra.interface import InfraError
 from infra.systems import obstacle
 from infra.systems.kafka import jars, releases
 from infra.systems.kafka.releases import Release
-from infra.systems.names import parse
+from infra.systems.names import keepers, parse
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-_", min_size=1, max_size=12)
 
@@ -27,6 +27,7 @@ def unpacked(directory: Path, *names: str) -> Path:
 def test_names_that_are_right(tmp_path: Path) -> None:
     assert parse("bundled").kafka is None
     assert parse("kafka:3.9.1").kafka == Release(version="3.9.1")
+    assert parse("kafka:4.1.1").kafka == Release(version="4.1.1")
     where = unpacked(tmp_path, "kafka_2.12-2.8.2.jar", "kafka-clients-2.8.2.jar")
     found = parse(f"kafka:{where}")
     assert found.text == f"kafka:{where}"
@@ -36,17 +37,17 @@ def test_names_that_are_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("pulsar", "unknown system 'pulsar'; known: bundled, kafka:3.9.1"),
+        ("pulsar", "unknown system 'pulsar'; known: bundled, kafka:3.9.1, kafka:4.1.1"),
         ("bundle", "did you mean bundled?"),
         ("kafak:3.9.1", "did you mean kafka:3.9.1?"),
-        ("kafka", "which Apache Kafka? kafka:3.9.1, or kafka:/DIRECTORY"),
+        ("kafka", "which Apache Kafka? kafka:3.9.1, kafka:4.1.1, or kafka:/DIRECTORY"),
         ("kafka:", "which Apache Kafka?"),
         ("kafka:latest", "'latest' is neither a version nor the path of a directory"),
         ("kafka:3.9.1-rc0", "'3.9.1-rc0' is neither a version"),
         ("kafka:libs", "'libs' is neither a version"),
         ("kafka:3", "'3' is neither a version"),
         ("kafka:3.8.0", "of Apache Kafka 3.8.0 the jars are not known, but of 3.9.1"),
-        ("kafka:4.1.1", "4.1.1 runs without ZooKeeper, which is not there yet"),
+        ("kafka:4.0.0", "of Apache Kafka 4.0.0 the jars are not known, but of 3.9.1, 4.1.1"),
         ("kafka:2.0.1", "2.0.1 is too old: 2.4 or newer"),
         ("kafka:/nowhere/at/all", "there is no /nowhere/at/all/libs"),
     ],
@@ -62,13 +63,29 @@ def test_names_that_are_none(name: str, says: str) -> None:
         ((), "0 jars in .*libs are Kafka's broker"),
         (("kafka_2.13-3.9.1-test.jar",), "0 jars"),
         (("kafka_2.12-3.9.1.jar", "kafka_2.13-3.9.1.jar"), "2 jars"),
-        (("kafka_2.13-4.1.1.jar",), "4.1.1 runs without ZooKeeper"),
         (("kafka_2.11-2.0.1.jar",), "too old"),
     ],
 )
 def test_directories_that_are_none(tmp_path: Path, names: tuple[str, ...], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse(f"kafka:{unpacked(tmp_path, *names)}")
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata"),
+    [
+        ("bundled", "zookeeper"),
+        ("kafka:3.9.1", "zookeeper"),
+        ("kafka:4.1.1", "controller"),
+        ("kafka:none", "zookeeper"),
+    ],
+)
+def test_who_keeps_the_metadata(name: str, metadata: str) -> None:
+    assert keepers(name) == metadata
+
+
+def test_an_unpacked_release_from_4_0_on_keeps_its_metadata_itself(tmp_path: Path) -> None:
+    assert parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-4.0.0.jar')}").kraft
 
 
 def test_apache_kafka_is_on_one_backend_so_far() -> None:

@@ -19,7 +19,8 @@ from checkers.replicas.records import contents
 from checkers.replicas.segments import RawLog
 from checkers.timeline.words import words_of
 from history.payload import Encoder
-from infra.systems.observer import ChangeKind, ClusterChange, ClusterObserver
+from infra.changes import ChangeKind, ClusterChange
+from infra.systems.observer import ClusterObserver
 
 pytestmark = pytest.mark.integration
 

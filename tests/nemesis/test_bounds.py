@@ -7,12 +7,23 @@ from memory_cluster import memory_cluster
 
 from nemesis.bounds import Count, most
 from nemesis.expressions import parse
+from nemesis.interface import Members
 from nemesis.targets import TargetUnavailable, resolve
 
 TERMS = (
     *("leader(orders, 0)", "leader(orders, any)", "follower(orders, 1)", "follower(orders, any)"),
     *("isr(orders, 0)", "isr(orders, any)", "partition(orders, 1)", "topic(orders)", "controller"),
-    *("most-leaders", "all", "zookeeper", "zk-leader", "clients", "broker-1", "zookeeper-1"),
+    *(
+        "most-leaders",
+        "all",
+        "zookeeper",
+        "zk-leader",
+        "quorum",
+        "quorum-leader",
+        "clients",
+        "broker-1",
+        "zookeeper-1",
+    ),
     *("client-1", "one", "minority", "majority"),
 )
 
@@ -72,6 +83,8 @@ def test_it_is_never_less(
         ("majority(isr(orders, 0))", Count(2, 0)),
         ("zookeeper", Count(0, 3)),
         ("minority(zookeeper)", Count(0, 1)),
+        ("majority(quorum)", Count(0, 2)),
+        ("quorum-leader + controller", Count(1, 1)),
         ("leader(orders, 0) <-> zookeeper", Count(1, 3)),
         ("leader(orders, 0) -> isr(orders, 0) - leader(orders, 0)", Count(3, 0)),
         ("clients -> broker-1", Count(1, 0)),
@@ -79,4 +92,21 @@ def test_it_is_never_less(
 )
 def test_as_near_as_can_be_said(target: str, expected: Count) -> None:
     members = memory_cluster(brokers=5, zookeepers=3).cluster.members
+    assert most(parse(target), members, {"orders": 3}) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("quorum", Count(0, 3)),
+        ("controller", Count(0, 1)),
+        ("controller-2 + leader(orders, 0)", Count(1, 1)),
+        ("all + minority(quorum)", Count(5, 1)),
+    ],
+)
+def test_with_kraft_the_controller_is_no_broker(target: str, expected: Count) -> None:
+    members = Members(
+        brokers=tuple(f"broker-{n}" for n in range(1, 6)),
+        zookeepers=tuple(f"controller-{n}" for n in range(1, 4)),
+    )
     assert most(parse(target), members, {"orders": 3}) == expected

@@ -29,6 +29,13 @@ class TestOfBrokersAlone:
         with pytest.raises(Unplannable, match=f"{name} is for brokers, not for zookeeper-1"):
             fault.plan(MEMBERS, target, fault.parameters(), None)  # type: ignore[arg-type]
 
+    def test_with_kraft_it_is_refused(self, name: str) -> None:
+        members = Members(brokers=("broker-1",), zookeepers=("controller-1",))
+        target = Target(expression="broker-1", nodes=("broker-1",), servers=("broker-1",))
+        fault = FAULTS[name]
+        with pytest.raises(Unplannable, match="with KRaft there are none; a broker that is"):
+            fault.plan(members, target, fault.parameters(), None)  # type: ignore[arg-type]
+
     def test_it_asks_nothing_of_a_backend(self, name: str) -> None:
         assert not FAULTS[name].needs
 

@@ -4,7 +4,8 @@ from memory_cluster import Memory, memory_cluster
 from infra.interface import ProcessState, ViewUnavailable
 from nemesis.expressions import parse, problems
 from nemesis.interface import Aim, Members
-from nemesis.targets import TargetUnavailable, resolve
+from nemesis.placement import planned_view
+from nemesis.targets import TargetUnavailable, resolve, resolve_planned
 
 MEMBERS = Members(
     brokers=("broker-1", "broker-2", "broker-3"),
@@ -32,6 +33,8 @@ def links(memory: Memory, expression: str) -> list[str]:
         ("controller", ["broker-1"]),
         ("zookeeper", ["zookeeper-1"]),
         ("zk-leader", ["zookeeper-1"]),
+        ("quorum", ["zookeeper-1"]),
+        ("quorum-leader", ["zookeeper-1"]),
         ("all", ["broker-1", "broker-2", "broker-3"]),
         ("broker-2", ["broker-2"]),
         ("clients", ["client-1"]),
@@ -232,3 +235,65 @@ def test_what_cannot_be_in_a_campaign(text: str, aim: Aim, reason: str) -> None:
 def test_clients_are_nodes(text: str) -> None:
     aim = Aim.LINKS if "->" in text else Aim.NODES
     assert not list(problems(parse(text), aim, MEMBERS, {"orders": 3}))
+
+
+KRAFT = Members(
+    brokers=("broker-1", "broker-2", "broker-3"),
+    zookeepers=("controller-1", "controller-2", "controller-3"),
+    clients=("client-1",),
+)
+KRAFT_VIEW = planned_view(KRAFT, {"orders": (range(3), 3)})
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("controller", ["controller-1"]),
+        ("quorum", ["controller-1", "controller-2", "controller-3"]),
+        ("quorum - controller", ["controller-2", "controller-3"]),
+        ("controller + leader(orders, 0)", ["controller-1", "broker-1"]),
+        ("controller-2", ["controller-2"]),
+    ],
+)
+def test_with_kraft_the_controller_is_a_server_of_its_own(
+    expression: str, expected: list[str]
+) -> None:
+    target = parse(expression)
+    assert list(problems(target, Aim.SERVERS, KRAFT, {"orders": 3})) == []
+    assert list(resolve_planned(target, KRAFT, KRAFT_VIEW, 0, Aim.SERVERS).nodes) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "befallen"),
+    [
+        ("controller", 4),
+        ("controller-2", 4),
+        ("controller <-> controller-2", 4),
+        ("controller -> broker-1", 3),
+        ("broker-1", 3),
+    ],
+)
+def test_with_kraft_all_partitions_are_the_controllers(expression: str, befallen: int) -> None:
+    # Two replicas each: broker-1 has none of orders-1.
+    view = planned_view(KRAFT, {"orders": (range(4), 2)})
+    resolved = resolve_planned(parse(expression), KRAFT, view, 0, Aim.NODES)
+    assert resolved.partitions is not None
+    assert len(resolved.partitions) == befallen
+
+
+@pytest.mark.parametrize(
+    ("text", "aim", "members", "reason"),
+    [
+        ("zookeeper", Aim.SERVERS, KRAFT, "with KRaft there is no ZooKeeper; quorum"),
+        ("one(zookeeper)", Aim.SERVERS, KRAFT, "with KRaft there is no ZooKeeper; quorum"),
+        ("all -> zk-leader", Aim.LINKS, KRAFT, "there is no ZooKeeper; quorum-leader"),
+        ("zookeeper-1", Aim.SERVERS, KRAFT, "no zookeeper-1; there are controller-1, controller-2"),
+        ("controller", Aim.BROKERS, KRAFT, "aimed at brokers, and controller is none"),
+        ("quorum", Aim.BROKERS, KRAFT, "aimed at brokers, and quorum is none"),
+        ("quorum-leader", Aim.BROKERS, MEMBERS, "aimed at brokers, and quorum-leader is none"),
+        ("controller-1", Aim.SERVERS, MEMBERS, "no controller-1; there are zookeeper-1"),
+    ],
+)
+def test_who_is_not_there(text: str, aim: Aim, members: Members, reason: str) -> None:
+    (found,) = problems(parse(text), aim, members, {"orders": 3})
+    assert reason in found

@@ -26,7 +26,9 @@ TYPES = {
 }
 """Everything else is text."""
 BOUND = r"(-?[0-9]+)"
-WAITED_FOR = {"zookeeper.session.timeout.ms", "replica.lag.time.max.ms"}
+WAITED_FOR = {
+    *("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms"),
+}
 """Kafka takes any number; the harness derives from them how long it waits."""
 
 
@@ -56,7 +58,8 @@ def schema(kind: str, takes: str, default: str) -> dict[str, object]:
 
 
 def _resolved(version: str, directory: Path) -> list[Path]:
-    command = ["mvn", "-B", "-q", "-f", str(TOOLS / "release-pom.xml"), COPY]
+    pom = TOOLS / f"release-pom-{version.partition('.')[0]}.xml"
+    command = ["mvn", "-B", "-q", "-f", str(pom), COPY]
     options = ["-DincludeScope=runtime", "-Dmdep.useRepositoryLayout=true"]
     where = [f"-Dkafka.version={version}", f"-DoutputDirectory={directory}"]
     subprocess.run([*command, *options, *where], check=True, timeout=TIMEOUT_S)

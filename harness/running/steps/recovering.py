@@ -7,7 +7,7 @@ from harness.running.deadline import Deadline, StepTimeout
 from harness.running.steps.counting import counted
 from infra.interface import PartitionView, ViewUnavailable
 
-_SILENT = "ZooKeeper does not answer"
+_SILENT = "the metadata cannot be read"
 
 Views = Mapping[tuple[str, int], PartitionView]
 
@@ -51,7 +51,7 @@ def unwhole(run: Run) -> str:
 
 
 def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
-    """``look``, which is false while ZooKeeper does not answer."""
+    """``look``, which is false while the metadata cannot be read."""
 
     def looked() -> bool:
         try:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VERSIONS = ("3.9.1",)
+VERSIONS = ("3.9.1", "4.1.1")
 """Of which the jars are known."""
-FIRST, NOT_YET = (2, 4), (4, 0)
-"""Before the one, a broker cannot be told to move replicas (KIP-455); from the other on, it has no
-ZooKeeper."""
+FIRST, KRAFT = (2, 4), (4, 0)
+"""Before the one, a broker cannot be told to move replicas (KIP-455); from the other on, there is
+no ZooKeeper. (Between 3.3 and 4.0 a broker runs with either: here with ZooKeeper.)"""
 
 _CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)\.jar")
 
@@ -30,6 +30,11 @@ class Release:
 
     version: str
     directory: Path | None = None
+
+    @property
+    def kraft(self) -> bool:
+        """Whether controllers of its own keep the metadata, and not ZooKeeper."""
+        return _numbers(self.version) >= KRAFT
 
 
 def released(version: str) -> Release:
@@ -67,9 +72,10 @@ def described(version: str) -> Mapping[str, Any] | None:
 
 
 def _check(version: str) -> None:
-    numbers = tuple(map(int, version.split(".")))
-    if numbers >= NOT_YET:
-        raise ValueError(f"Apache Kafka {version} runs without ZooKeeper, which is not there yet")
-    if numbers < FIRST:
+    if _numbers(version) < FIRST:
         first = ".".join(map(str, FIRST))
         raise ValueError(f"Apache Kafka {version} is too old: {first} or newer")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

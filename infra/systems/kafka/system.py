@@ -1,17 +1,15 @@
-"""Apache Kafka's broker on ZooKeeper, started as its own scripts start it, in a small JVM."""
+"""Apache Kafka's broker on ZooKeeper: releases before 4.0."""
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import PurePosixPath
 
 from infra.interface import Node
 from infra.systems.kafka.jars import class_path
+from infra.systems.kafka.java import MAIN, java, knock
 from infra.systems.kafka.releases import Release
 from infra.systems.on_zookeeper import Program
 
-_MAIN = "kafka.Kafka"
 _PROPERTIES = {
     # Kafka's defaults since 2.5: what waits are derived from is the same for all releases.
     "zookeeper.session.timeout.ms": "18000",
@@ -32,8 +30,6 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m %throwable{
 """
 """An exception stands behind the message that it belongs to, in the line that has the time."""
 
-_sizes = count(1)
-
 
 @dataclass(frozen=True, slots=True)
 class _Broker:
@@ -44,18 +40,9 @@ class _Broker:
     def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
         logging = config.with_name("log4j.properties")
         node.write(logging, _LOGGING.encode())
-        return [
-            node.software.java,
-            "-Xmx384m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",  # quick to start; nothing runs long enough to gain by C2
-            "-Djava.awt.headless=true",
-            f"-Dlog4j.configuration=file:{logging}",
-            "-cp",
-            self.class_path,
-            _MAIN,
-            str(config),
-        ]
+        option = f"-Dlog4j.configuration=file:{logging}"
+        start = java(node, heap_mb=384, logging=option, class_path=self.class_path)
+        return [*start, MAIN, str(config)]
 
 
 def kafka_program(release: Release) -> Program:
@@ -63,15 +50,8 @@ def kafka_program(release: Release) -> Program:
     see them there. Raises InfraError when they do not lie there, or are not what was released."""
     return Program(
         command=_Broker(class_path(release)),
-        knock=_knock,
+        knock=knock,
         properties=_PROPERTIES,
         # It ends when its id is taken in ZooKeeper, by whichever session.
         starts_beside_itself=False,
     )
-
-
-def _knock() -> tuple[bytes, str]:
-    """A request that cannot be. The broker logs it as an exception that has the size that it claims
-    to have (NetworkReceive, Selector): one that no other has claimed, and no client does."""
-    size = -next(_sizes)
-    return struct.pack(">i", size), f"Invalid receive (size = {size})"

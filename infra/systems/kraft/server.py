@@ -1,0 +1,81 @@
+"""A server of Apache Kafka with KRaft on its node: its files, its command line, its log directory
+made ready (``kafka-storage format``)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from infra.interface import Command, DeploymentError, Node
+from infra.systems.deployment import server_properties
+from infra.systems.kafka.java import MAIN, java
+
+_FORMAT = "kafka.tools.StorageTool"
+_FORMAT_WITHIN_S = 60.0
+_HEAP_MB = 384
+_TOOL_HEAP_MB = 128
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m %throwable{short.message}%n%throwable
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+"""An exception stands behind the message that it belongs to, in the line that has the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What all servers run.
+
+    Attributes:
+        class_path: Java's, of the release.
+        cluster_id: Of the cluster; 22 characters (``Uuid.randomUuid``).
+    """
+
+    class_path: str
+    cluster_id: str
+
+    def configure(self, node: Node, settings: Mapping[str, str]) -> Command:
+        """Write the configuration of the server on ``node``; what starts it."""
+        node.write(_config(node), server_properties(settings))
+        node.write(_logging(node), _LOGGING.encode())
+        return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
+
+    def format(self, node: Node, directories: Sequence[PurePosixPath]) -> None:
+        """Make the log ``directories`` ready, and the metadata log's, where they are all as of a
+        new machine: before the first start, and when a broker was replaced. One alone that is
+        emptied the server makes ready itself. Raises DeploymentError."""
+        if any(map(node.entries, directories)):
+            return
+        node.empty(metadata(node))
+        arguments = ["format", f"--cluster-id={self.cluster_id}", f"--config={_config(node)}"]
+        process = node.start(
+            Command(
+                name="kafka-storage",
+                argv=[*self._java(node, _TOOL_HEAP_MB), _FORMAT, *arguments, "--ignore-formatted"],
+            )
+        )
+        status = process.wait(_FORMAT_WITHIN_S)
+        if status != 0:
+            log = node.read(node.log_directory / "kafka-storage.log").decode(errors="replace")
+            raise DeploymentError(f"kafka-storage format on {node.name}: status {status}\n{log}")
+
+    def _java(self, node: Node, heap_mb: int) -> list[str]:
+        option = f"-Dlog4j2.configurationFile={_logging(node)}"
+        return [*java(node, heap_mb=heap_mb, logging=option, class_path=self.class_path)]
+
+
+def metadata(node: Node) -> PurePosixPath:
+    """Where the metadata log is (``metadata.log.dir``): beside the log directories, which hold
+    replicas alone, and are collected whole; its index files have 10 MB each, whatever is set."""
+    return node.directory / "metadata"
+
+
+def _config(node: Node) -> PurePosixPath:
+    return node.directory / "server.properties"
+
+
+def _logging(node: Node) -> PurePosixPath:
+    return node.directory / "log4j2.properties"

@@ -1,0 +1,233 @@
+"""Apache Kafka with KRaft: controllers and brokers, each server on a node of its own.
+
+The node of each holds ``server.properties``, ``metadata`` (``metadata.log.dir``) and ``data``
+(``log.dirs``), or disks with a log directory each: with these empty, the machine is a new one.
+"""
+
+import base64
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from infra.admin import Admin
+from infra.changes import ClusterChange, Observer
+from infra.clocks import FakeClock
+from infra.disks import DiskPlan
+from infra.ensemble import CONTROLLER_IDS, Ensemble
+from infra.interface import (
+    Backend,
+    ClusterView,
+    Command,
+    Node,
+    Server,
+    ViewUnavailable,
+    ZooKeeperCounters,
+)
+from infra.systems.admin import KafkaAdmin
+from infra.systems.deployment import (
+    BROKER_PORT,
+    BROKERS_UP_S,
+    STOP_GRACE_S,
+    await_all,
+    disks,
+    listens,
+)
+from infra.systems.kafka.jars import class_path
+from infra.systems.kafka.java import knock
+from infra.systems.kafka.releases import Release
+from infra.systems.kraft.log import MetadataLog
+from infra.systems.kraft.observer import LogObserver
+from infra.systems.kraft.properties import SESSION, in_force
+from infra.systems.kraft.quorum import LEADER, Quorum
+from infra.systems.kraft.server import Program, metadata
+from infra.systems.properties import RESERVED
+from infra.systems.server import NodeServer, stop_all
+from infra.together import on_all
+
+CONTROLLER_PORT = 9093
+_LISTENER = "CONTROLLER"
+_VIEW_TIMEOUT_S = 2.0
+_CONTROLLERS_UP_S = 60.0
+
+
+class SystemOnKRaft:
+    """Implements ``infra.interface.System``. Its controllers stand where ZooKeeper's servers stand
+    elsewhere: they keep the metadata.
+
+    Args:
+        name: As a campaign names it.
+        release: What is deployed. Its jars lie on this machine: nodes must see them there.
+        brokers: How many; ids from 1.
+        controllers: How many; 1, or 3 and more for a quorum. Their ids begin behind
+            :data:`infra.ensemble.CONTROLLER_IDS`.
+        properties: Kafka's properties, the same for every server. Those that say who and where it
+            is (``RESERVED``) are not the caller's: ValueError.
+        disks: What the brokers' logs lie on; None: directories of their nodes.
+        clocks: Whether every server goes by a fake clock of its node.
+
+    Raises InfraError when the jars are not there, or not what was released.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        name: str,
+        release: Release,
+        brokers: int,
+        controllers: int,
+        properties: Mapping[str, str],
+        disks: DiskPlan | None = None,
+        clocks: bool = False,
+    ) -> None:
+        if taken := sorted(RESERVED.keys() & properties.keys()):
+            raise ValueError(f"broker properties {', '.join(taken)}: set for each server")
+        self.name = name
+        self._properties = in_force(properties)
+        self._disks = disks
+        self._clocks = clocks
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._program = Program(class_path=class_path(release), cluster_id=cluster_id)
+        nodes = {CONTROLLER_IDS + n: f"controller-{n}" for n in range(1, controllers + 1)}
+        places = {number: backend.node(node) for number, node in nodes.items()}
+        self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
+        self._controllers = tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
+        numbers = range(1, brokers + 1)
+        self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
+        self._log = MetadataLog(self._voters)
+        self._reading = threading.Lock()
+        self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
+        self._admin = KafkaAdmin(self._brokers, self._topic_config)
+
+    @property
+    def brokers(self) -> Sequence[Server]:
+        return self._brokers
+
+    @property
+    def zookeepers(self) -> Sequence[Server]:
+        return self._controllers
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._ensemble
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self._brokers)
+
+    @property
+    def metadata_connect(self) -> tuple[str, str]:
+        servers = ",".join(controller.address for controller in self._controllers)
+        return "controller.quorum.bootstrap.servers", servers
+
+    @property
+    def zookeeper_session_timeout_ms(self) -> int:
+        return int(self._properties[SESSION])
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        return int(self._properties["replica.lag.time.max.ms"])
+
+    def deploy(self) -> None:
+        on_all(NodeServer.start, self._controllers)
+        # A JVM each, of seconds on a busy machine, in which the controllers come up.
+        on_all(lambda one: self._program.format(one.node, self.log_directories(one)), self._brokers)
+        await_all(self._controllers, self._serves, _CONTROLLERS_UP_S, "is in the quorum")
+        on_all(NodeServer.start, self._brokers)
+        await_all(self._brokers, self._registered, BROKERS_UP_S, "is registered and not fenced")
+        await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
+
+    def view(self) -> ClusterView:
+        with self._reading:
+            image, moment = self._log.read(_VIEW_TIMEOUT_S)
+            return image.view(moment.controller, moment.epoch)
+
+    def observer(
+        self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
+    ) -> Observer:
+        return LogObserver(MetadataLog(self._voters), on_change, clock)
+
+    def zookeeper_leader(self) -> Server | None:
+        modes = self._ensemble.modes()
+        return next((one for one in self._controllers if modes.get(one.name) == LEADER), None)
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        return ()
+
+    def expired_sessions(self) -> frozenset[int]:
+        with self._reading:
+            return self._log.read(_VIEW_TIMEOUT_S)[0].expired
+
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
+
+    def close(self) -> None:
+        stop_all(self._brokers, STOP_GRACE_S)
+        stop_all(self._controllers, STOP_GRACE_S)
+        self._log.close()
+
+    def _topic_config(self, topic: str) -> Mapping[str, str]:
+        with self._reading:
+            return self._log.read(_VIEW_TIMEOUT_S)[0].config(topic)
+
+    def _controller(self, node: Node, number: int) -> NodeServer:
+        listener = f"{_LISTENER}://{node.address}:{CONTROLLER_PORT}"
+        place = node.directory / "data"
+        return NodeServer(
+            node,
+            number,
+            CONTROLLER_PORT,
+            self._configured(node, number, "controller", listener, [place]),
+            (CONTROLLER_PORT,) if len(self._voters) > 1 else (),
+            clock=self._clock(node),
+            knock=knock,
+            before_start=lambda: self._program.format(node, [place]),
+        )
+
+    def _broker(self, backend: Backend, number: int) -> NodeServer:
+        node = backend.node(f"broker-{number}")
+        own = disks(node, self._disks)
+        places = [disk.data for disk in own] or [node.directory / "data"]
+        listener = f"PLAINTEXT://{node.address}:{BROKER_PORT}"
+        return NodeServer(
+            node,
+            number,
+            BROKER_PORT,
+            self._configured(node, number, "broker", listener, places),
+            disks=own,
+            clock=self._clock(node),
+            knock=knock,
+            before_start=lambda: self._program.format(node, places),
+        )
+
+    def _configured(
+        self, node: Node, number: int, role: str, listener: str, places: Sequence[PurePosixPath]
+    ) -> Command:
+        voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
+        own = {
+            "process.roles": role,
+            "node.id": str(number),
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": _LISTENER,
+            "listeners": listener,
+            "log.dirs": ",".join(map(str, places)),
+            "metadata.log.dir": str(metadata(node)),
+        }
+        return self._program.configure(node, own | self._properties)
+
+    def _clock(self, node: Node) -> FakeClock | None:
+        return node.fake_clock() if self._clocks else None
+
+    def _serves(self, controller: NodeServer) -> bool:
+        return controller.name in self._ensemble.modes()
+
+    def _registered(self, broker: NodeServer) -> bool:
+        try:
+            return broker.id in self.view().brokers
+        except ViewUnavailable:
+            return False
