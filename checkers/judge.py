@@ -20,10 +20,10 @@ from checkers.promised import (
     shown_terms_of,
     terms_of,
 )
-from checkers.reconcile import CONSUMPTION, HISTORY, REPLICAS
+from checkers.reconcile import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
-from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
+from checkers.verdict import CampaignResult, Cause, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell
 from history.manifest import PlannedCell
 
@@ -55,6 +55,15 @@ def campaign_result(
         baseline=bool(runs) and all(run.baseline for run in runs),
         runs=tuple(_run(run) for run in runs),
         consumption=consumption(runs, totals),
+        causes=tuple(_causes(totals)),
+    )
+
+
+def _causes(totals: Totals) -> list[Cause]:
+    """Of all partitions, the most damning first."""
+    found = (cause for one in totals.partitions.values() for cause in one.causes)
+    return sorted(
+        found, key=lambda c: (-c.promised, -c.records, c.run, c.topic, c.partition, c.number)
     )
 
 
@@ -200,7 +209,7 @@ def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
         # What of consumers could not be read, or of replicas not compared, is told elsewhere.
         doubts = totals.doubts if totals else ()
-        told = (HISTORY, CONSUMPTION, REPLICAS)
+        told = (HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT)
         yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
 
 

@@ -1,6 +1,6 @@
 """What checking a campaign yields: plain data, for the report and for scripts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -255,6 +255,47 @@ class Consumption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One explanation (``checkers.autopsy``), of all lost records of a partition that it holds for.
+
+    Attributes:
+        number: In the partition, from 1; as in the column ``cause`` of ``autopsies.parquet``. 0 of
+            the line that stands for those that are not told.
+        kind: :class:`checkers.autopsy.explaining.Kind`; ``more`` of that line.
+        sentence: It, in words.
+        records: Of how many.
+        promised: How many of them were promised to be kept.
+        first_offset, last_offset: Of the acks; None where the clients were told none.
+        first_time, last_time: Likewise; nanoseconds of the Unix epoch.
+        leaders, epochs: Who may have acked them, in which leader epoch; one each where that is
+            known, none where it is not.
+        next_leader, next_epoch, next_offset: Who led next without them, and where its log ended
+            then; None where nobody is known to have, or where that is not told.
+        faults: Those that have to do with it.
+    """
+
+    run: int
+    cell: str
+    topic: str
+    partition: int
+    number: int
+    kind: str
+    sentence: str
+    records: int
+    promised: int
+    first_offset: int | None = None
+    last_offset: int | None = None
+    first_time: int
+    last_time: int
+    leaders: Sequence[int] = ()
+    epochs: Sequence[int] = ()
+    next_leader: int | None = None
+    next_epoch: int | None = None
+    next_offset: int | None = None
+    faults: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignResult:
     """A checked campaign.
 
@@ -268,6 +309,8 @@ class CampaignResult:
             about faults.
         runs: Those of the manifest, in its order.
         consumption: Of the consumers, where there are any.
+        causes: Why records were lost, those that were promised first; of each partition at most
+            :data:`checkers.autopsy.causes.TOLD_MAX`.
     """
 
     verdict: Verdict
@@ -277,6 +320,7 @@ class CampaignResult:
     baseline: bool = False
     runs: tuple[RunResult, ...] = ()
     consumption: Consumption = Consumption()
+    causes: tuple[Cause, ...] = ()
 
     @property
     def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:
