@@ -15,6 +15,10 @@ or below, and so without the record. E.g. broker 1 leads epoch 3 from offset 100
 epoch 4 from offset 150 and is asked by clients at once, while others still reach broker 1: both may
 have acked offset 160. Of epoch 4 it stands in the log; the one that is lost was acked in epoch 3.
 
+And an unbroken run, in which each record of a producer stands one offset behind its last one, is
+one leader's: two logs would have to have grown in step. What is known of one of a run is known of
+all of it.
+
 Where several are left nobody knows which of them it was, and all of them are told.
 """
 
@@ -32,9 +36,12 @@ UNTOLD = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """Lost records. ``offset``: NONE where the client was told none (acks=0); ``time``: of the
-    acks; ``stands``: the epoch of what the final log holds at that offset, NONE for nothing."""
+    """Lost records. ``producer``, ``sequence``: whose they are; ``offset``: NONE where the client
+    was told none (acks=0); ``time``: of the acks; ``stands``: the epoch of what the final log holds
+    at that offset, NONE for nothing."""
 
+    producer: Array
+    sequence: Array
     offset: Array
     time: Array
     stands: Array
@@ -74,7 +81,8 @@ class _Best:
 
 def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> list[Group]:
     """The records by story, in the order of their first acks."""
-    best = _attributed(lost, reigns, faults)
+    best = _attributed(lost, reigns, faults, _anywhere(lost))
+    best = _attributed(lost, reigns, faults, _in_runs(lost, best))
     keys = np.stack([best.first, best.last, best.after], axis=1)
     if not len(keys):
         return []
@@ -86,12 +94,36 @@ def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> 
     return sorted(made, key=lambda group: int(lost.time[group.records].min()))
 
 
-def _attributed(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> _Best:
+def _anywhere(lost: Lost) -> tuple[Array, Array]:
+    return np.zeros(len(lost.time), np.int64), np.full(len(lost.time), np.iinfo(np.int64).max)
+
+
+def _in_runs(lost: Lost, best: _Best) -> tuple[Array, Array]:
+    """From which to which reign each record was acked, by what is known of its whole run."""
+    least, most = _anywhere(lost)
+    order = np.lexsort((lost.sequence, lost.producer))
+    offset, producer = lost.offset[order], lost.producer[order]
+    goes_on = (np.diff(offset) == 1) & (np.diff(producer) == 0) & (offset[:-1] != NONE)
+    for run in np.split(order, np.flatnonzero(~goes_on) + 1):
+        if len(run) > 1 and (best.first[run] >= 0).all():
+            first, last = best.first[run].max(), best.last[run].min()
+            if first <= last:
+                least[run], most[run] = first, last
+    return least, most
+
+
+def _attributed(
+    lost: Lost,
+    reigns: Sequence[Reign],
+    faults: Sequence[FaultSeen],
+    within: tuple[Array, Array],
+) -> _Best:
     rank, first, last, after = np.full((4, len(lost.time)), NONE, dtype=np.int64)
     best = _Best(rank=np.maximum(rank, 0), first=first, last=last, after=after)
     for number, after in _followed(lost, reigns, faults):
         reign = reigns[number]
-        possible = lost.time >= reign.elected_after
+        possible = (within[0] <= number) & (number <= within[1])
+        possible &= lost.time >= reign.elected_after
         possible &= (lost.offset == NONE) | (lost.offset >= reign.log_end)
         possible &= ~_led_on(lost, reigns, number, faults)
         in_time = lost.time <= reign.deposed

@@ -32,6 +32,8 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
     """Of all records that the rule ``lost`` finds in a partition."""
     records = history.lost
     lost = Lost(
+        producer=history.producer[records],
+        sequence=history.sequence[records],
         offset=history.acked_offset[records],
         time=history.time[records],
         stands=_standing(history, history.acked_offset[records]),

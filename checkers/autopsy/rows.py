@@ -52,18 +52,19 @@ def autopsies(
     of_story = np.full(len(lost.time), NONE, dtype=np.int64)
     for number, story in enumerate(stories):
         of_story[story.records] = number
+    numbers = of_story.tolist()
     columns: dict[str, Iterable[Any]] = {
         "cause": (of_story + 1).tolist(),
-        "kind": [stories[number].kind.value for number in of_story],
+        "kind": [stories[number].kind.value for number in numbers],
         "sent": [None if time == NONE else time for time in sent.tolist()],
         "isr": _isrs(lost.time, scene),
-        "late": [_late(stories[s], t) for s, t in zip(of_story, lost.time.tolist(), strict=True)],
-        "cut_by": _cut_by(stories, of_story, lost),
+        "late": [_late(stories[s], t) for s, t in zip(numbers, lost.time.tolist(), strict=True)],
+        "cut_by": _cut_by(stories, numbers, lost),
         "copies": [None if copies is None else copies.get(o, []) for o in lost.offset.tolist()],
     }
     alike = [_alike(story) for story in stories]
     for name in alike[0] if alike else ():
-        columns[name] = [alike[number][name] for number in of_story]
+        columns[name] = [alike[number][name] for number in numbers]
     arrays = [pa.array(columns.get(field.name, []), field.type) for field in AUTOPSY.fields]
     return pa.StructArray.from_arrays(arrays, fields=AUTOPSY.fields)
 
@@ -92,7 +93,7 @@ def _late(story: Story, time: int) -> int | None:
     return None if story.next is None or story.next.seen < 0 else time - story.next.seen
 
 
-def _cut_by(stories: Sequence[Story], of_story: Array, lost: Lost) -> list[list[int]]:
+def _cut_by(stories: Sequence[Story], numbers: Sequence[int], lost: Lost) -> list[list[int]]:
     """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
     have."""
     return [
@@ -101,5 +102,5 @@ def _cut_by(stories: Sequence[Story], of_story: Array, lost: Lost) -> list[list[
             for cut in stories[number].cuts
             if cut.offset <= offset and (cut.log_end is None or offset < cut.log_end)
         ]
-        for number, offset in zip(of_story, lost.offset.tolist(), strict=True)
+        for number, offset in zip(numbers, lost.offset.tolist(), strict=True)
     ]

@@ -168,7 +168,8 @@ def _labels(faults: Sequence[FaultSeen]) -> str:
 
 
 def _seconds(nanoseconds: int) -> str:
-    """As many digits as tell something: 0.04 s, 4.2 s, 42 s."""
+    """As many digits as tell something: 40 ms, 4.2 s, 42 s."""
     seconds = nanoseconds / _NS_PER_S
-    digits = 0 if seconds >= 10 else 1 if seconds >= 1 else 2
-    return f"{seconds:.{digits}f} s"
+    if seconds < 1:
+        return f"{max(round(seconds * 1000), 1)} ms"
+    return f"{seconds:.{0 if seconds >= 10 else 1}f} s"
