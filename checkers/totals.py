@@ -40,7 +40,7 @@ class PartitionTotals:
             counts=Counter({count["name"]: count["count"] for count in row["counts"]}),
             doubts=tuple(Doubt(**doubt) for doubt in row["doubts"]),
             consumption=tuple(map(Counted.of, row["consumption"])),
-            causes=tuple(Cause(**cause) for cause in row["causes"]),
+            causes=tuple(map(Cause.of, row["causes"])),
         )
 
 

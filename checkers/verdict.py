@@ -1,8 +1,9 @@
 """What checking a campaign yields: plain data, for the report and for scripts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import pyarrow as pa
 
@@ -287,12 +288,18 @@ class Cause:
     last_offset: int | None = None
     first_time: int
     last_time: int
-    leaders: Sequence[int] = ()
-    epochs: Sequence[int] = ()
+    leaders: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
     next_leader: int | None = None
     next_epoch: int | None = None
     next_offset: int | None = None
-    faults: Sequence[str] = ()
+    faults: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Cause":
+        """Of a row of :data:`checkers.autopsy.causes.CAUSE`."""
+        lists = {name: tuple(row[name]) for name in ("leaders", "epochs", "faults")}
+        return cls(**{**row, **lists})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,12 +71,12 @@ def cause(number: int, story: Story, times: Array, place: Place, terms: Terms) -
         last_offset=last,
         first_time=story.times[0],
         last_time=story.times[1],
-        leaders=story.leaders,
-        epochs=[reign.epoch for reign in story.epochs],
+        leaders=tuple(story.leaders),
+        epochs=tuple(reign.epoch for reign in story.epochs),
         next_leader=after.leader if after else None,
         next_epoch=after.epoch if after else None,
         next_offset=after.log_end if after and after.log_end >= 0 else None,
-        faults=[fault.label for fault in story.disks or story.faults],
+        faults=tuple(fault.label for fault in story.disks or story.faults),
     )
 
 
