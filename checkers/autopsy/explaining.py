@@ -9,7 +9,6 @@ from enum import StrEnum
 from checkers.autopsy.attribution import UNTOLD, Group, Lost
 from checkers.autopsy.scene import FaultSeen, Reign, Scene
 from checkers.indexes import NONE, Array
-from checkers.observed import Absence
 from checkers.timeline.cuts import Cut
 
 
@@ -47,8 +46,10 @@ class Story:
         times: Of the first and the last ack, or of the send where there was none.
         epochs: The reigns of which one acked them; none where nobody knows.
         next: The leader that came without them.
-        late: By how much the last was acked after that one was first seen to lead; nanoseconds.
-        absence: When their leader was without a ZooKeeper session and acked.
+        late: By how much the last was acked after that one was first seen to lead, by clocks that
+            were as far off as they may; nanoseconds; None where that is not known.
+        without_session: Likewise after the ZooKeeper session of their leader was seen to have
+            ended.
         faults: Those that were on their leader, or on the whole, until then.
         disks: Those that took data from disks that count here.
         cuts: Truncations by which they went.
@@ -62,7 +63,7 @@ class Story:
     epochs: Sequence[Reign] = ()
     next: Reign | None = None
     late: int | None = None
-    absence: Absence | None = None
+    without_session: int | None = None
     faults: Sequence[FaultSeen] = ()
     disks: Sequence[FaultSeen] = ()
     cuts: Sequence[Cut] = field(default_factory=tuple)
@@ -74,9 +75,18 @@ class Story:
         return list(dict.fromkeys(reign.leader for reign in self.epochs))
 
 
-def story(group: Group, lost: Lost, scene: Scene, *, acks: str, log_start: int) -> Story:
-    """What follows of a group. ``acks``: of the cell; ``log_start``: of the final log, NONE where
-    that is not known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """``acks``: of the cell; ``bound``: of the clocks of those who were acked, None where that is
+    not known; ``log_start``: of the final log, NONE where that is not known."""
+
+    acks: str
+    bound: int | None
+    log_start: int
+
+
+def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
+    """What follows of a group."""
     offset, time = lost.offset[group.records], lost.time[group.records]
     told = offset[offset != NONE]
     epochs = scene.reigns[group.first : group.last + 1] if group.first >= 0 else ()
@@ -88,20 +98,20 @@ def story(group: Group, lost: Lost, scene: Scene, *, acks: str, log_start: int) 
         epochs=epochs,
         next=scene.reigns[group.after] if group.after >= 0 else None,
     )
-    if made.offsets is not None and made.offsets[1] < log_start:
+    if made.offsets is not None and made.offsets[1] < around.log_start:
         return replace(made, kind=Kind.BELOW_LOG_START)
     if not scene.reigns or group.after == UNTOLD:
         return replace(made, faults=_faults(made, scene))
     made = replace(
         made,
-        late=_late(made),
-        absence=_absence(made, scene),
+        late=_late(made, around.bound),
+        without_session=_without_session(made, scene, around.bound),
         faults=_faults(made, scene),
-        disks=list(_disks(made, scene, acks)),
+        disks=list(_disks(made, scene, around.acks)),
         cuts=list(_cuts(made, scene)),
         cut_before=_cut_before(made, scene),
     )
-    return replace(made, kind=_kind(made, acks))
+    return replace(made, kind=_kind(made, around.acks))
 
 
 def _kind(story: Story, acks: str) -> Kind:
@@ -127,21 +137,22 @@ def _kind(story: Story, acks: str) -> Kind:
     return Kind.UNKNOWN if after.clean is None else Kind.UNEXPLAINED
 
 
-def _late(story: Story) -> int | None:
-    if story.next is None or story.next.seen < 0:
+def _late(story: Story, bound: int | None) -> int | None:
+    if story.next is None or story.next.seen < 0 or bound is None:
         return None
-    return story.times[1] - story.next.seen
+    return story.times[1] - story.next.seen - bound
 
 
-def _absence(story: Story, scene: Scene) -> Absence | None:
-    """The last that began before the last ack and was not over at the first."""
+def _without_session(story: Story, scene: Scene, bound: int | None) -> int | None:
+    """Of the last session that ended before the last ack, where there was no other at the first."""
     first, last = story.times
     found = [
         one
         for one in scene.absences
         if one.broker in story.leaders and one.since < last and one.until > first
     ]
-    return max(found, key=lambda one: one.since, default=None)
+    since = max((one.since for one in found), default=None)
+    return None if since is None or bound is None else last - since - bound
 
 
 def _faults(story: Story, scene: Scene) -> list[FaultSeen]:

@@ -77,17 +77,15 @@ def _reigns(told: Told, faults: Sequence[FaultFacts]) -> Iterator[Reign]:
     ends = {epoch: first[epoch].time for epoch in leaders if epoch in first}
     for epoch in sorted(leaders):
         state = first.get(epoch)
+        first_ack, last_ack = _bounds(epoch, leaders[epoch], told)
         in_sync, is_clean = _election(observed, state)
         later = [time for other, time in ends.items() if other > epoch]
         yield Reign(
             epoch=epoch,
             leader=leaders[epoch],
             seen=_UNKNOWN if state is None else state.time,
-            elected_after=_of_epoch(told.timeline, told.timeline.elected_after, epoch, 0),
-            deposed=min(
-                _of_epoch(told.timeline, told.timeline.deposed, epoch, FOREVER),
-                _followed(epoch, leaders[epoch], told.around),
-            ),
+            elected_after=first_ack,
+            deposed=last_ack,
             failing=_failing(min(later, default=FOREVER), told.around, faults),
             log_end=_of_epoch(told.timeline, told.timeline.log_ends, epoch, _said(epoch, told)),
             high_watermark=_watermark(epoch, told.words),
@@ -107,6 +105,16 @@ def _leaders(observed: Observed, words: Sequence[Word]) -> dict[int, int]:
 def _of_epoch(timeline: Timeline, values: Sequence[int], epoch: int, otherwise: int) -> int:
     found = dict(zip(timeline.epochs, values, strict=False))
     return found.get(epoch, otherwise)
+
+
+def _bounds(epoch: int, leader: int, told: Told) -> tuple[int, int]:
+    """Between what an epoch's acks were given. Nothing is concluded from clocks that nobody has
+    compared."""
+    if told.timeline.clock_bound_ns is None:
+        return 0, FOREVER
+    heard = _of_epoch(told.timeline, told.timeline.deposed, epoch, FOREVER)
+    elected_after = _of_epoch(told.timeline, told.timeline.elected_after, epoch, 0)
+    return elected_after, min(heard, _followed(epoch, leader, told.around))
 
 
 def _followed(epoch: int, leader: int, around: Surroundings) -> int:

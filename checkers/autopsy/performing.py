@@ -10,7 +10,7 @@ import pyarrow as pa
 from checkers.autopsy.attribution import Lost, groups
 from checkers.autopsy.causes import Place, cause, told
 from checkers.autopsy.copies import copies
-from checkers.autopsy.explaining import story
+from checkers.autopsy.explaining import Around, story
 from checkers.autopsy.rows import autopsies
 from checkers.autopsy.scene import Reign, Scene
 from checkers.indexes import NONE, Array, PartitionHistory
@@ -39,10 +39,13 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
         stands=_standing(history, history.acked_offset[records]),
     )
     scene = replace(scene, reigns=_with_ends(scene.reigns, history))
-    start = history.read.start if history.read.start is not None else NONE
+    around = Around(
+        acks=history.timeline.acks,
+        bound=history.timeline.clock_bound_ns,
+        log_start=NONE if history.read.start is None else history.read.start,
+    )
     stories = [
-        story(group, lost, scene, acks=history.timeline.acks, log_start=start)
-        for group in groups(lost, scene.reigns, scene.faults)
+        story(group, lost, scene, around) for group in groups(lost, scene.reigns, scene.faults)
     ]
     found = copies(
         list(zip(scene.brokers, map(Path, scene.directories), strict=True)),

@@ -1,6 +1,6 @@
 """The autopsy of each lost record: a row of ``autopsies.parquet``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,11 @@ AUTOPSY = pa.struct(
 )
 """What is found of one record; docs/autopsies.md says what each column means."""
 
+_OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
+_OF_NEXT = ("next_epoch", "next_leader", "next_offset")
+_ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
+"""What all records of a story have in common."""
+
 _WHOSE = (
     *("run", "cell", "anomaly", "topic", "partition", "offset", "producer", "sequence", "time"),
     "fault",
@@ -48,24 +53,25 @@ def autopsies(
     copies: Mapping[int, Sequence[int]] | None,
 ) -> pa.Array:
     """One :data:`AUTOPSY` a record, in the order of ``lost``; a story's number is its place.
-    ``sent``: when each was; ``copies``: by offset, where one was found."""
+    ``sent``: when each was; ``copies``: by offset, where one was found.
+
+    What records have in common is made once and taken by each: no list of Python's is made for
+    every record of a long log.
+    """
     of_story = np.full(len(lost.time), NONE, dtype=np.int64)
     for number, story in enumerate(stories):
         of_story[story.records] = number
-    numbers = of_story.tolist()
-    columns: dict[str, Iterable[Any]] = {
-        "cause": (of_story + 1).tolist(),
-        "kind": [stories[number].kind.value for number in numbers],
-        "sent": [None if time == NONE else time for time in sent.tolist()],
+    alike = pa.Table.from_pylist([_alike(story) for story in stories], schema=_ALIKE)
+    columns = {
+        **{name: alike[name].combine_chunks().take(pa.array(of_story)) for name in _ALIKE.names},
+        "cause": pa.array(of_story + 1, pa.int32()),
+        "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
         "isr": _isrs(lost.time, scene),
-        "late": [_late(stories[s], t) for s, t in zip(numbers, lost.time.tolist(), strict=True)],
-        "cut_by": _cut_by(stories, numbers, lost),
-        "copies": [None if copies is None else copies.get(o, []) for o in lost.offset.tolist()],
+        "late": _late(stories, of_story, lost.time),
+        "cut_by": _cut_by(stories, of_story, lost.offset),
+        "copies": _copies(copies, lost.offset),
     }
-    alike = [_alike(story) for story in stories]
-    for name in alike[0] if alike else ():
-        columns[name] = [alike[number][name] for number in numbers]
-    arrays = [pa.array(columns.get(field.name, []), field.type) for field in AUTOPSY.fields]
+    arrays = [columns[field.name] for field in AUTOPSY.fields]
     return pa.StructArray.from_arrays(arrays, fields=AUTOPSY.fields)
 
 
@@ -74,6 +80,7 @@ def _alike(story: Story) -> dict[str, Any]:
     after = story.next
     watermark = story.epochs[0].high_watermark if len(story.epochs) == 1 else NONE
     return {
+        "kind": story.kind.value,
         "epochs": [reign.epoch for reign in story.epochs],
         "leaders": story.leaders,
         "high_watermark": None if watermark == NONE else watermark,
@@ -83,24 +90,42 @@ def _alike(story: Story) -> dict[str, Any]:
     }
 
 
-def _isrs(times: Array, scene: Scene) -> list[list[int] | None]:
-    """Who was last seen in sync before each moment; None before anybody was seen."""
-    places = np.searchsorted(np.array(scene.isr_times, np.int64), times, side="right") - 1
-    return [list(scene.isrs[place]) if place >= 0 else None for place in places.tolist()]
+def _isrs(times: Array, scene: Scene) -> pa.Array:
+    """Who was last seen in sync before each moment; null before anybody was seen."""
+    places = np.searchsorted(np.array(scene.isr_times, np.int64), times, side="right")
+    return pa.array([None, *map(list, scene.isrs)], _BROKERS).take(pa.array(places))
 
 
-def _late(story: Story, time: int) -> int | None:
-    return None if story.next is None or story.next.seen < 0 else time - story.next.seen
+def _late(stories: Sequence[Story], of_story: Array, times: Array) -> pa.Array:
+    seen = [story.next.seen if story.next else NONE for story in stories]
+    since = np.array(seen, np.int64)[of_story]
+    return pa.array(times - since, pa.int64(), mask=since < 0)
 
 
-def _cut_by(stories: Sequence[Story], numbers: Sequence[int], lost: Lost) -> list[list[int]]:
+def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Array:
     """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
-    have."""
-    return [
-        [
-            cut.broker
-            for cut in stories[number].cuts
-            if cut.offset <= offset and (cut.log_end is None or offset < cut.log_end)
-        ]
-        for number, offset in zip(numbers, lost.offset.tolist(), strict=True)
+    have. There are as many truncations in a story as brokers at the most: each is a bit."""
+    bits = np.zeros(len(offsets), np.int64)
+    for story in stories:
+        mine = story.records
+        for number, cut in enumerate(story.cuts):
+            within = offsets[mine] >= cut.offset
+            within &= (cut.log_end is None) | (offsets[mine] < (cut.log_end or 0))
+            bits[mine] |= within.astype(np.int64) << number
+    found, places = np.unique(np.stack([of_story, bits]), axis=1, return_inverse=True)
+    lists = [
+        [cut.broker for number, cut in enumerate(stories[story].cuts) if one >> number & 1]
+        for story, one in found.T.tolist()
     ]
+    return pa.array(lists, _BROKERS).take(pa.array(places.ravel()))
+
+
+def _copies(copies: Mapping[int, Sequence[int]] | None, offsets: Array) -> pa.Array:
+    if copies is None:
+        return pa.nulls(len(offsets), _BROKERS)
+    held = np.array(sorted(copies), np.int64)
+    lists = pa.array([[], *(list(copies[offset]) for offset in held.tolist())], _BROKERS)
+    places = np.searchsorted(held, offsets)
+    there = places < len(held)
+    there[there] = held[places[there]] == offsets[there]
+    return lists.take(pa.array(np.where(there, places + 1, 0)))

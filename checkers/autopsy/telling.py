@@ -57,8 +57,8 @@ def _late(story: Story) -> str:
     spans = []
     if len(story.leaders) > 1:
         return ""
-    if story.absence is not None and story.times[1] > story.absence.since:
-        span = _seconds(story.times[1] - story.absence.since)
+    if story.without_session is not None and story.without_session > 0:
+        span = _seconds(story.without_session)
         spans.append(f"{span} after its ZooKeeper session was seen to have ended")
     if story.late is not None and story.late > 0 and story.next is not None:
         span = _seconds(story.late)
