@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from checkers.autopsy.attribution import Lost
+from checkers.autopsy.copies import Copies
 from checkers.autopsy.explaining import Story
 from checkers.autopsy.telling import sentence
 from checkers.indexes import Array
@@ -55,16 +57,18 @@ class Place(NamedTuple):
     partition: int
 
 
-def cause(number: int, story: Story, times: Array, place: Place, terms: Terms) -> Cause:
-    """A story without its records. ``times``: of their acks; ``terms``: of the partition."""
-    unpromised, unknown = standings(times, terms)
+def cause(
+    number: int, story: Story, lost: Lost, place: Place, terms: Terms, copies: Copies | None
+) -> Cause:
+    """A story without its records. ``terms``: of the partition; ``copies``: of all lost records."""
+    unpromised, unknown = standings(lost.time[story.records], terms)
     after = story.next
     first, last = story.offsets or (None, None)
     return Cause(
         **place._asdict(),
         number=number,
         kind=story.kind.value,
-        sentence=sentence(story),
+        sentence=sentence(story, _held(lost.offset[story.records], copies or {})),
         records=len(story.records),
         promised=int(np.count_nonzero(~unpromised & ~unknown)),
         first_offset=first,
@@ -78,6 +82,14 @@ def cause(number: int, story: Story, times: Array, place: Place, terms: Terms) -
         next_offset=after.log_end if after and after.log_end >= 0 else None,
         faults=tuple(fault.label for fault in story.disks or story.faults),
     )
+
+
+def _held(offsets: Array, copies: Copies) -> dict[int, int]:
+    """Of how many of them each broker holds a copy; those that hold none are left out."""
+    brokers = sorted({broker for held in copies.values() for broker in held})
+    places = {one: [at for at, held in copies.items() if one in held] for one in brokers}
+    counts = {one: int(np.isin(offsets, held).sum()) for one, held in places.items()}
+    return {broker: count for broker, count in counts.items() if count}
 
 
 def told(causes: Sequence[Cause]) -> list[Cause]:

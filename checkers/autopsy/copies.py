@@ -16,13 +16,16 @@ from checkers.replicas.records import Undecodable, contents
 from checkers.replicas.segments import Batch, OtherFormat, RawLog
 from history.payload import Identity
 
+Copies = Mapping[int, Sequence[int]]
+"""By offset, the brokers whose logs hold the record that was acked there, if any does."""
+
 LOOKED_FOR_MAX = 20_000
 """Lost records of a partition that are looked for; opening batches takes a task's time."""
 
 
 def copies(
     logs: Sequence[tuple[int, Path]], wanted: Mapping[int, Identity], stands: Mapping[int, int]
-) -> dict[int, list[int]] | None:
+) -> Copies | None:
     """Which brokers' logs hold which records: by offset, those of which a copy was found. None
     where nothing could be looked at.
 

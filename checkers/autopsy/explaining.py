@@ -46,6 +46,8 @@ class Story:
         times: Of the first and the last ack, or of the send where there was none.
         epochs: The reigns of which one acked them; none where nobody knows.
         next: The leader that came without them.
+        untold: Whether a later leader may have come without them, of whom nobody knows where its
+            log ended.
         late: By how much the last was acked after that one was first seen to lead, by clocks that
             were as far off as they may; nanoseconds; None where that is not known.
         without_session: Likewise after the ZooKeeper session of their leader was seen to have
@@ -62,6 +64,7 @@ class Story:
     times: tuple[int, int]
     epochs: Sequence[Reign] = ()
     next: Reign | None = None
+    untold: bool = False
     late: int | None = None
     without_session: int | None = None
     faults: Sequence[FaultSeen] = ()
@@ -77,10 +80,12 @@ class Story:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """``acks``: of the cell; ``bound``: of the clocks of those who were acked, None where that is
-    not known; ``log_start``: of the final log, NONE where that is not known."""
+    """``acks``: of the cell; ``watched``: whether its leaders were seen until the end; ``bound``:
+    of the clocks of those who were acked, None where that is not known; ``log_start``: of the final
+    log, NONE where that is not known."""
 
     acks: str
+    watched: bool
     bound: int | None
     log_start: int
 
@@ -97,10 +102,11 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
         times=(int(time.min()), int(time.max())),
         epochs=epochs,
         next=scene.reigns[group.after] if group.after >= 0 else None,
+        untold=group.after == UNTOLD,
     )
     if made.offsets is not None and made.offsets[1] < around.log_start:
         return replace(made, kind=Kind.BELOW_LOG_START)
-    if not scene.reigns or group.after == UNTOLD:
+    if not scene.reigns or made.untold:
         return replace(made, faults=_faults(made, scene))
     made = replace(
         made,
@@ -111,10 +117,10 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
         cuts=list(_cuts(made, scene)),
         cut_before=_cut_before(made, scene),
     )
-    return replace(made, kind=_kind(made, around.acks))
+    return replace(made, kind=_kind(made, around.acks, watched=around.watched))
 
 
-def _kind(story: Story, acks: str) -> Kind:
+def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
     """The first that applies. A deposed leader that acks by itself loses what it acks whoever was
     elected, and whatever became of disks."""
     after = story.next
@@ -122,8 +128,10 @@ def _kind(story: Story, acks: str) -> Kind:
         return Kind.UNANSWERED
     if len(story.leaders) > 1:
         return Kind.UNKNOWN
+    if after is None and story.disks and story.epochs:
+        return Kind.LOST_FROM_DISK
     if after is None:
-        return Kind.LOST_FROM_DISK if story.disks and story.epochs else Kind.UNEXPLAINED
+        return Kind.UNEXPLAINED if watched else Kind.UNKNOWN
     if story.late is not None and story.late > 0 and after.leader not in story.leaders:
         return Kind.DEPOSED_LEADER
     if after.clean is False:

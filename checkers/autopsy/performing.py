@@ -41,6 +41,7 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
     scene = replace(scene, reigns=_with_ends(scene.reigns, history))
     around = Around(
         acks=history.timeline.acks,
+        watched=history.timeline.watched,
         bound=history.timeline.clock_bound_ns,
         log_start=NONE if history.read.start is None else history.read.start,
     )
@@ -54,8 +55,7 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
     )
     place = Place(run, history.cell, history.topic, history.partition)
     causes = [
-        cause(number, one, lost.time[one.records], place, terms)
-        for number, one in enumerate(stories, start=1)
+        cause(number, one, lost, place, terms, found) for number, one in enumerate(stories, start=1)
     ]
     return Autopsies(
         of_records=autopsies(stories, lost, history.asked[records], scene, found),

@@ -1,12 +1,13 @@
 """The autopsy of each lost record: a row of ``autopsies.parquet``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.autopsy.attribution import Lost
+from checkers.autopsy.copies import Copies
 from checkers.autopsy.explaining import Story
 from checkers.autopsy.scene import Scene
 from checkers.indexes import NONE, Array
@@ -50,7 +51,7 @@ def autopsies(
     lost: Lost,
     sent: Array,
     scene: Scene,
-    copies: Mapping[int, Sequence[int]] | None,
+    copies: Copies | None,
 ) -> pa.Array:
     """One :data:`AUTOPSY` a record, in the order of ``lost``; a story's number is its place.
     ``sent``: when each was; ``copies``: by offset, where one was found.
@@ -120,7 +121,7 @@ def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Arr
     return pa.array(lists, _BROKERS).take(pa.array(places.ravel()))
 
 
-def _copies(copies: Mapping[int, Sequence[int]] | None, offsets: Array) -> pa.Array:
+def _copies(copies: Copies | None, offsets: Array) -> pa.Array:
     if copies is None:
         return pa.nulls(len(offsets), _BROKERS)
     held = np.array(sorted(copies), np.int64)

@@ -1,6 +1,7 @@
 """The story of a group of lost records in one sentence of plain words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from checkers.autopsy.explaining import Kind, Story
 from checkers.autopsy.scene import FaultSeen
@@ -10,18 +11,16 @@ _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 3
 
 
-def sentence(story: Story) -> str:
-    """What became of these records; "these" and "they" are the records."""
-    return "; ".join(_parts(story)) + "."
+def sentence(story: Story, copies: Mapping[int, int] = MappingProxyType({})) -> str:
+    """What became of these records; "these" and "they" are the records. ``copies``: of how many
+    of them a broker still holds one."""
+    held = (f"broker-{broker} still holds {count:,} of them" for broker, count in copies.items())
+    return "; ".join((*_parts(story), *held)) + "."
 
 
 def _parts(story: Story) -> Iterator[str]:
     yield _acked(story)
     match story.kind:
-        case Kind.UNCLEAN_ELECTION if story.next:
-            isr = list(story.next.isr_before)
-            was = f"the ISR {isr}" if isr else "the ISR"
-            yield f"broker-{story.next.leader} was elected outside {was}"
         case Kind.LOST_FROM_DISK:
             whose = story.next.leader if story.next else story.leaders[0]
             yield f"{_labels(story.disks)} took data from the disk of broker-{whose}"
@@ -29,6 +28,9 @@ def _parts(story: Story) -> Iterator[str]:
             yield f"broker-{story.next.leader} had {_cut(story.cut_before)} before it led"
         case _:
             pass
+    if story.next and story.next.clean is False and len(story.leaders) == 1:
+        isr = list(story.next.isr_before)
+        yield f"broker-{story.next.leader} was elected outside the ISR{f' {isr}' if isr else ''}"
     if story.kind is not Kind.BELOW_LOG_START:
         yield from _faults(story)
         yield from _next(story)
@@ -158,8 +160,8 @@ def _missing(story: Story) -> str:
         return "which of them acked these is not known"
     if story.next is not None:
         return f"nobody saw who was in sync before epoch {story.next.epoch}"
-    if not story.epochs:
-        return "nobody watched who led"
+    if not story.epochs or not story.untold:
+        return "nobody watched who led until the end"
     return "no broker's log tells where it ended when a later leader began"
 
 

@@ -67,7 +67,7 @@ def test_without_any_witness_it_is_unknown_and_not_unexplained() -> None:
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world)
     assert cause.kind == Kind.UNKNOWN
-    assert "nobody watched who led" in cause.sentence
+    assert "nobody watched who led until the end" in cause.sentence
 
 
 def test_records_that_no_broker_answered_for_are_called_that() -> None:
@@ -140,6 +140,7 @@ def test_each_lost_record_has_a_row_and_the_campaign_their_causes(
     result = check(directory, spark=spark)
     (cause,) = result.causes
     assert (cause.records, cause.kind, cause.leaders) == (2, Kind.UNEXPLAINED, (1,))
+    assert cause.sentence.endswith("; broker-1 still holds 2 of them.")
     first, second = pq.read_table(directory / "autopsies.parquet").to_pylist()
     assert (first["offset"], second["offset"]) == (1, 2)
     assert (first["time"], first["sent"]) == (at(9), at(9) - 5)
