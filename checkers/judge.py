@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from checkers import coverage, gaps, liveness, measures
+from checkers.autopsy.causes import in_order
 from checkers.catalogue import CATALOGUE
 from checkers.consumers import consumers_of, consumption
 from checkers.evidence import RunEvidence
@@ -23,7 +24,7 @@ from checkers.promised import (
 from checkers.reconcile import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
-from checkers.verdict import CampaignResult, Cause, CellResult, RunResult, Unavailable, Verdict
+from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell
 from history.manifest import PlannedCell
 
@@ -55,15 +56,7 @@ def campaign_result(
         baseline=bool(runs) and all(run.baseline for run in runs),
         runs=tuple(_run(run) for run in runs),
         consumption=consumption(runs, totals),
-        causes=tuple(_causes(totals)),
-    )
-
-
-def _causes(totals: Totals) -> list[Cause]:
-    """Of all partitions, the most damning first."""
-    found = (cause for one in totals.partitions.values() for cause in one.causes)
-    return sorted(
-        found, key=lambda c: (-c.promised, -c.records, c.run, c.topic, c.partition, c.number)
+        causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
     )
 
 

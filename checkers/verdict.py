@@ -316,7 +316,7 @@ class CampaignResult:
             about faults.
         runs: Those of the manifest, in its order.
         consumption: Of the consumers, where there are any.
-        causes: Why records were lost, those that were promised first; of each partition at most
+        causes: Why records were lost, the most damning first; of each partition at most
             :data:`checkers.autopsy.causes.TOLD_MAX`.
     """
 

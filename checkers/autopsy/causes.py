@@ -1,6 +1,6 @@
 """What lost records of a partition have in common: few lines, which go back to the driver."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.copies import Copies
-from checkers.autopsy.explaining import Story
+from checkers.autopsy.explaining import Kind, Story
 from checkers.autopsy.telling import sentence
 from checkers.indexes import Array
 from checkers.standing import standings
@@ -92,9 +92,24 @@ def _held(offsets: Array, copies: Copies) -> dict[int, int]:
     return {broker: count for broker, count in counts.items() if count}
 
 
+def in_order(causes: Iterable[Cause]) -> list[Cause]:
+    """The most damning first: of promised records, then what nothing explains. What no broker
+    answered for comes last: nobody knows whether one ever had it."""
+    return sorted(
+        causes,
+        key=lambda one: (
+            -one.promised,
+            one.kind != Kind.UNEXPLAINED,
+            one.kind == Kind.UNANSWERED,
+            -one.records,
+            *(one.run, one.topic, one.partition, one.number),
+        ),
+    )
+
+
 def told(causes: Sequence[Cause]) -> list[Cause]:
-    """Those that are told, the most damning first; the last line stands for all that are not."""
-    ordered = sorted(causes, key=lambda one: (-one.promised, -one.records, one.number))
+    """Those that are told; the last line stands for all that are not."""
+    ordered = in_order(causes)
     kept, left = ordered[:TOLD_MAX], ordered[TOLD_MAX:]
     if left:
         kept.append(_more(left))

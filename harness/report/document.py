@@ -202,7 +202,7 @@ class LossDocument(_Part):
 
 class CauseDocument(_Part):
     """Lost records of one partition that have the same explanation; each record's autopsy is in
-    `autopsies.parquet`. Of each partition the 20 that lost most, promised records first."""
+    `autopsies.parquet`. Of each partition 20 at the most, those of promised records first."""
 
     run: int
     """The run's number."""
@@ -357,7 +357,7 @@ class VerdictDocument(_Part):
     losses: tuple[LossDocument, ...] = ()
     """What was lost and duplicated, by partition and fault."""
     causes: tuple[CauseDocument, ...] = ()
-    """Why records were lost, those that were promised to be kept first."""
+    """Why records were lost: what was promised to be kept first, then what nothing explains."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
 
