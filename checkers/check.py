@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from checkers.autopsy.rows import AUTOPSIES
 from checkers.evidence import RunEvidence, gather
 from checkers.items import work_items
 from checkers.judge import campaign_result
 from checkers.session import session
-from checkers.totals import Totals, anomalies, reconcile_all
+from checkers.totals import Totals, anomalies, autopsies, reconcile_all
 from checkers.verdict import ANOMALIES, CampaignResult
 from checkers.work_item import WorkItem
 from history import manifest
@@ -36,7 +37,7 @@ def check(
     spark: SparkSession | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CampaignResult:
-    """Check every run of a campaign and write ``<directory>/anomalies.parquet``.
+    """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
 
     Args:
         directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
@@ -46,7 +47,7 @@ def check(
 
     Raises:
         NotADirectoryError: There is no such directory.
-        OSError: ``anomalies.parquet`` cannot be written.
+        OSError: They cannot be written.
     """
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory of results")
@@ -59,6 +60,7 @@ def check(
     try:
         totals = _reconcile(spark, items, scratch)
         _write_anomalies(directory, totals.rows)
+        _write_autopsies(directory, totals.rows)
     finally:
         _remove(scratch)
     tell("judging")
@@ -125,3 +127,13 @@ def _write_anomalies(directory: Path, rows: Iterable[Path]) -> None:
         for found in rows:
             for batch in anomalies(found, ANOMALIES.names):
                 writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
+
+
+def _write_autopsies(directory: Path, rows: Iterable[Path]) -> None:
+    """Likewise the autopsies of those that are lost."""
+    with (
+        written_aside(directory / "autopsies.parquet") as aside,
+        pq.ParquetWriter(aside, AUTOPSIES, compression="zstd") as writer,
+    ):
+        for batch in (batch for found in rows for batch in autopsies(found)):
+            writer.write_batch(batch)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from checkers.autopsy.scene import NOTHING_KNOWN
 from checkers.session import CLASSES, session
 from checkers.timeline.known import UNSEEN
 from checkers.totals import reconcile_all
@@ -45,6 +46,7 @@ _NOTHING = WorkItem(
     uncompared=[],
     agreement="promised",
     timeline=UNSEEN,
+    scene=NOTHING_KNOWN,
 )
 
 

@@ -17,7 +17,8 @@ from checkers.crashes import crashes_of, told_apart
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
-from checkers.observed import Observation, Span
+from checkers.observed import Absence, Observation, Span, absences
+from checkers.timeline.cuts import Cut, cuts_of
 from checkers.timeline.words import Word, words_of
 from checkers.writers import Writers
 from history import reader
@@ -53,6 +54,8 @@ class RunEvidence:
         reads: The final reads and how many records each got.
         faults: Those that the history tells of, planned or not.
         words: What brokers said of each partition in their own logs.
+        cuts: And of truncations.
+        absences: When brokers were seen to have no ZooKeeper session.
         recovery, servers, zookeeper, failovers: Rows of these tables.
         collected: When the brokers' logs were copied; None where that did not end well.
         flushed: Whether the clients are known to have closed their histories.
@@ -70,6 +73,8 @@ class RunEvidence:
     clocks: Clocks
     writers: Writers
     words: Mapping[Partition, Sequence[Word]]
+    cuts: Mapping[Partition, Sequence[Cut]]
+    absences: Sequence[Absence]
     recovery: Sequence[Row]
     servers: Sequence[Row]
     zookeeper: Sequence[Row]
@@ -157,6 +162,8 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         clocks=clocks,
         writers=writers,
         words=words_of(history.parent / "logs"),
+        cuts=cuts_of(history.parent / "logs"),
+        absences=absences(tables["cluster"]),
         recovery=tables["recovery"],
         servers=tables["servers"],
         zookeeper=tables["zookeeper"],

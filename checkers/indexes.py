@@ -119,6 +119,13 @@ class PartitionHistory:
         named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
         return np.flatnonzero(named)
 
+    @property
+    def lost(self) -> Array:
+        """The numbers of the acked records that are absent from the final log, ascending; none
+        where it was not read completely."""
+        gone = (self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete
+        return np.flatnonzero(gone)
+
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""
         words = f"producer {self.producer[record]} sequence {self.sequence[record]}"

@@ -1,5 +1,6 @@
 """Listing the work: one item for each partition that the manifest plans."""
 
+from checkers.autopsy.gathering import Told, scene
 from checkers.consumers import consumers_of
 from checkers.coverage import moments
 from checkers.evidence import RunEvidence
@@ -32,6 +33,18 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     promise = terms_of(run, cell, partition)
     shown = shown_terms_of(run, cell, partition)
     compared = copies(run, cell, partition)
+    befell = around(run, partition)
+    words = run.words.get(partition, ())
+    known = timeline(cell, partition, befell, words, ensemble=run.zookeepers != 1)
+    told = Told(
+        partition=partition,
+        around=befell,
+        timeline=known,
+        words=words,
+        cuts=run.cuts.get(partition, ()),
+        absences=run.absences,
+        replicas=run.replicas,
+    )
     return WorkItem(
         run=run.number,
         cell=cell.name,
@@ -62,11 +75,6 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         copies=list(map(str, compared.directories)),
         uncompared=list(compared.untold),
         agreement=agreement_of(run, cell, partition).standing,
-        timeline=timeline(
-            cell,
-            partition,
-            around(run, partition),
-            run.words.get(partition, ()),
-            ensemble=run.zookeepers != 1,
-        ),
+        timeline=known,
+        scene=scene(told),
     )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from checkers import coverage, gaps, liveness, measures
+from checkers.autopsy.causes import in_order
 from checkers.catalogue import CATALOGUE
 from checkers.consumers import consumers_of, consumption
 from checkers.evidence import RunEvidence
@@ -20,7 +21,7 @@ from checkers.promised import (
     shown_terms_of,
     terms_of,
 )
-from checkers.reconcile import CONSUMPTION, HISTORY, REPLICAS
+from checkers.reconcile import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
@@ -55,6 +56,7 @@ def campaign_result(
         baseline=bool(runs) and all(run.baseline for run in runs),
         runs=tuple(_run(run) for run in runs),
         consumption=consumption(runs, totals),
+        causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),
     )
 
 
@@ -200,7 +202,7 @@ def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
         # What of consumers could not be read, or of replicas not compared, is told elsewhere.
         doubts = totals.doubts if totals else ()
-        told = (HISTORY, CONSUMPTION, REPLICAS)
+        told = (HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT)
         yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
 
 

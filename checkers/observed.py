@@ -85,6 +85,15 @@ class Observed:
         return frozenset(broker for broker in members if broker >= 0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A broker was seen to have no ZooKeeper session."""
+
+    broker: int
+    since: int
+    until: int
+
+
 class Observation:
     """All partitions of a run, from the rows of its table ``cluster``."""
 
@@ -127,3 +136,17 @@ def _holes(rows: Sequence[Mapping[str, Any]]) -> Iterator[Span]:
             since = None
     if since is not None:
         yield Span(since, FOREVER)
+
+
+def absences(rows: Sequence[Mapping[str, Any]]) -> list[Absence]:
+    """Of all brokers, from the rows of a run's table ``cluster``."""
+    since: dict[int, int] = {}
+    found = []
+    for row in sorted(rows, key=lambda row: row["time"]):
+        if row["kind"] == "broker-down":
+            since.setdefault(row["broker"], row["time"])
+        elif row["kind"] == "broker-up" and row["broker"] in since:
+            began = since.pop(row["broker"])
+            found.append(Absence(broker=row["broker"], since=began, until=row["time"]))
+    left = [Absence(broker=one, since=time, until=FOREVER) for one, time in since.items()]
+    return [*found, *left]

@@ -18,6 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers import outages, standing
+from checkers.autopsy.causes import CAUSE
+from checkers.autopsy.performing import perform
+from checkers.autopsy.rows import AUTOPSY
 from checkers.catalogue import CHECKERS, DIVERGENT
 from checkers.consumption import COUNTED, Counted
 from checkers.indexes import (
@@ -35,7 +38,7 @@ from checkers.replicas.segments import OtherFormat
 from checkers.replicas.sessions import Session, sessions
 from checkers.rules.order import copies, out_of_order, renewed
 from checkers.timeline.known import Timeline
-from checkers.verdict import ANOMALIES
+from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 from history import reader
 from history.errors import DamagedFiles
@@ -51,6 +54,12 @@ REPLICAS = "replicas"
 """Stands for the checker where copies of replicas could not be compared: that is told, and leaves
 open whether they agree; no other promise rests on it."""
 
+AUTOPSY_DOUBT = "autopsy"
+"""Stands for it where autopsies could not be performed: that is told, and no promise rests on
+them."""
+
+LOST = "lost"
+
 DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
 COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
 
@@ -60,13 +69,16 @@ RESULTS = pa.schema(
         pa.field("counts", COUNTS),
         pa.field("doubts", DOUBTS),
         pa.field("consumption", COUNTED),
+        pa.field("autopsy", AUTOPSY),
+        pa.field("causes", pa.list_(CAUSE)),
     ]
 )
 """Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
 may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
 (``checkers.outages``). ``doubts``: which checker could not tell what, and why.
-``consumption``: :class:`checkers.consumption.Counted`."""
+``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of a lost record; ``causes``:
+:class:`checkers.verdict.Cause`."""
 
 BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 """Offences of acked records: promised or not by when each was acked."""
@@ -98,12 +110,13 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     leave the others alone.
     """
     doubts: list[Doubt] = []
+    causes: list[Cause] = []
     try:
         history = _load(item, doubts)
         counts = _counts(item, history)
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        yield _metrics(item, Counter(), doubts, [])
+        yield _metrics(item, Counter(), doubts, [], [])
         return
     looked = _consumed(item, history, counts, doubts)
     if looked is not None:
@@ -114,11 +127,33 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         try:
             found = checker.rule(history)
             counts.update(_found(item, history, name, found))
+            if name == LOST and len(found):
+                found = _autopsied(item, history, found, causes, doubts)
             yield _padded(item, found)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
     yield from _divergent(item, counts, doubts)
-    yield _metrics(item, counts, doubts, looked.counted if looked else [])
+    yield _metrics(item, counts, doubts, looked.counted if looked else [], causes)
+
+
+def _autopsied(
+    item: WorkItem,
+    history: PartitionHistory,
+    rows: pa.Table,
+    causes: list[Cause],
+    doubts: list[Doubt],
+) -> pa.Table:
+    """The rows of lost records, with the autopsy of each; what they have in common goes into
+    ``causes``."""
+    try:
+        performed = perform(history, item.scene, item.terms, item.run)
+        told = rows.append_column("autopsy", performed.of_records)
+    except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
+        message = f"no autopsies: {error!r}"
+        doubts.append(Doubt(checker=AUTOPSY_DOUBT, message=message))
+        return rows
+    causes += performed.causes
+    return told
 
 
 def _sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Session]:
@@ -238,6 +273,7 @@ def _metrics(
     counts: Counter[str],
     doubts: list[Doubt],
     consumption: list[Counted],
+    causes: list[Cause],
 ) -> pa.Table:
     where = f"{item.topic}-{item.partition}"
     told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
@@ -249,6 +285,7 @@ def _metrics(
         "counts": [{"name": name, "count": count} for name, count in counts.items()],
         "doubts": [asdict(doubt) for doubt in told],
         "consumption": [one.row() for one in consumption],
+        "causes": [asdict(cause) for cause in causes],
     }
     return pa.Table.from_pylist([row], schema=RESULTS)
 

@@ -186,17 +186,17 @@ def unclean_elections(
     around: Surroundings, faults: Iterable[FaultFacts], within: Span
 ) -> Iterator[Limit]:
     for before, after in around.observed.changes():
-        clean = _clean(before, after, around.observed)
-        if clean is True or not within.start <= after.time < within.end:
+        is_clean = clean(before, after, around.observed)
+        if is_clean is True or not within.start <= after.time < within.end:
             continue
-        kind = "was elected outside" if clean is False else "may have been elected outside"
+        kind = "was elected outside" if is_clean is False else "may have been elected outside"
         who = after.leader if after.leader >= 0 else f"one of {list(after.isr)}"
         why = f"{who} {kind} the ISR {list(before.isr)} in epoch {after.leader_epoch}"
         when = settled(after.time, around, faults)
-        yield Limit(before=when, certain=clean is False, why=why)
+        yield Limit(before=when, certain=is_clean is False, why=why)
 
 
-def _clean(before: State, after: State, observed: Observed) -> bool | None:
+def clean(before: State, after: State, observed: Observed) -> bool | None:
     """Whether all elections between two states were of members of the ISR; None: nobody knows."""
     # Epoch 5 leader 1, epoch 7 leader 1: in epoch 6 a replica outside the ISR may have led, and 1
     # has then cut its log to that one's. An epoch that was not told may be any.

@@ -11,9 +11,11 @@ import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from checkers.autopsy.rows import AUTOPSIES
 from checkers.consumption import Counted
 from checkers.faults import Partition
-from checkers.reconcile import HISTORY, RESULTS, Doubt, reconcile_batches
+from checkers.reconcile import HISTORY, LOST, RESULTS, Doubt, reconcile_batches
+from checkers.verdict import Cause
 from checkers.work_item import WorkItem, items_table
 
 _REASON_MAX = 300
@@ -23,11 +25,13 @@ _REASON_MAX = 300
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTotals:
     """What reconciling found in a partition: counts as in ``RESULTS``, what it could not tell, and
-    what was counted of its consumers; None where that was not done."""
+    what was counted of its consumers; None where that was not done. ``causes``: why records were
+    lost."""
 
     counts: Counter[str]
     doubts: tuple[Doubt, ...] = ()
     consumption: tuple[Counted, ...] | None = None
+    causes: tuple[Cause, ...] = ()
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "PartitionTotals":
@@ -36,6 +40,7 @@ class PartitionTotals:
             counts=Counter({count["name"]: count["count"] for count in row["counts"]}),
             doubts=tuple(Doubt(**doubt) for doubt in row["doubts"]),
             consumption=tuple(map(Counted.of, row["consumption"])),
+            causes=tuple(map(Cause.of, row["causes"])),
         )
 
 
@@ -70,6 +75,18 @@ def anomalies(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatc
     """The anomalies among the rows that one job left."""
     found = ds.field("anomaly").is_valid()
     yield from _dataset(directory).scanner(columns=list(columns), filter=found).to_batches()
+
+
+def autopsies(directory: Path) -> Iterator[pa.RecordBatch]:
+    """The autopsies among them (AUTOPSIES)."""
+    named = [name for name in AUTOPSIES.names if name in RESULTS.names]
+    found = ds.field("anomaly") == LOST
+    scanner = _dataset(directory).scanner(columns=[*named, "autopsy"], filter=found)
+    for batch in scanner.to_batches():
+        performed = batch.filter(batch["autopsy"].is_valid())
+        columns = [performed[name] for name in named]
+        columns += performed["autopsy"].flatten()
+        yield pa.record_batch(columns, schema=AUTOPSIES)
 
 
 @dataclass(slots=True)
@@ -120,7 +137,7 @@ def _job(spark: SparkSession, items: Sequence[WorkItem], directory: Path) -> Non
 
 
 def _metrics(directory: Path) -> list[dict[str, Any]]:
-    columns = ["run", "topic", "partition", "counts", "doubts", "consumption"]
+    columns = ["run", "topic", "partition", "counts", "doubts", "consumption", "causes"]
     none = ds.field("anomaly").is_null()
     found: list[dict[str, Any]] = _dataset(directory).to_table(columns, none).to_pylist()
     return found

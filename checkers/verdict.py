@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import pyarrow as pa
 
@@ -255,6 +256,53 @@ class Consumption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One explanation (``checkers.autopsy``), of all lost records of a partition that it holds for.
+
+    Attributes:
+        number: In the partition, from 1; as in the column ``cause`` of ``autopsies.parquet``. 0 of
+            the line that stands for those that are not told.
+        kind: :class:`checkers.autopsy.explaining.Kind`; ``more`` of that line.
+        sentence: It, in words.
+        records: Of how many.
+        promised: How many of them were promised to be kept.
+        first_offset, last_offset: Of the acks; None where the clients were told none.
+        first_time, last_time: Likewise; nanoseconds of the Unix epoch.
+        leaders, epochs: Who may have acked them, in which leader epoch; one each where that is
+            known, none where it is not.
+        next_leader, next_epoch, next_offset: Who led next without them, and where its log ended
+            then; None where nobody is known to have, or where that is not told.
+        faults: Those that have to do with it.
+    """
+
+    run: int
+    cell: str
+    topic: str
+    partition: int
+    number: int
+    kind: str
+    sentence: str
+    records: int
+    promised: int
+    first_offset: int | None = None
+    last_offset: int | None = None
+    first_time: int
+    last_time: int
+    leaders: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+    next_leader: int | None = None
+    next_epoch: int | None = None
+    next_offset: int | None = None
+    faults: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Cause":
+        """Of a row of :data:`checkers.autopsy.causes.CAUSE`."""
+        lists = {name: tuple(row[name]) for name in ("leaders", "epochs", "faults")}
+        return cls(**{**row, **lists})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignResult:
     """A checked campaign.
 
@@ -268,6 +316,8 @@ class CampaignResult:
             about faults.
         runs: Those of the manifest, in its order.
         consumption: Of the consumers, where there are any.
+        causes: Why records were lost, the most damning first; of each partition at most
+            :data:`checkers.autopsy.causes.TOLD_MAX`.
     """
 
     verdict: Verdict
@@ -277,6 +327,7 @@ class CampaignResult:
     baseline: bool = False
     runs: tuple[RunResult, ...] = ()
     consumption: Consumption = Consumption()
+    causes: tuple[Cause, ...] = ()
 
     @property
     def broken(self) -> Iterator[tuple[CellResult, Guarantee]]:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from checkers.autopsy.scene import SCENE, Scene
 from checkers.consumption import CONSUMERS, GROUPS, Consumer, Group
 from checkers.reads.anomalies import Promises
 from checkers.terms import Terms
@@ -43,6 +44,7 @@ ITEMS = pa.schema(
         pa.field("uncompared", pa.list_(pa.string())),
         pa.field("agreement", pa.string()),
         pa.field("timeline", TIMELINE),
+        pa.field("scene", SCENE),
     ]
 )
 
@@ -57,7 +59,8 @@ class WorkItem:
     terms of what consumers were shown; ``compacted``: whether its log is; ``consumers``: who was to
     read it; ``groups``: what is promised to them; ``brokers`` to ``uncompared``:
     :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the promise that
-    replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR."""
+    replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR; ``scene``: what
+    is known around its losses."""
 
     run: int
     cell: str
@@ -89,6 +92,7 @@ class WorkItem:
     uncompared: list[str]
     agreement: str
     timeline: Timeline
+    scene: Scene
 
     @property
     def terms(self) -> Terms:
@@ -115,6 +119,7 @@ class WorkItem:
             "consumers": [Consumer(**one) for one in row["consumers"]],
             "groups": [Group(**one) for one in row["groups"]],
             "timeline": Timeline.from_row(row["timeline"]),
+            "scene": Scene.from_row(row["scene"]),
         }
         return cls(**{**row, **parts})
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from checkers.verdict import CampaignResult, Verdict
 from harness.console import plain as _plain
 from harness.report import consumption
+from harness.report.causes import in_lines
 from harness.report.comparison import Comparison, compare
 from harness.report.losses import LossWindow, name_of, of_failed
 from harness.report.rows import COUNTS, CellRow, columns, number, setting, why
@@ -34,7 +35,8 @@ def print_result(
     cells: Sequence[CellRow],
     windows: Sequence[LossWindow],
 ) -> None:
-    """The cells, the reasons, what was lost of cells that failed, the findings, the verdict."""
+    """The cells, the reasons, what was lost of cells that failed and why, the findings, the
+    verdict."""
     console.print(cells_table(cells))
     comparison = compare(result, cells)
     if comparison is not None and len(comparison.clusters) > 1:
@@ -43,7 +45,7 @@ def print_result(
         console.print(consumption_table(counted))
     for cell, names, reason in why(cells):
         _line(console, styled(cell.words, cell.verdict), f"  {names}: {reason}")
-    for line in _losses(of_failed(windows, cells)):
+    for line in (*_losses(of_failed(windows, cells)), *in_lines(result, WINDOWS_MAX)):
         _line(console, line)
     for finding in result.findings:
         _line(console, f"finding: {finding}")

@@ -169,6 +169,11 @@ class Replica:
     # --- reading ----------------------------------------------------------------------------
 
     @property
+    def broker(self) -> BrokerId:
+        """Its own broker id."""
+        return self._broker
+
+    @property
     def role(self) -> Role:
         """What this broker is to the partition now."""
         if self._leader is not None:

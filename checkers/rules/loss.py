@@ -13,8 +13,7 @@ def lost(partition: PartitionHistory) -> pa.Table:
     Matched by record, not by offset: after a truncation another record may stand there. Needs the
     whole log, and says nothing where the final read is incomplete.
     """
-    acked = partition.fate == Fate.ACKED
-    gone = np.flatnonzero(acked & (partition.first == NONE) & partition.read.complete)
+    gone = partition.lost
     offsets = partition.acked_offset[gone]
     ends = (_ending(partition, int(offset)) for offset in offsets)
     seen = None if partition.seen is None else partition.seen[gone]

@@ -14,10 +14,10 @@ may set, in its time zone. What counts is the order in one process, and who says
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from checkers.faults import Partition
 
@@ -30,13 +30,17 @@ _KAFKA = (
     re.compile(
         r"\[Broker id=(?P<broker>\d+)\] Leader (?P<partition>\S+) .*?"
         r"starts at leader epoch (?P<epoch>\d+) from offset (?P<end>\d+) "
+        r"(?:with .*?high watermark (?P<watermark>\d+))?"
     ),
     re.compile(
         r"\[Partition (?P<partition>\S+) broker=(?P<broker>\d+)\] \S+ "
         r"starts at Leader Epoch (?P<epoch>\d+) from offset (?P<end>\d+)\."
+        r"(?: .*?[Hh]igh [Ww]atermark:? (?P<watermark>\d+))?"
     ),
 )
 _NAME = re.compile(r"broker-\d{1,9}")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class Word:
             of them.
         leader: Whom it takes for the leader; itself, or whom it follows; -1 for nobody.
         log_end: Where its log ended, where it leads and says so; None otherwise.
+        high_watermark: Likewise, at that moment.
     """
 
     broker: int
@@ -55,6 +60,7 @@ class Word:
     leader: int
     leader_epoch: int
     log_end: int | None = None
+    high_watermark: int | None = None
 
     @property
     def leads(self) -> bool:
@@ -70,18 +76,18 @@ def words_of(logs: Path) -> dict[Partition, tuple[Word, ...]]:
             cannot be read.
     """
     found: dict[Partition, list[Word]] = {}
+    for partition, word in said(logs, _words):
+        found.setdefault(partition, []).append(word)
+    return {partition: tuple(told) for partition, told in found.items()}
+
+
+def said(logs: Path, understand: Callable[[Iterable[str]], Iterator[_T]]) -> Iterator[_T]:
+    """What is understood of the lines of each broker's log, one broker after the other."""
     nodes = sorted(path for path in logs.glob("broker-*") if _NAME.fullmatch(path.name))
-    for node in nodes:
-        for partition, word in _said(node):
-            found.setdefault(partition, []).append(word)
-    return {partition: tuple(said) for partition, said in found.items()}
-
-
-def _said(node: Path) -> Iterator[tuple[Partition, Word]]:
-    for path in sorted(node.glob("*.log")):
+    for path in (path for node in nodes for path in sorted(node.glob("*.log"))):
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                yield from _words(lines)
+                yield from understand(lines)
         except OSError:
             continue
 
@@ -93,7 +99,7 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
             life += 1
         elif " starts at " in line:
             yield from _kafka_word(line, life)
-        elif '"completed"' in line and (told := _object(line)).get("change") in _ROLES:
+        elif '"completed"' in line and (told := object_in(line)).get("change") in _ROLES:
             try:
                 yield _word(told, life)
             except (KeyError, TypeError, ValueError):
@@ -101,9 +107,9 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
 
 
 def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
-    for said in filter(None, (pattern.search(line) for pattern in _KAFKA)):
-        topic, _, number = said["partition"].rpartition("-")
-        broker = int(said["broker"])
+    for found in filter(None, (pattern.search(line) for pattern in _KAFKA)):
+        topic, _, number = found["partition"].rpartition("-")
+        broker = int(found["broker"])
         if number.isdecimal():
             yield (
                 (topic, int(number)),
@@ -111,13 +117,14 @@ def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
                     broker=broker,
                     life=life,
                     leader=broker,
-                    leader_epoch=int(said["epoch"]),
-                    log_end=int(said["end"]),
+                    leader_epoch=int(found["epoch"]),
+                    log_end=int(found["end"]),
+                    high_watermark=_number(found["watermark"]),
                 ),
             )
 
 
-def _object(line: str) -> Mapping[str, Any]:
+def object_in(line: str) -> Mapping[str, Any]:
     """What stands between the first and the last brace. A broker that was killed may have left half
     a line, and its next process goes on behind it."""
     try:
@@ -129,12 +136,16 @@ def _object(line: str) -> Mapping[str, Any]:
 
 def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Word]:
     topic, _, number = str(told["partition"]).rpartition("-")
-    end = told.get("leader_epoch_start_offset")
     word = Word(
         broker=int(told["broker"]),
         life=life,
         leader=int(told["leader"]),
         leader_epoch=int(told["leader_epoch"]),
-        log_end=None if end is None else int(end),
+        log_end=_number(told.get("leader_epoch_start_offset")),
+        high_watermark=_number(told.get("high_watermark")),
     )
     return (topic, int(number)), word
+
+
+def _number(told: Any) -> int | None:
+    return None if told is None else int(told)

@@ -25,7 +25,7 @@ PAGE, JUNIT = "report.html", "junit.xml"
 
 def remove(directory: Path) -> None:
     """Remove what a former check and report left in a result directory."""
-    for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE):
+    for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE, losses.AUTOPSIES_FILE):
         (directory / name).unlink(missing_ok=True)
 
 

@@ -200,6 +200,54 @@ class LossDocument(_Part):
     """How many stand in the log twice."""
 
 
+class CauseDocument(_Part):
+    """Lost records of one partition that have the same explanation; each record's autopsy is in
+    `autopsies.parquet`. Of each partition 20 at the most, those of promised records first."""
+
+    run: int
+    """The run's number."""
+    cell: str
+    """The cell's name."""
+    topic: str
+    """Its topic."""
+    partition: int
+    """The partition's number."""
+    number: int
+    """Of the cause in its partition, from 1, as in the column `cause` of `autopsies.parquet`; 0 of
+    the line that stands for all that are not told."""
+    kind: str
+    """How they got lost: `deposed-leader`, `unclean-election`, `lost-from-disk`,
+    `cut-before-leading`, `not-replicated`, `unanswered`, `below-log-start`; `unexplained`: what was
+    recorded should tell, and does not; `unknown`: it does not suffice; `more`: several causes that
+    are not told."""
+    sentence: str
+    """What happened, in words."""
+    records: int
+    """How many records."""
+    promised: int
+    """How many of them were promised to be kept."""
+    first_offset: int | None
+    """The lowest offset at which one was acked; null where the client was told none."""
+    last_offset: int | None
+    """The highest."""
+    first_time: int
+    """When the first was acked, nanoseconds since 1970."""
+    last_time: int
+    """When the last was."""
+    leaders: tuple[int, ...]
+    """The brokers that may have acked them; one where that is known, none where nothing is."""
+    epochs: tuple[int, ...]
+    """The leader epochs in which, likewise."""
+    next_leader: int | None
+    """The broker that led next without them; null where none is known to have."""
+    next_epoch: int | None
+    """In which leader epoch."""
+    next_offset: int | None
+    """Where its log ended when it began to lead; null where that is not told."""
+    faults: tuple[str, ...]
+    """The faults that have to do with it, as `kill#1`."""
+
+
 class ClientDocument(_Part):
     """What a consumer of a cell was shown, over all its partitions. A count is what was found; null
     where that is nothing and not everything could be looked at."""
@@ -308,6 +356,8 @@ class VerdictDocument(_Part):
     """What was broken, by run and time."""
     losses: tuple[LossDocument, ...] = ()
     """What was lost and duplicated, by partition and fault."""
+    causes: tuple[CauseDocument, ...] = ()
+    """Why records were lost: what was promised to be kept first, then what nothing explains."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
 

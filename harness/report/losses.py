@@ -14,6 +14,7 @@ from harness.report.rows import CellRow, told
 from history.errors import DamagedFiles
 
 ANOMALIES_FILE = "anomalies.parquet"
+AUTOPSIES_FILE = "autopsies.parquet"
 
 LISTED_MAX = 100_000
 """Records that the page names one by one; further ones are in ``anomalies.parquet`` alone."""

@@ -13,6 +13,7 @@ from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
 from harness.report import chance, consumption, figures, losses
 from harness.report.about import About, lasted, moment
+from harness.report.causes import causes
 from harness.report.comparison import compare, label, seconds
 from harness.report.rendering import templates
 from harness.report.rows import (
@@ -106,6 +107,7 @@ def render(
         counts=COUNTS,
         setting=setting,
         matrices=_matrices(result, cells),
+        causes=causes(result),
         comparison=compare(result, cells),
         consumption=consumption.tables(result),
         meanings=consumption.MEANINGS,

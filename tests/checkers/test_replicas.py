@@ -12,17 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from batches import with_payload
-from checked_cells import FAIL, INCONCLUSIVE, PASS, run, told
+from checked_cells import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    collected,
+    replicas_of,
+    run,
+    told,
+)
 from checked_in_process import checked
 from made_histories import (
     AFTER,
     ALL,
     BEFORE,
     DURING,
-    FINISHED,
     KILL,
     UNCLEAN,
-    MadeRun,
     a_fault,
     at,
     cell,
@@ -45,18 +51,6 @@ from checkers.verdict import CampaignResult, Guarantee
 LOG = batches(2, 1)
 """Of the three records of the made run."""
 SPLIT = [LOG[0].but(epoch=1), LOG[1]]
-WHEN_COLLECTED = 70
-
-
-def collected(**changes: Any) -> MadeRun:
-    """A run whose replicas' logs were collected from 70 to 80 seconds."""
-    spans = {("collect", "start"): WHEN_COLLECTED, ("collect", "end"): WHEN_COLLECTED + 10}
-    phases = [{**row, "time": at(spans.get((row["phase"], row["event"]), 0))} for row in FINISHED]
-    return run(**{"replicas": True, "phases": phases, **changes})
-
-
-def replicas_of(directory: Path) -> Path:
-    return directory / "runs" / "1" / "replicas"
 
 
 def made(tmp_path: Path, *logs: Sequence[MadeBatch], **changes: Any) -> Path:

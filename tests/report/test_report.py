@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from made_results import cell_result, guarantee
 from rich.console import Console
 
-from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
+from checkers.verdict import ANOMALIES, CampaignResult, Cause, CellResult, RunResult, Verdict
 from harness import report
 from harness.cli import cli
 from harness.report import figures
@@ -244,6 +244,43 @@ def test_a_loss_is_put_down_to_what_the_checkers_say_and_nothing_nearby(director
     page = page_of(directory)
     assert "lost while no fault was on" in page
     assert "no fault was on</td>" in page
+
+
+def because(number: int, *, promised: int = 0) -> Cause:
+    place = {"run": 1, "cell": "acks-1.minisr-1", "topic": "t", "partition": 0}
+    return Cause(
+        **place,
+        number=number,
+        kind="unexplained" if promised else "deposed-leader",
+        sentence=f"story {number} <script>alert(1)</script>.",
+        records=9,
+        promised=promised,
+        first_time=T0,
+        last_time=T0 + SECOND,
+    )
+
+
+def test_why_records_were_lost_stands_below_the_matrix_and_long_lists_fold(
+    directory: Path,
+) -> None:
+    told = (because(1, promised=2), *(because(number) for number in range(2, 9)))
+    page = page_of(directory, replace(RESULT, causes=told))
+    section = page[page.index("<h2>Why</h2>") :]
+    assert page.index("What was lost, by acks") < page.index("<h2>Why</h2>")
+    assert "story 1 &lt;script&gt;" in section
+    assert "<script>alert" not in page
+    assert "2 promised" in section
+    assert "unexplained" in section
+    assert section.index("story 5") < section.index("3 further causes") < section.index("story 6")
+    assert "<h2>Why</h2>" not in page_of(directory)
+
+
+def test_the_terminal_says_why_promised_records_were_lost(directory: Path) -> None:
+    told = printed(directory, replace(RESULT, causes=(because(1, promised=2), because(2))))
+    lines = [line for line in told.splitlines() if line.startswith("why ")]
+    assert lines == [
+        "why   acks-1.minisr-1, t-0: 2 promised records: story 1 <script>alert(1)</script>."
+    ]
 
 
 def test_what_a_failure_names(directory: Path) -> None:

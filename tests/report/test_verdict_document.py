@@ -15,6 +15,7 @@ from made_results import cell_result, guarantee
 from checkers.verdict import (
     ANOMALIES,
     CampaignResult,
+    Cause,
     CellResult,
     ClientCounts,
     Consumption,
@@ -88,6 +89,24 @@ GROUP = GroupCounts(
     commits_regressed=0,
     skipped_by_commit=0,
 )
+CAUSE = Cause(
+    run=1,
+    cell="acks-all",
+    topic="acks-all",
+    partition=0,
+    number=1,
+    kind="unexplained",
+    sentence="nothing that was recorded explains it.",
+    records=3,
+    promised=2,
+    first_offset=7,
+    last_offset=9,
+    first_time=T0,
+    last_time=T0 + SECOND,
+    leaders=(1,),
+    epochs=(4,),
+    faults=("kill#1",),
+)
 RESULT = CampaignResult(
     verdict=Verdict.PASS,
     cells=(cell(1), cell(2)),
@@ -95,6 +114,7 @@ RESULT = CampaignResult(
     findings=("one",),
     runs=(run(1, 3), run(2, 5)),
     consumption=Consumption(clients=(CLIENT,), groups=(GROUP,)),
+    causes=(CAUSE,),
 )
 
 

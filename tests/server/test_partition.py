@@ -1,5 +1,8 @@
 """What a partition does when its replica and its log, or its replica and its broker, disagree."""
 
+import json
+import logging
+
 from batches import batch
 from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
@@ -38,9 +41,10 @@ def test_a_deleted_leader_answers_who_waits_and_outlives_its_isr_write(tmp_path)
     run(story())
 
 
-def test_a_cut_inside_a_batch_takes_the_whole_batch_and_fetches_it_again(tmp_path):
+def test_a_cut_inside_a_batch_takes_the_whole_batch_and_fetches_it_again(tmp_path, caplog):
     """Kafka 0.8 and 0.10 cut at the high watermark, which may lie inside a batch of this log when
-    the last leader's batches were others."""
+    the last leader's batches were others. What is given up is written down, with the grounds."""
+    caplog.set_level(logging.INFO, logger="state.change.logger")
 
     async def story():
         async with hosts(tmp_path, 1, 2, ackproof_generation="0.10") as brokers:
@@ -59,3 +63,17 @@ def test_a_cut_inside_a_batch_takes_the_whole_batch_and_fetches_it_again(tmp_pat
             assert first.partition(TP).replica.log_end_offset == 3
 
     run(story())
+    told = [json.loads(record.message) for record in caplog.records]
+    (cut,) = [line for line in told if line["change"] == "Truncate"]
+    assert cut == {
+        "event": "completed",
+        "change": "Truncate",
+        "broker": 1,
+        "partition": "t-0",
+        "leader": 2,
+        "leader_epoch": 1,
+        "log_end_offset": 2,
+        "offset": 0,
+        "high_watermark": 1,
+        "due_to": "local high watermark",
+    }

@@ -1,18 +1,31 @@
 """A run of one cell or of two, in which nothing is wrong, and what was judged of each cell."""
 
+from pathlib import Path
 from typing import Any
 
-from made_histories import AFTER, BEFORE, DURING, MadeRun, a_fault, cell, kept
+from made_histories import AFTER, BEFORE, DURING, FINISHED, MadeRun, a_fault, at, cell, kept
 
 from checkers.verdict import CampaignResult, Verdict
 
 PASS, FAIL, NOT_GUARANTEED, INCONCLUSIVE = Verdict
 WELL = kept(BEFORE, DURING, AFTER)
+WHEN_COLLECTED = 70
 TWO_CELLS = {("t", 0): WELL, ("u", 0): WELL}
 
 
 def run(**changes: Any) -> MadeRun:
     return MadeRun(**{"partitions": {("t", 0): WELL}, **changes})
+
+
+def collected(**changes: Any) -> MadeRun:
+    """A run whose replicas' logs were collected from 70 to 80 seconds."""
+    spans = {("collect", "start"): WHEN_COLLECTED, ("collect", "end"): WHEN_COLLECTED + 10}
+    phases = [{**row, "time": at(spans.get((row["phase"], row["event"]), 0))} for row in FINISHED]
+    return run(**{"replicas": True, "phases": phases, **changes})
+
+
+def replicas_of(directory: Path) -> Path:
+    return directory / "runs" / "1" / "replicas"
 
 
 def two_cells(**changes: Any) -> MadeRun:

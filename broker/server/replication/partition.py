@@ -42,6 +42,7 @@ from broker.replication.replica import Replica
 from broker.server.clock import Clock
 from broker.server.metrics.meters import LEADERS_LOST_RECORDS, REPLICATION_BYTES_IN, of_topic
 from broker.server.replication.purgatory import Purgatory
+from broker.server.replication.state_change_log import truncated
 from broker.types import (
     NO_EPOCH,
     BrokerId,
@@ -148,10 +149,11 @@ class Partition:
         """
         if self._failed:
             raise ReplicaFailed(str(self.tp))
+        committed = self.replica.high_watermark
         effects = self.replica.step(event)
         try:
             for effect in effects:
-                self._carry_out(effect)
+                self._carry_out(effect, event, committed)
         except Exception as error:
             self.fail(error)
             raise ReplicaFailed(str(self.tp)) from error
@@ -224,7 +226,8 @@ class Partition:
         any more."""
         self.step(Stopped())
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: Effect, event: Event, committed: Offset) -> None:
+        """``event``: of which it follows; ``committed``: the high watermark before."""
         match effect:
             case Append():
                 now_ms = self._context.clock.now()
@@ -240,10 +243,8 @@ class Partition:
                 self._context.write_isr(self, effect)
             case StartEpoch():
                 self.log.start_epoch(effect.leader_epoch, effect.offset)
-            case Truncate():
-                self._truncate(effect.offset)
-            case TruncateFully():
-                self.log.truncate_fully(effect.offset)
+            case Truncate() | TruncateFully():
+                self._truncate(effect, event, committed)
             case AdvanceLogStart():
                 self.log.advance_log_start(effect.offset)
             case LeaderLostRecords():
@@ -256,13 +257,29 @@ class Partition:
         else:
             REPLICATION_BYTES_IN.inc(size)
 
-    def _truncate(self, offset: Offset) -> None:
-        self.log.truncate_to(offset)
-        if self.log.log_end_offset < offset:
+    def _truncate(self, cut: Truncate | TruncateFully, event: Event, committed: Offset) -> None:
+        before = self.log.log_end_offset
+        empty = self.log.log_start_offset == before
+        if isinstance(cut, TruncateFully):
+            self.log.truncate_fully(cut.offset)
+        else:
+            self.log.truncate_to(cut.offset)
+        # A cut that takes no record may drop an epoch, or move an empty log: nothing is given up.
+        if not empty and (isinstance(cut, TruncateFully) or self.log.log_end_offset < before):
+            truncated(
+                self.tp,
+                self.replica,
+                event,
+                log_end_offset=before,
+                offset=self.log.log_end_offset,
+                high_watermark=committed,
+            )
+        if self.log.log_end_offset < cut.offset:
             # The cut was inside a batch. Unless the replica hears of it, it fetches from behind
             # the hole, and counts at its leader as holding what it has just given up.
-            for effect in self.replica.step(LogEndMoved(offset=self.log.log_end_offset)):
-                self._carry_out(effect)
+            moved = LogEndMoved(offset=self.log.log_end_offset)
+            for effect in self.replica.step(moved):
+                self._carry_out(effect, moved, committed)
 
     def _raise_alarm(self, effect: LeaderLostRecords) -> None:
         self.not_to_be_fetched_in = effect.leader_epoch

@@ -7,6 +7,8 @@ was received and when it was completed (the lifecycle of the replication design 
 import json
 import logging
 
+from broker.replication.events import EpochEndOffset, Event, FetchOutOfRange, LeaderAndIsr
+from broker.replication.replica import Replica
 from broker.server.replication.roles import Origin
 from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 
@@ -46,3 +48,44 @@ class StateChangeLog:
             "error": error,
         }
         logger.info(json.dumps({key: value for key, value in line.items() if value is not None}))
+
+
+def truncated(
+    partition: TopicPartition,
+    replica: Replica,
+    event: Event,
+    *,
+    log_end_offset: int,
+    offset: int,
+    high_watermark: Offset,
+) -> None:
+    """One line: a log that ended at ``log_end_offset`` was cut to ``offset``, and on what grounds.
+    What a replica gives up is written nowhere else; whoever asks later why an acknowledged record
+    is gone has this alone. ``high_watermark``: before the cut."""
+    line = {
+        "event": "completed",
+        "change": "Truncate",
+        "broker": replica.broker,
+        "partition": str(partition),
+        "leader": replica.leader,
+        "leader_epoch": replica.leader_epoch,
+        "log_end_offset": log_end_offset,
+        "offset": offset,
+        "high_watermark": high_watermark,
+        "due_to": _grounds(event),
+    }
+    logger.info(json.dumps(line))
+
+
+def _grounds(event: Event) -> str:
+    """Where there are some, Kafka's own words (``AbstractFetcherThread``)."""
+    match event:
+        case EpochEndOffset() if event.end_offset >= 0:
+            return f"leader epoch {event.leader_epoch} and offset {event.end_offset}"
+        case EpochEndOffset() | LeaderAndIsr():
+            return "local high watermark"
+        case FetchOutOfRange():
+            ends = f"from {event.log_start_offset} to {event.log_end_offset}"
+            return f"fetch offset out of range, the leader's log is {ends}"
+        case _:
+            return "a batch around it"

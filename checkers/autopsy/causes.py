@@ -1,0 +1,137 @@
+"""What lost records of a partition have in common: few lines, which go back to the driver."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.autopsy.attribution import Lost
+from checkers.autopsy.copies import Copies
+from checkers.autopsy.explaining import Kind, Story
+from checkers.autopsy.telling import sentence
+from checkers.indexes import Array
+from checkers.standing import standings
+from checkers.terms import Terms
+from checkers.verdict import Cause
+
+TOLD_MAX = 20
+"""Of each partition; a driver is given no more, however long the history is."""
+
+MORE = "more"
+"""The kind of the line that stands for those that are not told."""
+
+CAUSE = pa.struct(
+    [
+        pa.field("run", pa.int32()),
+        pa.field("cell", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("number", pa.int32()),
+        pa.field("kind", pa.string()),
+        pa.field("sentence", pa.string()),
+        pa.field("records", pa.int64()),
+        pa.field("promised", pa.int64()),
+        pa.field("first_offset", pa.int64()),
+        pa.field("last_offset", pa.int64()),
+        pa.field("first_time", pa.int64()),
+        pa.field("last_time", pa.int64()),
+        pa.field("leaders", pa.list_(pa.int32())),
+        pa.field("epochs", pa.list_(pa.int32())),
+        pa.field("next_leader", pa.int32()),
+        pa.field("next_epoch", pa.int32()),
+        pa.field("next_offset", pa.int64()),
+        pa.field("faults", pa.list_(pa.string())),
+    ]
+)
+"""A :class:`checkers.verdict.Cause`."""
+
+
+class Place(NamedTuple):
+    """Of which partition."""
+
+    run: int
+    cell: str
+    topic: str
+    partition: int
+
+
+def cause(
+    number: int, story: Story, lost: Lost, place: Place, terms: Terms, copies: Copies | None
+) -> Cause:
+    """A story without its records. ``terms``: of the partition; ``copies``: of all lost records."""
+    unpromised, unknown = standings(lost.time[story.records], terms)
+    after = story.next
+    first, last = story.offsets or (None, None)
+    return Cause(
+        **place._asdict(),
+        number=number,
+        kind=story.kind.value,
+        sentence=sentence(story, _held(lost.offset[story.records], copies or {})),
+        records=len(story.records),
+        promised=int(np.count_nonzero(~unpromised & ~unknown)),
+        first_offset=first,
+        last_offset=last,
+        first_time=story.times[0],
+        last_time=story.times[1],
+        leaders=tuple(story.leaders),
+        epochs=tuple(reign.epoch for reign in story.epochs),
+        next_leader=after.leader if after else None,
+        next_epoch=after.epoch if after else None,
+        next_offset=after.log_end if after and after.log_end >= 0 else None,
+        faults=tuple(fault.label for fault in story.disks or story.faults),
+    )
+
+
+def _held(offsets: Array, copies: Copies) -> dict[int, int]:
+    """Of how many of them each broker holds a copy; those that hold none are left out."""
+    brokers = sorted({broker for held in copies.values() for broker in held})
+    places = {one: [at for at, held in copies.items() if one in held] for one in brokers}
+    counts = {one: int(np.isin(offsets, held).sum()) for one, held in places.items()}
+    return {broker: count for broker, count in counts.items() if count}
+
+
+def in_order(causes: Iterable[Cause]) -> list[Cause]:
+    """The most damning first: of promised records, then what nothing explains. What no broker
+    answered for comes last: nobody knows whether one ever had it."""
+    return sorted(
+        causes,
+        key=lambda one: (
+            -one.promised,
+            one.kind != Kind.UNEXPLAINED,
+            one.kind == Kind.UNANSWERED,
+            -one.records,
+            *(one.run, one.topic, one.partition, one.number),
+        ),
+    )
+
+
+def told(causes: Sequence[Cause]) -> list[Cause]:
+    """Those that are told; the last line stands for all that are not."""
+    ordered = in_order(causes)
+    kept, left = ordered[:TOLD_MAX], ordered[TOLD_MAX:]
+    if left:
+        kept.append(_more(left))
+    return kept
+
+
+def _more(left: Sequence[Cause]) -> Cause:
+    return replace(
+        left[0],
+        number=0,
+        kind=MORE,
+        sentence=f"{len(left):,} more causes are in autopsies.parquet alone.",
+        records=sum(one.records for one in left),
+        promised=sum(one.promised for one in left),
+        first_offset=None,
+        last_offset=None,
+        first_time=min(one.first_time for one in left),
+        last_time=max(one.last_time for one in left),
+        leaders=(),
+        epochs=(),
+        next_leader=None,
+        next_epoch=None,
+        next_offset=None,
+        faults=(),
+    )

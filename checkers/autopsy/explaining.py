@@ -1,0 +1,224 @@
+"""What follows of a group of lost records: by which of the known ways they got lost, and on whose
+word. What cannot be told is a kind of its own, and so is what nothing explains.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from checkers.autopsy.attribution import UNTOLD, Group, Lost
+from checkers.autopsy.scene import FaultSeen, Reign, Scene
+from checkers.indexes import NONE, Array
+from checkers.timeline.cuts import Cut
+
+
+class Kind(StrEnum):
+    """How records got lost."""
+
+    DEPOSED_LEADER = "deposed-leader"
+    """Their leader went on acking when another one had been elected, who did not have them."""
+    UNCLEAN_ELECTION = "unclean-election"
+    """The next leader was none of those in sync."""
+    LOST_FROM_DISK = "lost-from-disk"
+    """A fault took data from the disk of the next leader, or of the one that led on."""
+    CUT_BEFORE_LEADING = "cut-before-leading"
+    """The next leader had cut its own log, as a follower, before it led."""
+    NOT_REPLICATED = "not-replicated"
+    """The ack did not wait for the followers (acks=0 or 1), and the next leader, one of those in
+    sync, had not fetched them yet."""
+    UNANSWERED = "unanswered"
+    """No broker answered for them (acks=0): nobody knows whether one ever had them."""
+    BELOW_LOG_START = "below-log-start"
+    """The log starts above them: retention, or DeleteRecords."""
+    UNEXPLAINED = "unexplained"
+    """What was recorded should tell, and does not: none of these ways. The most interesting."""
+    UNKNOWN = "unknown"
+    """What was recorded does not suffice to tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """Of a group of records.
+
+    Attributes:
+        records: Places in :class:`Lost`.
+        offsets: First and last; None where the clients were told none.
+        times: Of the first and the last ack, or of the send where there was none.
+        epochs: The reigns of which one acked them; none where nobody knows.
+        next: The leader that came without them.
+        untold: Whether a later leader may have come without them, of whom nobody knows where its
+            log ended.
+        late: By how much the last was acked after that one was first seen to lead, by clocks that
+            were as far off as they may; nanoseconds; None where that is not known.
+        without_session: Likewise after the ZooKeeper session of their leader was seen to have
+            ended.
+        faults: Those that were on their leader, or on the whole, until then.
+        disks: Those that took data from disks that count here.
+        cuts: Truncations by which they went.
+        cut_before: The truncation by which the next leader had given them up.
+    """
+
+    kind: Kind
+    records: Array
+    offsets: tuple[int, int] | None
+    times: tuple[int, int]
+    epochs: Sequence[Reign] = ()
+    next: Reign | None = None
+    untold: bool = False
+    late: int | None = None
+    without_session: int | None = None
+    faults: Sequence[FaultSeen] = ()
+    disks: Sequence[FaultSeen] = ()
+    cuts: Sequence[Cut] = field(default_factory=tuple)
+    cut_before: Cut | None = None
+
+    @property
+    def leaders(self) -> list[int]:
+        """Who may have acked them."""
+        return list(dict.fromkeys(reign.leader for reign in self.epochs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """``acks``: of the cell; ``watched``: whether its leaders were seen until the end; ``bound``:
+    of the clocks of those who were acked, None where that is not known; ``log_start``: of the final
+    log, NONE where that is not known."""
+
+    acks: str
+    watched: bool
+    bound: int | None
+    log_start: int
+
+
+def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
+    """What follows of a group."""
+    offset, time = lost.offset[group.records], lost.time[group.records]
+    told = offset[offset != NONE]
+    epochs = scene.reigns[group.first : group.last + 1] if group.first >= 0 else ()
+    made = Story(
+        kind=Kind.UNKNOWN,
+        records=group.records,
+        offsets=(int(told.min()), int(told.max())) if len(told) else None,
+        times=(int(time.min()), int(time.max())),
+        epochs=epochs,
+        next=scene.reigns[group.after] if group.after >= 0 else None,
+        untold=group.after == UNTOLD,
+    )
+    if made.offsets is not None and made.offsets[1] < around.log_start:
+        return replace(made, kind=Kind.BELOW_LOG_START)
+    if not scene.reigns or made.untold:
+        return replace(made, faults=_faults(made, scene))
+    made = replace(
+        made,
+        late=_late(made, around.bound),
+        without_session=_without_session(made, scene, around.bound),
+        faults=_faults(made, scene),
+        disks=list(_disks(made, scene, around.acks)),
+        cuts=list(_cuts(made, scene)),
+        cut_before=_cut_before(made, scene),
+    )
+    return replace(made, kind=_kind(made, around.acks, watched=around.watched))
+
+
+def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
+    """The first that applies. A deposed leader that acks by itself loses what it acks whoever was
+    elected, and whatever became of disks."""
+    after = story.next
+    if acks == "0" and story.offsets is None:
+        return Kind.UNANSWERED
+    if len(story.leaders) > 1:
+        return Kind.UNKNOWN
+    if after is None and story.disks and story.epochs:
+        return Kind.LOST_FROM_DISK
+    if after is None:
+        return Kind.UNEXPLAINED if watched else Kind.UNKNOWN
+    if story.late is not None and story.late > 0 and after.leader not in story.leaders:
+        return Kind.DEPOSED_LEADER
+    if after.clean is False:
+        return Kind.UNCLEAN_ELECTION
+    if story.disks:
+        return Kind.LOST_FROM_DISK
+    if story.cut_before is not None:
+        return Kind.CUT_BEFORE_LEADING
+    if acks != "all" and after.leader not in story.leaders:
+        return Kind.NOT_REPLICATED
+    return Kind.UNKNOWN if after.clean is None else Kind.UNEXPLAINED
+
+
+def _late(story: Story, bound: int | None) -> int | None:
+    if story.next is None or story.next.seen < 0 or bound is None:
+        return None
+    return story.times[1] - story.next.seen - bound
+
+
+def _without_session(story: Story, scene: Scene, bound: int | None) -> int | None:
+    """Of the last session that ended before the last ack, where there was no other at the first."""
+    first, last = story.times
+    found = [
+        one
+        for one in scene.absences
+        if one.broker in story.leaders and one.since < last and one.until > first
+    ]
+    since = max((one.since for one in found), default=None)
+    return None if since is None or bound is None else last - since - bound
+
+
+def _faults(story: Story, scene: Scene) -> list[FaultSeen]:
+    """Those that were on before the next leader was seen, and not over at the first ack: of their
+    leader where there are any."""
+    first, last = story.times
+    until = max(last, story.next.seen) if story.next else last
+    on = [fault for fault in scene.faults if fault.start <= until and fault.end >= first]
+    own = [fault for fault in on if any(map(fault.befell, story.leaders))]
+    return own or on
+
+
+def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
+    """Faults that took data after the first ack: from the next leader's disk before it led, or from
+    that of their leader where nobody came after it. With acks=1 another broker may never have had
+    the records, and its disk is no explanation."""
+    after = story.next
+    if after and after.leader not in story.leaders and (acks != "all" or after.clean is False):
+        return
+    whose = [after.leader] if after else story.leaders
+    until = after.seen if after and after.seen >= 0 else None
+    for fault in scene.faults:
+        early_enough = until is None or fault.start <= until
+        if fault.took >= story.times[0] and early_enough and any(map(fault.befell, whose)):
+            yield fault
+
+
+def _cuts(story: Story, scene: Scene) -> Iterator[Cut]:
+    """The first truncation of each broker that took one of them, in a later epoch than theirs."""
+    if story.offsets is None or not story.epochs:
+        return
+    seen: set[int] = set()
+    begun = story.next.epoch if story.next else story.epochs[0].epoch + 1
+    for cut in sorted(scene.cuts, key=lambda cut: cut.leader_epoch):
+        if cut.broker not in seen and cut.leader_epoch >= begun and _takes(cut, story):
+            seen.add(cut.broker)
+            yield cut
+
+
+def _takes(cut: Cut, story: Story) -> bool:
+    """A cut that does not tell where the log ended took them only where they certainly were."""
+    if story.offsets is None or cut.offset > story.offsets[1]:
+        return False
+    if cut.log_end is None:
+        return cut.broker in story.leaders
+    return cut.log_end > story.offsets[0]
+
+
+def _cut_before(story: Story, scene: Scene) -> Cut | None:
+    if story.next is None or story.offsets is None or not story.epochs:
+        return None
+    begun = story.epochs[0].epoch
+    found = [
+        cut
+        for cut in scene.cuts
+        if cut.broker == story.next.leader
+        and begun <= cut.leader_epoch < story.next.epoch
+        and cut.log_end is not None
+        and cut.log_end > story.offsets[0] >= cut.offset
+    ]
+    return found[-1] if found else None

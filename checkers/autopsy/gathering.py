@@ -1,0 +1,161 @@
+"""Putting together what is known around the losses of a partition, from a run's small tables."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkers.autopsy.scene import FaultSeen, Reign, Scene
+from checkers.faults import FOREVER, FaultFacts, Partition
+from checkers.observed import Absence, Observed, Span, State
+from checkers.terms import Surroundings, clean, strike
+from checkers.timeline.cuts import Cut
+from checkers.timeline.known import Timeline
+from checkers.timeline.words import Word
+
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a run tells of a partition. ``words``, ``cuts``: by its brokers; ``absences``: of all
+    brokers; ``replicas``: the directory of the copies of their logs."""
+
+    partition: Partition
+    around: Surroundings
+    timeline: Timeline
+    words: Sequence[Word]
+    cuts: Sequence[Cut]
+    absences: Sequence[Absence]
+    replicas: Path
+
+
+def scene(told: Told) -> Scene:
+    """Of one partition."""
+    faults = [fault for fault in told.around.faults if fault.touches(told.partition)]
+    states = told.around.observed.states
+    copies = list(_copies(told.replicas, told.partition))
+    return Scene(
+        reigns=list(_reigns(told, faults)),
+        faults=[_seen(fault) for fault in faults if fault.begun],
+        absences=list(told.absences),
+        cuts=list(told.cuts),
+        isr_times=[state.time for state in states],
+        isrs=[list(state.isr) for state in states],
+        brokers=[broker for broker, _ in copies],
+        directories=[str(path) for _, path in copies],
+    )
+
+
+def _copies(replicas: Path, partition: Partition) -> Iterator[tuple[int, Path]]:
+    """Every replica's, in sync or not: where a copy is left is another question than whose logs
+    have to agree."""
+    name = f"{partition[0]}-{partition[1]}"
+    for path in sorted((*replicas.glob(f"broker-*/{name}"), *replicas.glob(f"broker-*/*/{name}"))):
+        _, _, number = path.relative_to(replicas).parts[0].rpartition("-")
+        if number.isdecimal():
+            yield int(number), path
+
+
+def _seen(fault: FaultFacts) -> FaultSeen:
+    struck = strike(fault) if fault.destroys != "unclean" else None
+    return FaultSeen(
+        label=fault.label,
+        servers=None if fault.servers is None else list(fault.servers),
+        start=fault.start,
+        end=fault.end,
+        took=_UNKNOWN if struck is None else struck.end,
+    )
+
+
+# --- reigns -------------------------------------------------------------------------------------
+
+
+def _reigns(told: Told, faults: Sequence[FaultFacts]) -> Iterator[Reign]:
+    observed = told.around.observed
+    leaders = _leaders(observed, told.words)
+    first = {state.leader_epoch: state for state in reversed(observed.states)}
+    ends = {epoch: first[epoch].time for epoch in leaders if epoch in first}
+    for epoch in sorted(leaders):
+        state = first.get(epoch)
+        first_ack, last_ack = _bounds(epoch, leaders[epoch], told)
+        in_sync, is_clean = _election(observed, state)
+        later = [time for other, time in ends.items() if other > epoch]
+        yield Reign(
+            epoch=epoch,
+            leader=leaders[epoch],
+            seen=_UNKNOWN if state is None else state.time,
+            elected_after=first_ack,
+            deposed=last_ack,
+            failing=_failing(min(later, default=FOREVER), told.around, faults),
+            log_end=_of_epoch(told.timeline, told.timeline.log_ends, epoch, _said(epoch, told)),
+            high_watermark=_watermark(epoch, told.words),
+            isr_before=in_sync,
+            clean=is_clean,
+        )
+
+
+def _leaders(observed: Observed, words: Sequence[Word]) -> dict[int, int]:
+    """Who led in each epoch: by ZooKeeper, and where that showed none, by the broker's own word.
+    Of two that led in one epoch the one that ZooKeeper showed."""
+    said = {word.leader_epoch: word.broker for word in words if word.leads}
+    seen = {state.leader_epoch: state.leader for state in observed.states if state.leader >= 0}
+    return {epoch: leader for epoch, leader in (said | seen).items() if epoch >= 0}
+
+
+def _of_epoch(timeline: Timeline, values: Sequence[int], epoch: int, otherwise: int) -> int:
+    found = dict(zip(timeline.epochs, values, strict=False))
+    return found.get(epoch, otherwise)
+
+
+def _bounds(epoch: int, leader: int, told: Told) -> tuple[int, int]:
+    """Between what an epoch's acks were given. Nothing is concluded from clocks that nobody has
+    compared."""
+    if told.timeline.clock_bound_ns is None:
+        return 0, FOREVER
+    heard = _of_epoch(told.timeline, told.timeline.deposed, epoch, FOREVER)
+    elected_after = _of_epoch(told.timeline, told.timeline.elected_after, epoch, 0)
+    return elected_after, min(heard, _followed(epoch, leader, told.around))
+
+
+def _followed(epoch: int, leader: int, around: Surroundings) -> int:
+    """From when on the leader of an epoch certainly followed a later one: it was seen out of that
+    one's ISR, and then in it, where nobody comes who does not fetch in that leader's epoch."""
+    out = False
+    for state in around.observed.states:
+        if state.leader_epoch <= epoch or state.leader == leader:
+            continue
+        if out and leader in state.isr:
+            return min(state.time + (around.clock_bound_ns or 0), FOREVER)
+        out = out or (bool(state.isr) and leader not in state.isr)
+    return FOREVER
+
+
+def _said(epoch: int, told: Told) -> int:
+    """Where the log of the leader of an epoch ended that ZooKeeper never showed."""
+    said = [word.log_end for word in told.words if word.leads and word.leader_epoch == epoch]
+    return said[0] if said and said[0] is not None else _UNKNOWN
+
+
+def _watermark(epoch: int, words: Sequence[Word]) -> int:
+    said = [word for word in words if word.leads and word.leader_epoch == epoch]
+    known = [word.high_watermark for word in said[:1] if word.high_watermark is not None]
+    return known[0] if known else _UNKNOWN
+
+
+def _election(observed: Observed, state: State | None) -> tuple[list[int], bool | None]:
+    """Who was last seen in sync before a state, and whether its leader was one of them."""
+    for before, after in observed.changes():
+        if after is state:
+            blind = observed.blind(Span(before.time, after.time))
+            return [] if blind else list(before.isr), clean(before, after, observed)
+    return [], None
+
+
+def _failing(end: int, around: Surroundings, faults: Sequence[FaultFacts]) -> int:
+    """Since when a fault was at work that was on within the settling time before ``end``."""
+    if end == FOREVER:
+        return _UNKNOWN
+    near = Span(end - around.settle_ns, end + 1)
+    on = [fault.start for fault in faults if Span(fault.start, fault.end + 1).meets(near)]
+    # What was acked up to the replica lag before it may not have been fetched by anybody.
+    return max(min(on) - around.settle_ns, 0) if on else _UNKNOWN

@@ -1,0 +1,132 @@
+"""The autopsy of each lost record: a row of ``autopsies.parquet``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.autopsy.attribution import Lost
+from checkers.autopsy.copies import Copies
+from checkers.autopsy.explaining import Story
+from checkers.autopsy.scene import Scene
+from checkers.indexes import NONE, Array
+from checkers.verdict import ANOMALIES
+
+_BROKERS = pa.list_(pa.int32())
+AUTOPSY = pa.struct(
+    [
+        pa.field("cause", pa.int32()),
+        pa.field("kind", pa.string()),
+        pa.field("sent", pa.int64()),
+        pa.field("epochs", pa.list_(pa.int32())),
+        pa.field("leaders", _BROKERS),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("isr", _BROKERS),
+        pa.field("next_epoch", pa.int32()),
+        pa.field("next_leader", pa.int32()),
+        pa.field("next_offset", pa.int64()),
+        pa.field("late", pa.int64()),
+        pa.field("cut_by", _BROKERS),
+        pa.field("copies", _BROKERS),
+    ]
+)
+"""What is found of one record; docs/autopsies.md says what each column means."""
+
+_OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
+_OF_NEXT = ("next_epoch", "next_leader", "next_offset")
+_ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
+"""What all records of a story have in common."""
+
+_WHOSE = (
+    *("run", "cell", "anomaly", "topic", "partition", "offset", "producer", "sequence", "time"),
+    "fault",
+)
+AUTOPSIES = pa.schema([*(ANOMALIES.field(name) for name in _WHOSE), *AUTOPSY.fields])
+"""``autopsies.parquet``: whose it is, as in ``anomalies.parquet``, and what was found."""
+
+
+def autopsies(
+    stories: Sequence[Story],
+    lost: Lost,
+    sent: Array,
+    scene: Scene,
+    copies: Copies | None,
+) -> pa.Array:
+    """One :data:`AUTOPSY` a record, in the order of ``lost``; a story's number is its place.
+    ``sent``: when each was; ``copies``: by offset, where one was found.
+
+    What records have in common is made once and taken by each: no list of Python's is made for
+    every record of a long log.
+    """
+    of_story = np.full(len(lost.time), NONE, dtype=np.int64)
+    for number, story in enumerate(stories):
+        of_story[story.records] = number
+    alike = pa.Table.from_pylist([_alike(story) for story in stories], schema=_ALIKE)
+    columns = {
+        **{name: alike[name].combine_chunks().take(pa.array(of_story)) for name in _ALIKE.names},
+        "cause": pa.array(of_story + 1, pa.int32()),
+        "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
+        "isr": _isrs(lost.time, scene),
+        "late": _late(stories, of_story, lost.time),
+        "cut_by": _cut_by(stories, of_story, lost.offset),
+        "copies": _copies(copies, lost.offset),
+    }
+    arrays = [columns[field.name] for field in AUTOPSY.fields]
+    return pa.StructArray.from_arrays(arrays, fields=AUTOPSY.fields)
+
+
+def _alike(story: Story) -> dict[str, Any]:
+    """What the records of a story have in common."""
+    after = story.next
+    watermark = story.epochs[0].high_watermark if len(story.epochs) == 1 else NONE
+    return {
+        "kind": story.kind.value,
+        "epochs": [reign.epoch for reign in story.epochs],
+        "leaders": story.leaders,
+        "high_watermark": None if watermark == NONE else watermark,
+        "next_epoch": after.epoch if after else None,
+        "next_leader": after.leader if after else None,
+        "next_offset": after.log_end if after and after.log_end >= 0 else None,
+    }
+
+
+def _isrs(times: Array, scene: Scene) -> pa.Array:
+    """Who was last seen in sync before each moment; null before anybody was seen."""
+    places = np.searchsorted(np.array(scene.isr_times, np.int64), times, side="right")
+    return pa.array([None, *map(list, scene.isrs)], _BROKERS).take(pa.array(places))
+
+
+def _late(stories: Sequence[Story], of_story: Array, times: Array) -> pa.Array:
+    seen = [story.next.seen if story.next else NONE for story in stories]
+    since = np.array(seen, np.int64)[of_story]
+    return pa.array(times - since, pa.int64(), mask=since < 0)
+
+
+def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Array:
+    """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
+    have. There are as many truncations in a story as brokers at the most: each is a bit."""
+    bits = np.zeros(len(offsets), np.int64)
+    for story in stories:
+        mine = story.records
+        for number, cut in enumerate(story.cuts):
+            within = offsets[mine] >= cut.offset
+            within &= (cut.log_end is None) | (offsets[mine] < (cut.log_end or 0))
+            bits[mine] |= within.astype(np.int64) << number
+    found, places = np.unique(np.stack([of_story, bits]), axis=1, return_inverse=True)
+    lists = [
+        [cut.broker for number, cut in enumerate(stories[story].cuts) if one >> number & 1]
+        for story, one in found.T.tolist()
+    ]
+    return pa.array(lists, _BROKERS).take(pa.array(places.ravel()))
+
+
+def _copies(copies: Copies | None, offsets: Array) -> pa.Array:
+    if copies is None:
+        return pa.nulls(len(offsets), _BROKERS)
+    held = np.array(sorted(copies), np.int64)
+    lists = pa.array([[], *(list(copies[offset]) for offset in held.tolist())], _BROKERS)
+    places = np.searchsorted(held, offsets)
+    there = places < len(held)
+    there[there] = held[places[there]] == offsets[there]
+    return lists.take(pa.array(np.where(there, places + 1, 0)))

@@ -1,0 +1,110 @@
+"""What brokers say of truncations in their own logs, as ``collect`` copied them.
+
+A follower cuts what its leader does not have. The bundled broker writes a line of its state-change
+log, one JSON object (``change``: Truncate). Apache Kafka's followers write sentences, e.g. ::
+
+    [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition t-0 with
+    TruncationState(offset=9, completed=true) due to leader epoch and offset EpochEndOffset(...)
+
+(``AbstractFetcherThread``), which name neither the epoch in which it follows nor where its log
+ended. The one is in the line before by which it became a follower; the other is not told.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.faults import Partition
+from checkers.timeline.words import object_in, said
+
+_FOLLOWS = re.compile(
+    r"\[Broker id=(?P<broker>\d+)\] Follower (?P<partition>\S+) .*?"
+    r"starts at leader epoch (?P<epoch>\d+) .*?Current leader is (?P<leader>-?\d+)"
+)
+_TRUNCATES = re.compile(
+    r"replicaId=(?P<broker>\d+), leaderId=(?P<leader>\d+)[^\]]*\] "
+    r"Truncating partition (?P<partition>\S+) with \w+\(offset=(?P<offset>\d+), "
+    r".*? due to (?P<grounds>.*)"
+)
+_EPOCH_END = re.compile(r"leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A broker cut its log of a partition to ``offset``.
+
+    Attributes:
+        leader, leader_epoch: Whom it followed; -1 where that is not told.
+        log_end: Where its log ended before; None where that is not told, and then it is not known
+            either whether it gave up anything.
+        due_to: On what grounds, in the broker's words.
+    """
+
+    broker: int
+    leader: int
+    leader_epoch: int
+    log_end: int | None
+    offset: int
+    due_to: str
+
+
+def cuts_of(logs: Path) -> dict[Partition, tuple[Cut, ...]]:
+    """The truncations that brokers tell of, by partition, each broker's in their order.
+
+    Args:
+        logs: The directory of the nodes' logs; it need not be there.
+    """
+    found: dict[Partition, list[Cut]] = {}
+    for partition, cut in said(logs, _cuts):
+        found.setdefault(partition, []).append(cut)
+    return {partition: tuple(told) for partition, told in found.items()}
+
+
+def _cuts(lines: Iterable[str]) -> Iterator[tuple[Partition, Cut]]:
+    following: dict[str, int] = {}
+    for line in lines:
+        if '"Truncate"' in line:
+            try:
+                yield _cut(object_in(line))
+            except (KeyError, TypeError, ValueError):
+                continue
+        elif "Follower" in line and (follows := _FOLLOWS.search(line)):
+            following[follows["partition"]] = int(follows["epoch"])
+        elif "Truncating partition" in line and (truncates := _TRUNCATES.search(line)):
+            yield from _kafka_cut(truncates, following.get(truncates["partition"], -1))
+
+
+def _cut(told: Mapping[str, Any]) -> tuple[Partition, Cut]:
+    topic, _, number = str(told["partition"]).rpartition("-")
+    cut = Cut(
+        broker=int(told["broker"]),
+        leader=int(told["leader"]),
+        leader_epoch=int(told["leader_epoch"]),
+        log_end=int(told["log_end_offset"]),
+        offset=int(told["offset"]),
+        due_to=str(told["due_to"]),
+    )
+    return (topic, int(number)), cut
+
+
+def _kafka_cut(truncates: re.Match[str], epoch: int) -> Iterator[tuple[Partition, Cut]]:
+    topic, _, number = truncates["partition"].rpartition("-")
+    if number.isdecimal():
+        cut = Cut(
+            broker=int(truncates["broker"]),
+            leader=int(truncates["leader"]),
+            leader_epoch=epoch,
+            log_end=None,
+            offset=int(truncates["offset"]),
+            due_to=_grounds(truncates["grounds"]),
+        )
+        yield (topic, int(number)), cut
+
+
+def _grounds(words: str) -> str:
+    """The leader's answer in short: ``leader epoch 2 and offset 9``."""
+    if told := _EPOCH_END.search(words):
+        return f"leader epoch {told['epoch']} and offset {told['end']}"
+    return "local high watermark" if "high watermark" in words else words.strip()

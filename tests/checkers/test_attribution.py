@@ -1,0 +1,85 @@
+"""In which epoch a lost record was acked: what times, offsets and unbroken runs tell, and not."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from checkers.autopsy.attribution import UNTOLD, Group, Lost, groups
+from checkers.autopsy.scene import FaultSeen, Reign
+from checkers.faults import FOREVER
+from checkers.indexes import NONE
+
+
+def lost(offsets: Sequence[int], times: Sequence[int], stands: int = NONE) -> Lost:
+    count = len(offsets)
+    return Lost(
+        producer=np.ones(count, np.int64),
+        sequence=np.arange(count),
+        offset=np.array(offsets, np.int64),
+        time=np.array(times, np.int64),
+        stands=np.full(count, stands),
+    )
+
+
+def reign(epoch: int, leader: int, since: int, until: int = FOREVER, log_end: int = NONE) -> Reign:
+    return Reign(
+        epoch=epoch,
+        leader=leader,
+        seen=since + 10,
+        elected_after=since,
+        deposed=until,
+        log_end=log_end,
+    )
+
+
+def told(found: Sequence[Group]) -> list[tuple[list[int], int, int, int]]:
+    return [(one.records.tolist(), one.first, one.last, one.after) for one in found]
+
+
+OVERLAPPING = [
+    reign(0, 1, since=0, until=200, log_end=0),
+    reign(1, 2, since=100, until=300, log_end=10),
+    reign(2, 3, since=150, log_end=10),
+]
+
+
+def test_what_is_known_of_one_of_an_unbroken_run_is_known_of_all() -> None:
+    found = groups(lost([10, 11, 12], [90, 120, 130]), OVERLAPPING, [])
+    assert told(found) == [([0, 1, 2], 0, 0, 1)]
+
+
+def test_behind_a_hole_either_leader_may_have_acked() -> None:
+    found = groups(lost([10, 12], [90, 120]), OVERLAPPING, [])
+    assert told(found) == [([0], 0, 0, 1), ([1], 0, 1, 1)]
+
+
+def test_an_epoch_whose_own_record_stands_there_is_not_the_one() -> None:
+    reigns = [*OVERLAPPING[:1], reign(1, 2, since=100, log_end=10)]
+    assert told(groups(lost([12], [120], stands=1), reigns, [])) == [([0], 0, 0, 1)]
+
+
+LED_ON = [
+    reign(0, 1, since=0, until=500, log_end=0),
+    reign(1, 1, since=100, until=500, log_end=20),
+    reign(2, 2, since=200, log_end=25),
+]
+
+
+def test_of_two_epochs_of_one_broker_the_offset_tells_which() -> None:
+    assert told(groups(lost([30], [105]), LED_ON, [])) == [([0], 1, 1, 2)]
+
+
+def test_a_broker_that_lost_its_disk_and_led_on_came_without_it() -> None:
+    took = FaultSeen(label="power-failure#1", servers=["broker-1"], start=90, end=95, took=96)
+    assert told(groups(lost([30], [80]), LED_ON, [took])) == [([0], 0, 0, 1)]
+    assert told(groups(lost([30], [80]), LED_ON, [])) == [([0], NONE, NONE, NONE)]
+
+
+def test_a_leader_of_whom_nobody_knows_where_it_began_may_have_come_without_it() -> None:
+    reigns = [reign(0, 1, since=0, until=200, log_end=0), reign(1, 2, since=100)]
+    assert told(groups(lost([10], [50]), reigns, [])) == [([0], 0, 0, UNTOLD)]
+
+
+def test_nobody_led_is_nobody_s_epoch() -> None:
+    assert told(groups(lost([1], [5]), [], [])) == [([0], NONE, NONE, NONE)]
+    assert groups(lost([], []), OVERLAPPING, []) == []

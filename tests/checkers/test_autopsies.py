@@ -1,0 +1,216 @@
+"""What an autopsy says: who, when, where and why, in plain words; and that it does not know."""
+
+import json
+import logging
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from checked_cells import collected, replicas_of
+from made_histories import KILL, Made, acked, at, losing, state, write_campaign
+from made_losses import World, lose
+from pyspark.sql import SparkSession
+from raw_logs import batches, write_replicas
+
+from broker.replication.config import ReplicaConfig
+from broker.replication.events import EpochEndOffset, LeaderAndIsr
+from broker.replication.replica import LogState, Replica
+from broker.server.replication.state_change_log import truncated
+from broker.types import TopicPartition
+from checkers.autopsy.causes import MORE, TOLD_MAX, told
+from checkers.autopsy.explaining import Kind
+from checkers.check import check
+from checkers.timeline.cuts import Cut, cuts_of
+from checkers.verdict import Cause
+
+
+def only(world: World) -> Cause:
+    (cause,) = world.autopsies().causes
+    return cause
+
+
+def test_a_deposed_leader_in_one_sentence() -> None:
+    world = World(acks="1")
+    lose(world, Kind.DEPOSED_LEADER, 1_500, 1_500)
+    cause = only(world)
+    assert cause.sentence == (
+        "broker-1 acked these as leader of epoch 0, up to 2.0 s after broker-2 was seen to lead; "
+        "isolate#1 was on broker-1; broker-2 led epoch 1 from offset 5, without them; "
+        "broker-1 cut its log from 1,505 to 5 as follower of broker-2 in epoch 1 "
+        "(leader epoch 0 and offset 5)."
+    )
+    assert (cause.records, cause.first_offset, cause.last_offset) == (1_500, 5, 1_504)
+
+
+def test_what_nothing_explains_says_so() -> None:
+    world = World(acks="all")
+    lose(world, Kind.UNEXPLAINED, 2, 3)
+    cause = only(world)
+    assert cause.kind == Kind.UNEXPLAINED
+    assert "nothing that was recorded explains it: broker-2 was in the ISR [1, 2, 3]" in (
+        cause.sentence
+    )
+
+
+def test_a_record_that_no_later_leader_came_without_is_not_explained() -> None:
+    world = World(acks="all")
+    del world.log[2]
+    cause = only(world)
+    assert cause.kind == Kind.UNEXPLAINED
+    assert "no later leader is known to have begun without them" in cause.sentence
+
+
+def test_without_any_witness_it_is_unknown_and_not_unexplained() -> None:
+    world = World(acks="all")
+    lose(world, Kind.UNEXPLAINED, 1, 3)
+    world.rows[1:], world.words, world.cuts = [], [], []
+    world.rows[0] = state(0, -1, -1, ())
+    cause = only(world)
+    assert cause.kind == Kind.UNKNOWN
+    assert "nobody watched who led until the end" in cause.sentence
+
+
+def test_records_that_no_broker_answered_for_are_called_that() -> None:
+    world = World(acks="0")
+    lose(world, Kind.DEPOSED_LEADER, 2, 3)
+    for send in world.sends:
+        object.__setattr__(send, "offset", None)
+    cause = only(world)
+    assert (cause.kind, cause.first_offset) == (Kind.UNANSWERED, None)
+    assert cause.sentence.startswith(
+        "no broker answered for these (acks=0), sent while broker-1 led in epoch 0"
+    )
+    assert "broker-2 led epoch 1" in cause.sentence
+
+
+def test_no_more_causes_are_told_than_a_driver_can_take() -> None:
+    cause = only_of(1)
+    made = [only_of(number) for number in range(1, TOLD_MAX + 4)]
+    kept = told(made)
+    assert len(kept) == TOLD_MAX + 1
+    assert (kept[-1].kind, kept[-1].records) == (MORE, 3 * cause.records)
+    assert sum(one.records for one in kept) == sum(one.records for one in made)
+
+
+def only_of(number: int) -> Cause:
+    place = {"run": 1, "cell": "c", "topic": "t", "partition": 0}
+    what = {"kind": "unknown", "sentence": ".", "records": 2, "promised": 0}
+    return Cause(**place, **what, number=number, first_time=number, last_time=number)
+
+
+def test_promised_records_come_first() -> None:
+    made = [only_of(1), only_of(2)]
+    damning = Cause(**{name: getattr(made[1], name) for name in Cause.__slots__} | {"promised": 1})
+    assert told([made[0], damning])[0] == damning
+
+
+def lost_in_an_election(tmp_path: Path) -> Path:
+    """Two records of epoch 0 are acked by broker-1, broker-2 leads epoch 1 without them."""
+    sends, log = acked(5, 9, 9.5, 40)
+    made = losing(Made(sends=sends, log=log, end=4), 1, 2)
+    seen = (state(-5, 1, 0, (1, 2, 3), version=0), state(12, 2, 1, (2, 3), version=1))
+    directory = write_campaign(
+        tmp_path / "results", collected(partitions={("t", 0): made}, cluster=seen, faults=KILL)
+    )
+    mine = batches(3)
+    write_replicas(replicas_of(directory), mine, [], [])
+    for broker, told_by in ((1, cut_line()), (2, leads_line())):
+        logs = directory / "runs" / "1" / "logs" / f"broker-{broker}"
+        logs.mkdir(parents=True)
+        (logs / f"broker-{broker}.log").write_text(f"INFO {told_by} (state.change.logger)\n")
+    return directory
+
+
+def cut_line() -> str:
+    words = {"event": "completed", "change": "Truncate", "broker": 1, "partition": "t-0"}
+    places = {"leader": 2, "leader_epoch": 1, "log_end_offset": 3, "offset": 1}
+    return json.dumps({**words, **places, "due_to": "leader epoch 0 and offset 1"})
+
+
+def leads_line() -> str:
+    words = {"event": "completed", "change": "LeaderAndIsr", "broker": 2, "partition": "t-0"}
+    places = {"leader": 2, "leader_epoch": 1, "leader_epoch_start_offset": 1}
+    return json.dumps({**words, **places, "high_watermark": 1})
+
+
+def test_each_lost_record_has_a_row_and_the_campaign_their_causes(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    directory = lost_in_an_election(tmp_path)
+    result = check(directory, spark=spark)
+    (cause,) = result.causes
+    assert (cause.records, cause.kind, cause.leaders) == (2, Kind.UNEXPLAINED, (1,))
+    assert cause.sentence.endswith("; broker-1 still holds 2 of them.")
+    first, second = pq.read_table(directory / "autopsies.parquet").to_pylist()
+    assert (first["offset"], second["offset"]) == (1, 2)
+    assert (first["time"], first["sent"]) == (at(9), at(9) - 5)
+    assert (first["epochs"], first["isr"], first["next_offset"]) == ([0], [1, 2, 3], 1)
+    assert (first["cut_by"], first["cause"], first["kind"]) == ([1], 1, "unexplained")
+    assert [row["copies"] for row in (first, second)] == [[1], [1]]
+
+
+def test_the_bundled_broker_s_line_is_understood(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="state.change.logger")
+    state_of = LogState(log_start_offset=0, log_end_offset=9, high_watermark=7, epochs=((2, 0),))
+    replica = Replica(1, ReplicaConfig(), state_of)
+    word = {"controller_epoch": 1, "isr": (2, 3), "replicas": (1, 2, 3), "zk_version": 1, "now": 0}
+    replica.step(LeaderAndIsr(leader=2, leader_epoch=3, **word))
+    answer = EpochEndOffset(current_leader_epoch=3, leader_epoch=2, end_offset=8)
+    cut = {"log_end_offset": 9, "offset": 8, "high_watermark": 7}
+    truncated(TopicPartition("a-topic", 3), replica, answer, **cut)
+    lines = [f"INFO {record.message} ({record.name})\n" for record in caplog.records]
+    expected = Cut(
+        broker=1,
+        leader=2,
+        leader_epoch=3,
+        log_end=9,
+        offset=8,
+        due_to="leader epoch 2 and offset 8",
+    )
+    assert cuts_of(log_of(tmp_path, *lines)) == {("a-topic", 3): (expected,)}
+
+
+FOLLOWS = (
+    "[Broker id=1] Follower a-topic-3 starts at leader epoch 4 from offset 12 with partition "
+    "epoch 6 and high watermark 9. Current leader is 3. (state.change.logger)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "due_to"),
+    [
+        (
+            "due to leader epoch and offset EpochEndOffset(errorCode=0, partition=3, "
+            "leaderEpoch=2, endOffset=9) (kafka.server.ReplicaFetcherThread)\n",
+            "leader epoch 2 and offset 9",
+        ),
+        (
+            "due to local high watermark 9 (kafka.server.ReplicaFetcherThread)\n",
+            "local high watermark",
+        ),
+    ],
+)
+def test_kafka_s_own_words(said: str, due_to: str, tmp_path: Path) -> None:
+    whose = "INFO [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition "
+    line = f"{whose}a-topic-3 with TruncationState(offset=9, completed=true) {said}"
+    expected = Cut(broker=1, leader=3, leader_epoch=4, log_end=None, offset=9, due_to=due_to)
+    assert cuts_of(log_of(tmp_path, FOLLOWS, line)) == {("a-topic", 3): (expected,)}
+
+
+@pytest.mark.parametrize("said", ['{"change": "Truncate"}\n', '"Truncate"\n', "Truncating\n"])
+def test_what_cannot_be_understood_is_left_out(said: str, tmp_path: Path) -> None:
+    assert cuts_of(log_of(tmp_path, said)) == {}
+    assert cuts_of(tmp_path / "nowhere") == {}
+
+
+def log_of(tmp_path: Path, *lines: str) -> Path:
+    (tmp_path / "broker-1").mkdir()
+    (tmp_path / "broker-1" / "broker-1.log").write_text("".join(lines))
+    return tmp_path
+
+
+def test_nothing_lost_has_no_autopsy() -> None:
+    performed = World().autopsies()
+    assert (list(performed.causes), len(performed.of_records)) == ([], 0)

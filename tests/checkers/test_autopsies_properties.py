@@ -1,0 +1,76 @@
+"""Generated losses, each of a known kind: the autopsy names who acked them in which epoch, who led
+next without them, the fault and the kind; and what nothing explains is called that."""
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from made_losses import Planted, World, lose
+
+from checkers.autopsy.explaining import Kind
+
+ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+OF_ALL = (
+    Kind.DEPOSED_LEADER,
+    Kind.UNCLEAN_ELECTION,
+    Kind.LOST_FROM_DISK,
+    Kind.CUT_BEFORE_LEADING,
+    Kind.UNEXPLAINED,
+)
+OF_ONE = (Kind.DEPOSED_LEADER, Kind.UNCLEAN_ELECTION, Kind.NOT_REPLICATED)
+
+
+def losses(kinds: tuple[Kind, ...]) -> st.SearchStrategy[list[tuple[Kind, int, int]]]:
+    """Kind, how many records, how many are appended after."""
+    one = st.tuples(st.sampled_from(kinds), st.integers(1, 5), st.integers(1, 8))
+    return st.lists(one, min_size=1, max_size=4)
+
+
+def holds(world: World) -> None:
+    performed = world.autopsies()
+    rows = performed.of_records.to_pylist()
+    lost = [sequence for planted in world.planted for sequence in planted.sequences]
+    assert len(rows) == len(lost)
+    assert sum(cause.records for cause in performed.causes) == len(lost)
+    by_sequence = dict(zip(lost, rows, strict=True))
+    for planted in world.planted:
+        for sequence in planted.sequences:
+            row = by_sequence[sequence]
+            assert planted.epoch in row["epochs"]
+            if planted.rewritten:
+                agrees(planted, row)
+                cause = next(one for one in performed.causes if one.number == row["cause"])
+                assert cause.kind == planted.kind
+                assert cause.records == len(planted.sequences)
+                assert planted.fault in cause.faults
+                assert f"broker-{planted.next_leader}" in cause.sentence
+
+
+def agrees(planted: Planted, row: dict[str, object]) -> None:
+    assert (row["epochs"], row["leaders"]) == ([planted.epoch], [planted.leader])
+    assert (row["next_leader"], row["next_offset"]) == (planted.next_leader, planted.next_offset)
+    assert (row["kind"], row["cut_by"]) == (planted.kind, planted.cut_by)
+
+
+@ANY_MACHINE
+@given(losses(OF_ALL))
+@example([(kind, 2, 3) for kind in OF_ALL])
+def test_what_all_in_sync_had_acked_is_laid_to_what_was_planted(
+    planted: list[tuple[Kind, int, int]],
+) -> None:
+    world = World(acks="all")
+    for kind, count, appended in planted:
+        lose(world, kind, count, appended)
+    holds(world)
+
+
+@ANY_MACHINE
+@given(losses(OF_ONE), st.booleans())
+@example([(kind, 2, 3) for kind in OF_ONE], False)
+def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
+    planted: list[tuple[Kind, int, int]], speaks: bool
+) -> None:
+    """Whether brokers' logs tell anything or not: the final log has where each epoch began."""
+    world = World(acks="1", speaks=speaks)
+    for kind, count, appended in planted:
+        lose(world, kind, count, appended)
+    holds(world)

@@ -1,0 +1,225 @@
+"""Losses by chance, each of a known kind: what clients, ZooKeeper and brokers would tell of them,
+and what an autopsy has to find."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from made_histories import ACKS_1, ALL, Entry, Made, Send, a_fault, cell, entry, indexed, state
+from made_timelines import MOMENT, PARTITION, SETTLE_NS, acked
+
+from checkers.autopsy.explaining import Kind
+from checkers.autopsy.gathering import Told, scene
+from checkers.autopsy.performing import Autopsies, perform
+from checkers.autopsy.scene import Scene
+from checkers.faults import faults_of
+from checkers.observed import Observation, absences
+from checkers.terms import ALL_PROMISED, Surroundings
+from checkers.timeline.cuts import Cut
+from checkers.timeline.derived import timeline
+from checkers.timeline.words import Word
+from history.schema import CLUSTER
+
+ERA_S = 1_000
+"""Between two losses: everything has settled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """What has to be found of a loss. ``rewritten``: whether all of its offsets were taken by the
+    next epoch's records, so that nobody else can have acked them."""
+
+    kind: Kind
+    sequences: range
+    epoch: int
+    leader: int
+    next_leader: int
+    next_offset: int
+    fault: str
+    cut_by: Sequence[int]
+    rewritten: bool
+
+
+@dataclass(kw_only=True)
+class World:
+    """A partition of three brokers, one producer, times in seconds. ``speaks``: whether brokers'
+    logs tell where theirs ended, and what they cut."""
+
+    acks: str = "all"
+    speaks: bool = True
+    now: float = 0
+    leader: int = 1
+    epoch: int = 0
+    end: int = 0
+    sequence: int = 0
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+    log: list[Entry] = field(default_factory=list)
+    planted: list[Planted] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.see(0, 1, (1, 2, 3))
+        self.append(5)
+
+    def see(self, seconds: float, leader: int, isr: tuple[int, ...]) -> None:
+        self.rows.append(state(seconds, leader, self.epoch, isr, version=len(self.rows)))
+        if self.speaks and not any(word.leader_epoch == self.epoch for word in self.words):
+            said = {"log_end": self.end, "high_watermark": self.end}
+            word = Word(broker=leader, life=0, leader=leader, leader_epoch=self.epoch, **said)
+            self.words.append(word)
+
+    def ack(self, seconds: float, offset: int) -> None:
+        moment = self.rows[0]["time"] + int(seconds * 1_000_000_000)
+        self.sends += acked(1, self.sequence, moment - MOMENT, moment, offset)
+        self.sequence += 1
+
+    def append(self, count: int) -> None:
+        """Records that are acked and kept, from a moment on when nothing is wrong."""
+        for number in range(count):
+            self.log.append(entry(self.end, 1, self.sequence, self.epoch))
+            self.ack(self.now + 100 + number, self.end)
+            self.end += 1
+
+    def strike(self, fault: str, *brokers: int, until: float, destroys: str | None = None) -> str:
+        number = len({row["fault_id"] for row in self.faults}) + 1
+        self.faults += a_fault(
+            self.now,
+            until,
+            fault_id=number,
+            fault=fault,
+            servers=tuple(f"broker-{broker}" for broker in brokers),
+            destroys=destroys,
+        )
+        return f"{fault}#{number}"
+
+    def elect(self, isr: tuple[int, ...]) -> None:
+        """Five seconds from now, the next broker, which holds all that stands in the log."""
+        self.epoch += 1
+        self.leader = isr[0]
+        self.see(self.now + 5, self.leader, isr)
+
+    def made(self) -> Made:
+        return Made(sends=self.sends, log=self.log, end=self.end)
+
+    def scene(self) -> tuple[Scene, Any]:
+        whole = [dict.fromkeys(CLUSTER.names) | row for row in self.rows]
+        around = Surroundings(
+            observed=Observation(whole).of(PARTITION),
+            faults=faults_of(self.faults),
+            settle_ns=SETTLE_NS,
+            clock_bound_ns=MOMENT,
+        )
+        settings = ALL if self.acks == "all" else {**ACKS_1, "acks": self.acks}
+        known = timeline(cell(settings).cell, PARTITION, around, self.words, ensemble=False)
+        told = Told(
+            partition=PARTITION,
+            around=around,
+            timeline=known,
+            words=self.words,
+            cuts=self.cuts,
+            absences=absences(whole),
+            replicas=Path("nowhere"),
+        )
+        return scene(told), known
+
+    def autopsies(self) -> Autopsies:
+        around, known = self.scene()
+        return perform(indexed(self.made(), timeline=known), around, ALL_PROMISED)
+
+
+def lose(world: World, kind: Kind, count: int, appended: int) -> None:
+    """So many records are acked and lost; then so many are appended by the next leader."""
+    world.now += ERA_S
+    leader, epoch, begins = world.leader, world.epoch, world.end
+    other = leader % 3 + 1
+    sequences = range(world.sequence, world.sequence + count)
+    fault = _WAYS[kind](world, other, count)
+    assert world.leader == other
+    cut = Cut(
+        broker=leader,
+        leader=other,
+        leader_epoch=world.epoch,
+        log_end=begins + count,
+        offset=begins,
+        due_to=f"leader epoch {epoch} and offset {begins}",
+    )
+    world.cuts += [cut] if world.speaks else []
+    world.append(appended)
+    world.see(world.now + 90, other, (1, 2, 3))
+    world.planted.append(
+        Planted(
+            kind=kind,
+            sequences=sequences,
+            epoch=epoch,
+            leader=leader,
+            next_leader=other,
+            next_offset=begins,
+            fault=fault,
+            cut_by=[leader] if world.speaks else [],
+            rewritten=appended >= count,
+        )
+    )
+
+
+def _lost(world: World, count: int, seconds: float) -> None:
+    for number in range(count):
+        world.ack(world.now + seconds + number / 1000, world.end + number)
+
+
+def _deposed(world: World, other: int, count: int) -> str:
+    """Cut off, it goes on acking; the last of all when another one had been seen to lead."""
+    fault = world.strike("isolate", world.leader, until=world.now + 30)
+    _lost(world, count, 5.5)
+    world.elect((other, other % 3 + 1))
+    return fault
+
+
+def _not_fetched(world: World, other: int, count: int) -> str:
+    fault = world.strike("kill", world.leader, until=world.now + 20)
+    _lost(world, count, -0.5)
+    world.elect((other, other % 3 + 1))
+    return fault
+
+
+def _unclean(world: World, other: int, count: int) -> str:
+    world.see(world.now - 50, world.leader, (world.leader,))
+    fault = world.strike("kill", world.leader, until=world.now + 20)
+    _lost(world, count, -0.5)
+    world.elect((other,))
+    return fault
+
+
+def _from_disk(world: World, other: int, count: int) -> str:
+    brokers = (world.leader, other)
+    fault = world.strike("power-failure", *brokers, until=world.now + 20, destroys="unsynced")
+    _lost(world, count, -0.5)
+    world.elect((other, other % 3 + 1))
+    return fault
+
+
+def _cut_before(world: World, other: int, count: int) -> str:
+    """KIP-101: a follower that has them restarts, cuts at its high watermark, and is elected."""
+    cut = Cut(
+        broker=other,
+        leader=world.leader,
+        leader_epoch=world.epoch,
+        log_end=world.end + count,
+        offset=world.end,
+        due_to="local high watermark",
+    )
+    world.cuts.append(cut)
+    return _not_fetched(world, other, count)
+
+
+_WAYS: dict[Kind, Callable[[World, int, int], str]] = {
+    Kind.DEPOSED_LEADER: _deposed,
+    Kind.NOT_REPLICATED: _not_fetched,
+    Kind.UNCLEAN_ELECTION: _unclean,
+    Kind.LOST_FROM_DISK: _from_disk,
+    Kind.CUT_BEFORE_LEADING: _cut_before,
+    Kind.UNEXPLAINED: _not_fetched,
+}
