@@ -47,7 +47,7 @@ from history.manifest import FILE
 pytestmark = pytest.mark.spark
 
 WELL = kept(BEFORE, DURING, AFTER)
-LEFT = {"campaign.yaml", FILE, "runs", "anomalies.parquet"}
+LEFT = {"campaign.yaml", FILE, "runs", "anomalies.parquet", "autopsies.parquet"}
 
 
 def run(made: Made = WELL, **changes: Any) -> MadeRun:

@@ -296,7 +296,7 @@ def test_a_verdict_of_before_there_was_a_version_can_be_read(directory: Path) ->
     for one in old["runs"]:
         del one["duration_s"]
     (directory / "verdict.json").write_text(json.dumps(old))
-    assert verdict.read(directory) == replace(RESULT, consumption=Consumption())
+    assert verdict.read(directory) == replace(RESULT, consumption=Consumption(), causes=())
     assert verdict.read_document(directory / "verdict.json").began is None
 
 
