@@ -75,6 +75,10 @@ _SYLLABLES = {
     "indeterminate": "in-\ndeter-\nminate",
     "duplicated": "dupli-\ncated",
     "reordered": "re-\nordered",
+    "nonmonotonic": "non-\nmono-\ntonic",
+    "inconsistent": "incon-\nsistent",
+    "committed": "com-\nmitted",
+    "skipped by commit": "skipped\nby\ncommit",
 }
 
 
@@ -101,14 +105,29 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def consumption_table(counted: consumption.Table) -> Table:
-    """The counts of consumers."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, heading in enumerate(counted.headings):
-        justify: JustifyMethod = "left" if position < counted.names else "right"
-        table.add_column(Text(heading), justify=justify)
+    """The counts of consumers, but for those of which there are none at all: these are named below,
+    so that what there is stands out."""
+    columns = list(zip(*counted.lines, strict=True))
+    told = [
+        at
+        for at, values in enumerate(columns)
+        if at < counted.names or not _NO_COUNT.issuperset(values)
+    ]
+    none = [heading for at, heading in enumerate(counted.headings) if at not in told]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    if none:
+        table.caption = f"none: {', '.join(none)}"
+        table.caption_justify = "left"
+    for at in told:
+        justify: JustifyMethod = "left" if at < counted.names else "right"
+        heading = _folded(counted.headings[at])
+        table.add_column(heading, justify=justify, overflow="fold")
     for line in counted.lines:
-        table.add_row(*map(_plain, line))
+        table.add_row(*(_plain(line[at]) for at in told))
     return table
+
+
+_NO_COUNT = frozenset({"0", consumption.NOTHING})
 
 
 def styled(words: str, verdict: Verdict) -> Text:
