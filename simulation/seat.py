@@ -22,6 +22,8 @@ class Seat:
     """Below this it was compared with what is committed."""
     kept_from_damage: float = NODE_IS_FINE
     """Below this offset nothing can have been lost; it is damaged unless that is infinite."""
+    had: int = 0
+    """Of one that is damaged: how long its log was when it was whole, or has become since."""
     lost_committed: bool | None = None
     """Of one that is damaged: whether it lacked what was committed when its leader first heard of
     it again; None: not yet."""
@@ -65,8 +67,12 @@ class Seat:
             self.unsure_from(0)
 
     def keeps(self, log: Shadow, kept: int) -> None:
-        """``log`` is there; of what was, it has what lies below ``kept``."""
-        if kept >= self.log.end:
+        """``log`` is there; of what was, it has what lies below ``kept``.
+
+        One that lost all at its first power failure lost nothing at its second: it is as damaged
+        as before.
+        """
+        if kept >= (self.log.end if self.is_whole else self.had):
             self.kept_from_damage = NODE_IS_FINE
         elif not self.is_whole:
             self.kept_from_damage = max(self.kept_from_damage, kept)

@@ -73,6 +73,7 @@ class Seats(Promises):
         seat.unsure_from(kept)
         if kept >= seat.log.end:
             return
+        seat.had = seat.log.end if seat.is_whole else max(seat.had, seat.log.end)
         seat.kept_from_damage = min(seat.kept_from_damage, kept)
         seat.lost_committed = None
         if self.state is not None and self.state.leader == broker:

@@ -150,6 +150,10 @@ class App:
             await connections.close()
             for task in self._tasks:
                 task.cancel()
+            # A disk that fails while the broker hands over: as if nothing had been, its logs would
+            # be marked as closed cleanly, and the next start would not look at what they hold.
+            if self._halted.done():
+                await self._halted
         replicas.checkpoint_high_watermarks()
 
     def _coordinator(self, group: asyncio.TaskGroup, logs: LogManager) -> Coordinator:
@@ -296,6 +300,8 @@ class App:
     def _halt(self, error: Exception) -> None:
         if not self._halted.done():
             self._halted.set_exception(error)
+            # Known, from here on: whoever is killed before it looks was not careless with it.
+            self._halted.exception()
 
     def _spawn(
         self, group: asyncio.TaskGroup, work: Coroutine[None, None, None]

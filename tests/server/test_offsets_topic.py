@@ -3,12 +3,18 @@
 import asyncio
 
 import pytest
+from kazoo.client import KazooClient
 from zookeeper import ZooKeeper
 
+from broker.coordination.nodes import Kind, Node
 from broker.server.admin.topics import Topics
+from broker.server.coordination import nodes
+from broker.server.coordination.led_topics import LedTopics
+from broker.server.coordination.reading import Reader
 from broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk.kafka_zk import KafkaZk
+from broker.types import BrokerId, TopicPartition
 
 
 @pytest.fixture
@@ -46,3 +52,33 @@ def test_the_count_is_zookeepers_or_what_the_topic_will_be_made_with(zookeeper, 
             await zk.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_a_topic_whose_partitions_come_one_by_one_is_counted_as_what_it_will_be(zookeeper, config):
+    """Without a controller, as seed 001 creates topics. A broker that started just then counted one
+    of three, and looked for groups where nobody else did, for as long as it ran."""
+
+    async def main():
+        zk = KafkaZk(zookeeper.connect, 6_000, connection_timeout_ms=20_000)
+        await zk.start()
+        unused = None
+        store = LedTopics(BrokerId(1), Reader(zk.session), unused, unused, unused)
+        try:
+            seen = [await count_partitions(store, config)]
+            for kind in (Kind.REASSIGNED, Kind.REPLICAS):
+                for number in range(3):
+                    node = Node(kind, TopicPartition(OFFSETS_TOPIC, number))
+                    write.create(nodes.path(node), nodes.encode_ids([BrokerId(1)]), makepath=True)
+                    seen.append(await count_partitions(store, config))
+        finally:
+            await zk.close()
+        return seen
+
+    write = KazooClient(zookeeper.connect)
+    write.start(timeout=20)
+    try:
+        assert asyncio.run(main()) == [*[50] * 4, *[3] * 3]
+    finally:
+        write.stop()
+        write.close()

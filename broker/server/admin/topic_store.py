@@ -24,6 +24,10 @@ class TopicStore(Protocol):
     async def topic_assignments(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
         """The assignments of those topics that exist."""
 
+    async def partition_count(self, topic: str) -> int:
+        """How many partitions ``topic`` has, those with it that are still being made; 0: there is
+        no such topic."""
+
     async def create_topic(
         self, topic: str, assignment: Mapping[int, Sequence[int]], config: Mapping[str, str]
     ) -> None:

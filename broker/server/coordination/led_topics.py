@@ -67,6 +67,18 @@ class LedTopics:
                 found[topic] = TopicAssignment(topic_id=topic_id, partitions=parts)
         return found
 
+    async def partition_count(self, topic: str) -> int:
+        """How many partitions ``topic`` has, or will have when it is made; 0: there is no such
+        topic, or nothing of it is there yet.
+
+        They appear one by one, each behind a path of its own in ``partitions_reassigned``, which
+        all of them have before the first is there. Who counts those that are there counts one of
+        three, and goes by that for as long as it runs.
+        """
+        nodes = await self._reader.topic(topic)
+        there = any(view.replicas is not None for view in nodes.partitions.values())
+        return len(nodes.partitions) if there else 0
+
     async def create_topic(
         self, topic: str, assignment: NUMBERS, config: Mapping[str, str]
     ) -> None:

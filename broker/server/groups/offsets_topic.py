@@ -24,8 +24,7 @@ def partition_for(group: str, partitions: int) -> int:
 
 async def count_partitions(store: TopicStore, config: BrokerConfig) -> int:
     """How many partitions the topic has, or will have when it is made."""
-    found = (await store.topic_assignments([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
-    return len(found.partitions) if found else config.offsets_topic_num_partitions
+    return await store.partition_count(OFFSETS_TOPIC) or config.offsets_topic_num_partitions
 
 
 class OffsetsTopic:

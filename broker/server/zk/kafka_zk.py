@@ -220,6 +220,11 @@ class KafkaZk:
         }
         return {name: assignment for name, assignment in found.items() if assignment is not None}
 
+    async def partition_count(self, topic: str) -> int:
+        """How many partitions ``topic`` has; 0: there is no such topic."""
+        found = (await self.topic_assignments([topic])).get(topic)
+        return len(found.partitions) if found else 0
+
     async def partition_states(
         self, tps: Iterable[TopicPartition]
     ) -> dict[TopicPartition, PartitionState]:
