@@ -16,7 +16,7 @@ from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.log import manager
 from broker.log.checkpoints import read_meta_properties, write_meta_properties
-from broker.replication.events import Stopped
+from broker.replication.events import Stopped, TruncateFully
 from broker.replication.replica import STEPS, Role
 from broker.server.admin import topics
 from broker.server.controller.runtime import ControllerRuntime
@@ -49,8 +49,11 @@ def _forgets_who_waits(self: Partition) -> None:
     self.step(Stopped())
 
 
-def _cuts_without_a_word(self: Partition, offset: Any) -> None:
-    self.log.truncate_to(offset)
+def _cuts_without_a_word(self: Partition, cut: Any, _event: Any, _committed: Any) -> None:
+    if isinstance(cut, TruncateFully):
+        self.log.truncate_fully(cut.offset)
+    else:
+        self.log.truncate_to(cut.offset)
 
 
 def _again_by_number(self: GroupShard, records: Sequence[Any]) -> list[asyncio.Future[Produced]]:
