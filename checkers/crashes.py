@@ -1,7 +1,7 @@
 """Clients of the workload that a fault has crashed, and what they leave behind.
 
-A client writes what it did about every second, and has its parts whole or not at all; so one that
-was killed has recorded all but its last moments, and closed nothing. Where its crash is proven,
+A client writes what it did about every second, to the end of a file; so one that was killed has
+recorded all but its last moments, and closed nothing. Where its crash is proven,
 what it recorded counts:
 
 - A send of which nothing more is recorded is of unknown outcome.
@@ -12,7 +12,8 @@ A consumer that was crashed has written to no partition, and no verdict rests on
 crash touches none.
 
 It says nothing of how much there was. So what it left must be the beginning of what it wrote, part
-by part without a hole, of every partition: of these the last one alone may be cut short.
+by part without a hole, of every partition: the last part alone may end with a batch that is cut
+short.
 """
 
 import signal
@@ -58,26 +59,19 @@ def told_apart(
     )
 
 
-def legible(paths: Sequence[Path]) -> Sequence[Path]:
-    """The files of a writer that was crashed, in their order, without a last one that is cut
-    short: that has no footer."""
-    return paths[:-1] if paths and _damage(paths[-1:]) else paths
-
-
 def lack(paths: Sequence[Path]) -> str | None:
-    """Why these, as from :func:`legible`, are not the beginning of what a crashed writer wrote;
+    """Why these files of a crashed writer, in their order, are not the beginning of what it wrote;
     None where they are."""
-    if not paths:
+    try:
+        rows = reader.count_rows(paths)
+        torn = [path.name for path in paths[:-1] if reader.cut_short(path)]
+    except DamagedFiles as damaged:
+        return str(damaged)
+    if rows == 0:
         return "its client recorded nothing before it was crashed"
     numbers = [names.parse(path.name)[1] for path in paths]
     if numbers != [None] and numbers != list(range(1, len(paths) + 1)):
         return "a part is missing of what its client recorded before it was crashed"
-    return _damage(paths)
-
-
-def _damage(paths: Sequence[Path]) -> str | None:
-    try:
-        reader.count_rows(paths)
-    except DamagedFiles as damaged:
-        return str(damaged)
+    if torn:
+        return f"{torn[0]} is cut short, and others follow it"
     return None

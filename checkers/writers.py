@@ -68,8 +68,6 @@ class Writers:
             if writer.client and writer.client in crashed and file not in self._rows
         }
         """What was not closed for the sake of a fault."""
-        for file in self._cut.keys() & self._files.keys():
-            self._files[file] = crashes.legible(self._files[file])
         self._planned_of = _by_partition(self._planned)
         self._files_of = _by_partition(self._files)
         self._lacking = {file: words for file in self._planned for words in self._lacks(file)}

@@ -4,8 +4,8 @@ A name is dot-separated fields, and the number of fields says what it is:
 
 - ``<table>.<writer>.parquet``, or ``<table>.<topic>.<partition>.<writer>.parquet`` for the tables
   that are written per partition (``sends``, ``log``, ``polls``): a closed file;
-- the same with ``.part-000001`` before ``.parquet``: what was flushed so far by a writer that has
-  not closed.
+- the same with ``.part-000001.arrows`` in place of ``.parquet``: what was flushed so far by a
+  writer that has not closed, in Arrow's streaming format (``history.stream``).
 
 Topics and writers may hold dots themselves. Kafka allows ``[a-zA-Z0-9._-]`` in a topic's name, so
 a dot is written as ``~``, which no topic can contain: ``orders.eu`` becomes ``orders~eu``.
@@ -19,6 +19,9 @@ from history.schema import TABLES
 
 PARTITIONED = frozenset({"sends", "log", "polls"})
 """Tables with one file per topic, partition and writer."""
+
+CLOSED_SUFFIX = ".parquet"
+PART_SUFFIX = ".arrows"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PART = re.compile(r"part-(\d{6,})")
@@ -55,11 +58,11 @@ class Stem:
     @property
     def closed(self) -> str:
         """Name of the file that holds everything, once the writer has closed."""
-        return f"{self}.parquet"
+        return f"{self}{CLOSED_SUFFIX}"
 
     def part(self, number: int) -> str:
         """Name of the part of that number, counted from 1."""
-        return f"{self}.part-{number:06d}.parquet"
+        return f"{self}.part-{number:06d}{PART_SUFFIX}"
 
 
 def parse(name: str) -> tuple[Stem, int | None]:
@@ -70,10 +73,12 @@ def parse(name: str) -> tuple[Stem, int | None]:
     *fields, extension = name.split(".")
     expected = 4 if fields and fields[0] in PARTITIONED else 2
     number = None
+    suffix = CLOSED_SUFFIX
     if len(fields) == expected + 1 and (match := _PART.fullmatch(fields[-1])):
         number = int(match.group(1))
+        suffix = PART_SUFFIX
         fields.pop()
-    if extension != "parquet" or len(fields) != expected:
+    if f".{extension}" != suffix or len(fields) != expected:
         raise ValueError(f"{name!r} is no name of a history file")
     table, *topic_partition, writer = map(_decode, fields)
     return Stem(table=table, writer=writer, partition=_partition(topic_partition)), number

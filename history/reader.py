@@ -2,8 +2,9 @@
 
 Which files count: of one stem (table, topic and partition, writer) the closed file if there is
 one, otherwise its parts in order (``history.writer`` says why that is never both). Files that
-begin with a dot were being written when something ended the writer. To be used when the writers
-are gone: a writer that closes meanwhile removes its parts.
+begin with a dot were being written when something ended the writer, and so was what a part ends
+with that is cut short: neither counts. To be used when the writers are gone: a writer that closes
+meanwhile removes its parts.
 
 Dictionary columns are given back as plain strings, so that tables of several files have one
 schema: :func:`decoded_schema`.
@@ -16,17 +17,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from history import stream
 from history.errors import DamagedFiles
-from history.names import PARTITIONED, Stem, parse
-from history.schema import TABLES
+from history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
+from history.schema import TABLES, decoded
 
 
 def decoded_schema(table: str) -> pa.Schema:
     """The table's schema with strings in place of dictionaries of strings."""
-    return pa.schema(
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in TABLES[table]
-    )
+    return decoded(TABLES[table])
 
 
 def files(directory: Path, table: str) -> tuple[Path, ...]:
@@ -82,26 +81,53 @@ def read_files(table: str, paths: Iterable[Path], columns: Sequence[str] | None 
 
 def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
     """A nullable column that is not there is null: a history from before there was one."""
-    table = pq.ParquetFile(path).read(schema.names)
+    table = _read_part(path, schema) if _is_part(path) else pq.ParquetFile(path).read(schema.names)
     for field in schema:
         if field.nullable and field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
     return table.select(schema.names).cast(schema)
 
 
-def count_rows(paths: Iterable[Path]) -> int:
-    """How many rows the files say that they hold; their footers alone are read.
+def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
+    """The columns of ``schema`` that it has. One that was cut short before its first batch has
+    none of any."""
+    batches, _ = stream.read(path)
+    if not batches:
+        return schema.empty_table()
+    table = pa.Table.from_batches(batches)
+    return table.select([name for name in schema.names if name in table.column_names])
 
-    Raises DamagedFiles, naming every file that has none."""
+
+def _is_part(path: Path) -> bool:
+    return path.suffix == PART_SUFFIX
+
+
+def count_rows(paths: Iterable[Path]) -> int:
+    """How many rows the files hold; of closed ones their footers alone are read.
+
+    Raises DamagedFiles, naming every file that cannot tell."""
     rows, damaged = 0, {}
     for path in paths:
         try:
-            rows += pq.read_metadata(path).num_rows
+            rows += _rows_of_part(path) if _is_part(path) else pq.read_metadata(path).num_rows
         except (OSError, ValueError, pa.ArrowException) as error:
             damaged[path] = str(error)
     if damaged:
         raise DamagedFiles(damaged)
     return rows
+
+
+def _rows_of_part(path: Path) -> int:
+    batches, _ = stream.read(path)
+    return sum(map(len, batches))
+
+
+def cut_short(path: Path) -> bool:
+    """Whether this is a part that ends with a batch which is not whole. Raises DamagedFiles."""
+    try:
+        return _is_part(path) and stream.read(path)[1]
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedFiles({path: str(error)}) from error
 
 
 def by_stem(directory: Path, table: str) -> Mapping[Stem, tuple[Path, ...]]:
@@ -118,7 +144,8 @@ def listed(
     """As :func:`by_stem`, and what is wrong with files whose names tell nobody whose they are."""
     found: dict[Stem, dict[int | None, Path]] = defaultdict(dict)
     misnamed = {}
-    for path in sorted(directory.glob(f"{table}.*.parquet")):
+    suffixes = (CLOSED_SUFFIX, PART_SUFFIX)
+    for path in sorted(p for p in directory.glob(f"{table}.*") if p.suffix in suffixes):
         try:
             stem, part = parse(path.name)
         except ValueError as error:

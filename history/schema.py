@@ -2,7 +2,7 @@
 
 Every table is a set of files ``<table>.<writer>.parquet`` in one directory, ``runs/<n>/history``.
 A file is complete or not there at all (written aside, then renamed), so that whatever ends a run,
-what was recorded stays readable. A writer that was ended leaves ``.part-<n>.parquet`` files in
+what was recorded stays readable. A writer that was ended leaves ``.part-<n>.arrows`` files in
 place of a closed one: which files count is for ``history.reader`` to say. Times are nanoseconds
 of the Unix epoch, read from the clock of the machine that runs the harness.
 
@@ -322,6 +322,15 @@ TABLES: dict[str, pa.Schema] = {
     "commits": COMMITS,
     "closings": CLOSINGS,
 }
+
+
+def decoded(schema: pa.Schema) -> pa.Schema:
+    """With strings in place of dictionaries of strings."""
+    return pa.schema(
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in schema
+    )
+
 
 CONSUMPTION = frozenset({"polls", "assignments", "commits"})
 """Tables of what consumers were shown and committed."""

@@ -1,9 +1,10 @@
 """Writing a table so that whatever ends the process, what was flushed stays readable.
 
-Rows gather in memory and are flushed as a part, a complete Parquet file that is written under a
-name beginning with a dot and then renamed. At close the parts of one writer become one file:
+Rows gather in memory and are flushed, a batch at a time, to the end of a part (``history.stream``:
+what is cut short there does not count). A file for every flush would be thousands after a while,
+and closing would take as long as the run. At close the parts of one writer become one Parquet file:
 
-1. the parts are copied into a dot-file,
+1. the parts are copied into a file whose name begins with a dot,
 2. which is renamed to the closed name: from here on the parts no longer count,
 3. the parts are removed.
 
@@ -17,22 +18,26 @@ that runs the clients. A writer belongs to one thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from history import stream
 from history.aside import written_aside
 from history.errors import HistoryError, WriteFailed
 from history.names import Stem
-from history.schema import TABLES
+from history.schema import TABLES, decoded
 
 ROWS_MAX = 100_000
-"""Rows in memory before a part is written, however young they are."""
+"""Rows in memory before they are flushed, however young they are."""
 
 SECONDS_MAX = 1.0
 """How long a row may wait in memory."""
+
+PART_BYTES = 256 * 1024
+"""A part that is so large gets no further batch: where files are copied while they are written, a
+part that has grown is copied whole."""
 
 Row = tuple[object, ...]
 """Values in the order of a table's schema, None for null."""
@@ -52,6 +57,7 @@ class TableWriter:
         rows_max: Rows in memory that trigger a flush.
         seconds_max: Age of the oldest unflushed row, in seconds, at which :meth:`flush_due`
             flushes.
+        part_bytes: Size of a part, in bytes, from which on another is begun.
         closing: Whether to write its row of ``closings`` when it closes; False where whoever holds
             it does.
 
@@ -68,6 +74,7 @@ class TableWriter:
         partition: tuple[str, int] | None = None,
         rows_max: int = ROWS_MAX,
         seconds_max: float = SECONDS_MAX,
+        part_bytes: int = PART_BYTES,
         closing: bool = True,
     ) -> None:
         self._directory = directory
@@ -78,6 +85,8 @@ class TableWriter:
         self._seconds_max = seconds_max
         self._flushed_at: float | None = None
         self._parts: list[Path] = []
+        self._part_bytes = part_bytes
+        self._part_size = part_bytes
         self._written = 0
         self._closing = closing
         self._closed = False
@@ -111,15 +120,19 @@ class TableWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is in memory as a part. Raises WriteFailed (and keeps the rows)."""
+        """Write what is in memory. Raises WriteFailed (and keeps the rows)."""
         if self._closed:
             raise HistoryError(f"{self._stem} is closed")
         if not self._rows:
             return
-        table = _table(self._rows, self._schema, self._stem)
-        path = self._directory / self._stem.part(len(self._parts) + 1)
-        _write_aside(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
-        self._parts.append(path)
+        batch = _batch(self._rows, decoded(self._schema), self._stem)
+        if self._part_size >= self._part_bytes:
+            self._parts.append(self._directory / self._stem.part(len(self._parts) + 1))
+            self._part_size = 0
+        try:
+            self._part_size = stream.append(self._parts[-1], self._part_size, batch)
+        except OSError as error:
+            raise WriteFailed(self._parts[-1], error) from error
         self._written += len(self._rows)
         self._rows.clear()
 
@@ -159,6 +172,7 @@ class PartitionedWriter:
     Args:
         partitions: Topic and number of those to open at once: one that never gets a row then has
             its closing all the same. Others are opened when they turn up.
+        part_bytes: As of :class:`TableWriter`.
     """
 
     def __init__(
@@ -167,10 +181,12 @@ class PartitionedWriter:
         table: str,
         writer: str,
         partitions: Iterable[tuple[str, int]] = (),
+        part_bytes: int = PART_BYTES,
     ) -> None:
         self._directory = directory
         self._table = table
         self._writer = writer
+        self._part_bytes = part_bytes
         self._writers: dict[tuple[str, int], TableWriter] = {}
         for topic, partition in partitions:
             self.partition(topic, partition)
@@ -180,7 +196,12 @@ class PartitionedWriter:
         key = (topic, partition)
         if key not in self._writers:
             self._writers[key] = TableWriter(
-                self._directory, self._table, self._writer, partition=key, closing=False
+                self._directory,
+                self._table,
+                self._writer,
+                partition=key,
+                part_bytes=self._part_bytes,
+                closing=False,
             )
         return self._writers[key]
 
@@ -214,24 +235,23 @@ def _closings(stem: Stem) -> Stem:
 
 def _write_closings(directory: Path, stem: Stem, rows: Sequence[Row]) -> None:
     if rows:
-        table = _table(rows, TABLES["closings"], stem)
+        batch = _batch(rows, TABLES["closings"], stem)
+        table = pa.Table.from_batches([batch])
         _write_aside(directory / stem.closed, lambda aside: pq.write_table(table, aside))
 
 
-def _table(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.Table:
+def _batch(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.RecordBatch:
+    """``schema``: without dictionaries."""
     try:
         columns = zip(*rows, strict=True)
         arrays = [_array(column, field) for column, field in zip(columns, schema, strict=True)]
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise HistoryError(f"a row of {stem} does not fit the table's schema: {error}") from error
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _array(column: Sequence[object], field: pa.Field) -> pa.Array:
-    if pa.types.is_dictionary(field.type):
-        array = pa.array(column, field.type.value_type).dictionary_encode()
-    else:
-        array = pa.array(column, field.type)
+    array = pa.array(column, field.type)
     if array.null_count and not field.nullable:
         raise ValueError(f"null in column {field.name}")
     return array
@@ -239,15 +259,24 @@ def _array(column: Sequence[object], field: pa.Field) -> pa.Array:
 
 def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """The parts' rows in order, in tables of about :data:`MERGED_ROW_GROUP` rows."""
-    pending: list[pa.Table] = []
-    for position in count():
-        due = position == len(parts) or sum(map(len, pending)) >= MERGED_ROW_GROUP
-        if pending and due:
-            yield pa.concat_tables(pending).unify_dictionaries().combine_chunks()
+    pending: list[pa.RecordBatch] = []
+    for part in parts:
+        batches, _ = stream.read(part)
+        pending += batches
+        if sum(map(len, pending)) >= MERGED_ROW_GROUP:
+            yield _encoded(pending, schema)
             pending = []
-        if position == len(parts):
-            return
-        pending.append(pq.ParquetFile(parts[position]).read().cast(schema))
+    if pending:
+        yield _encoded(pending, schema)
+
+
+def _encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    columns = [
+        column.dictionary_encode() if pa.types.is_dictionary(field.type) else column
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _write_aside(path: Path, write: Callable[[Path], None]) -> None:

@@ -112,7 +112,7 @@ def _unwritable(writer: PlannedWriter) -> str | None:
         stem = Stem(table=writer.table, writer=writer.writer, partition=partition)
     except ValueError as refusal:
         return f"{refusal}; sweep less"
-    name = f".{stem.part(_PARTS_MAX)}"  # as it is called while it is written aside
+    name = f".{stem.part(_PARTS_MAX)}.part"  # as it is called while it is copied from a host
     if len(name) <= _FILE_NAME_MAX:
         return None
     return f"the file {name} would have more than {_FILE_NAME_MAX} characters: sweep less"

@@ -24,6 +24,8 @@ from made_histories import (
     write_campaign,
 )
 
+from checkers.verdict import Verdict
+
 CRASH_S = 30
 CRASH = fault_rows(
     *(("inject", CRASH_S, None), ("injected", CRASH_S, None), ("verified", CRASH_S, True)),
@@ -143,18 +145,26 @@ def emptied(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [cut_short, emptied])
+@pytest.mark.parametrize(("proven", "verdict"), [(True, PASS), (False, INCONCLUSIVE)])
 def test_a_last_part_that_is_cut_short_is_no_damage_if_the_crash_is_proven(
-    tmp_path: Path, spoil: Callable[[Path], None]
+    tmp_path: Path, spoil: Callable[[Path], None], proven: bool, verdict: Verdict
 ) -> None:
-    for proven, verdict in ((True, PASS), (False, INCONCLUSIVE)):
-        place = tmp_path / str(proven)
-        faults = [*KILL, *(CRASH if proven else UNPROVEN)]
-        directory = write_campaign(place, crashed(faults=faults))
-        spoil(parts(directory)[-1])
-        result = checked(directory)
-        assert result.cells[0].verdict is verdict, told(result)
-        assert (parts(directory)[-1].name in told(result)) is not proven
-        assert result.cells[0].sent == 6
+    faults = [*KILL, *(CRASH if proven else UNPROVEN)]
+    directory = write_campaign(tmp_path, crashed(faults=faults))
+    spoil(parts(directory)[-1])
+    result = checked(directory)
+    assert result.cells[0].verdict is verdict, told(result)
+    assert result.cells[0].sent == 6
+
+
+def test_a_last_part_that_is_damaged_otherwise_costs_the_evidence(tmp_path: Path) -> None:
+    directory = write_campaign(tmp_path, crashed())
+    last = parts(directory)[-1]
+    whole = last.read_bytes()
+    last.write_bytes(whole[:8] + bytes(8) + whole[16:])
+    result = checked(directory)
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert last.name in told(result)
 
 
 def test_an_ack_in_a_part_that_is_cut_short_is_no_claim(tmp_path: Path) -> None:
@@ -205,6 +215,6 @@ def test_a_table_of_clients_that_is_gone_is_missed(tmp_path: Path) -> None:
 
 def parts(directory: Path) -> list[Path]:
     """Of the crashed client, in their order."""
-    found = sorted(history_of(directory).glob("sends.t.0.c-2.part-*.parquet"))
+    found = sorted(history_of(directory).glob("sends.t.0.c-2.part-*.arrows"))
     assert found
     return found

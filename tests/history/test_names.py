@@ -33,14 +33,15 @@ def test_different_stems_have_different_names(one: Stem, other: Stem) -> None:
 def test_a_dot_in_a_topic_is_written_as_a_character_no_topic_has() -> None:
     stem = Stem(table="sends", writer="a.b-0", partition=("orders.eu", 3))
     assert stem.closed == "sends.orders~eu.3.a~b-0.parquet"
-    assert stem.part(1) == "sends.orders~eu.3.a~b-0.part-000001.parquet"
+    assert stem.part(1) == "sends.orders~eu.3.a~b-0.part-000001.arrows"
 
 
 @pytest.mark.parametrize(
     "name",
-    ["sends.parquet", "sends.t.x.w.parquet", "sends.t.0.w.part-1.parquet", "nothing.w.parquet",
+    ["sends.parquet", "sends.t.x.w.parquet", "sends.t.0.w.part-1.arrows", "nothing.w.parquet",
      "sends.t.0.w.csv", "polls.w.parquet", "commits.t.0.w.parquet",
-     "phases.w.part-000001.x.parquet", "phases.a b.parquet", "parquet"],
+     "phases.w.part-000001.x.arrows", "phases.w.part-000001.parquet",
+     "phases.w.arrows", "phases.a b.parquet", "parquet"],
 )  # fmt: skip
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"no name|no table|no legal|invalid literal"):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from history.reader import (
     read_files,
 )
 from history.schema import TABLES
-from history.writer import MERGED_ROW_GROUP, PartitionedWriter, TableWriter
+from history.writer import MERGED_ROW_GROUP, PART_BYTES, PartitionedWriter, TableWriter
 
 PHASE = ("deploy", "start", 1, None)
 
@@ -144,7 +144,7 @@ def test_closing_twice_is_closing_once_and_no_rows_make_no_file(tmp_path: Path) 
         writer.write(phase="deploy", event="start", time=1)
 
 
-def test_small_parts_become_large_row_groups(tmp_path: Path) -> None:
+def test_small_batches_become_large_row_groups(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path, "phases", "w", rows_max=200_000)
     for number in range(2 * MERGED_ROW_GROUP):
         writer.append(("deploy", "start", number, None))
@@ -156,6 +156,23 @@ def test_small_parts_become_large_row_groups(tmp_path: Path) -> None:
         400_000,
     ]
     assert read(tmp_path, "phases").column("time").to_pylist() == list(range(1_000_000))
+
+
+def test_a_part_that_is_large_is_followed_by_another(tmp_path: Path) -> None:
+    writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
+    sizes = []
+    for sequence in range(90_000):
+        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None))
+        if sequence % 9_000 == 8_999:
+            writer.flush()
+            sizes.append([path.stat().st_size for path in files(tmp_path, "sends")])
+    assert len(sizes[-1]) > 1
+    for before, after in pairwise(sizes):
+        assert after[: len(before) - 1] == before[:-1], "a part is written to that has a successor"
+        assert (before[-1] < PART_BYTES) == (len(after) == len(before))
+    assert sequences(tmp_path) == list(range(90_000))
+    writer.close()
+    assert sequences(tmp_path) == list(range(90_000))
 
 
 @contextmanager
@@ -213,10 +230,9 @@ def test_a_kill_between_any_two_steps_leaves_a_prefix(
             assert all(len(found) == flushed[-1] for found in seen[before_closing:])
     assert all(found == list(range(len(found))) for found in seen)
     assert {len(found) for found in seen} <= set(flushed)
-    parts = [f"sends.a~b.3.w~1.part-{n + 1:06d}.parquet" for n in range(sum(map(bool, batches)))]
-    merged = ["sends.a~b.3.w~1.parquet"] if close and parts else []
+    merged = ["sends.a~b.3.w~1.parquet"] if close and any(batches) else []
     closed = ["closings.sends-w~1-a~b-3.parquet"] if close else []
-    assert renamed == [*parts, *merged, *closed], "a file got its name without being renamed"
+    assert renamed == [*merged, *closed], "a closed file got its name without being renamed"
     assert sequences(directory) == list(range(sum(batches)))
 
 
@@ -266,10 +282,12 @@ def test_a_write_that_fails_is_told_and_costs_nothing_written_before(tmp_path: P
     writer.flush()
     for sequence in range(1, 90_000):
         writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None))
-    with small_files(), pytest.raises(WriteFailed, match=r"part-000002"):
+    with small_files(), pytest.raises(WriteFailed, match=r"part-000001"):
         writer.flush()
     assert sequences(tmp_path) == [0]
-    assert [path.name for path in tmp_path.iterdir()] == ["sends.t.0.w.part-000001.parquet"]
+    writer.append(send(90_000))
+    writer.close()
+    assert sequences(tmp_path) == list(range(90_001)), "or the piece that was written stayed"
 
 
 def test_what_could_not_be_written_is_written_at_the_next_flush(tmp_path: Path) -> None:
@@ -312,7 +330,7 @@ def test_a_name_that_does_not_parse_is_damage_not_silence(tmp_path: Path) -> Non
 
 
 def test_unfinished_files_do_not_count(tmp_path: Path) -> None:
-    (tmp_path / ".sends.t.0.w.part-000001.parquet").write_bytes(b"half")
+    (tmp_path / ".sends.t.0.w.parquet").write_bytes(b"half")
     assert files(tmp_path, "sends") == ()
 
 

@@ -23,7 +23,7 @@ from history.manifest import (
     PlannedWriter,
 )
 from history.schema import MEASURES, TABLES
-from history.writer import PartitionedWriter, TableWriter
+from history.writer import PART_BYTES, PartitionedWriter, TableWriter
 
 CELL = "c"
 TOPIC = "t"
@@ -489,13 +489,20 @@ def _write_partitions(
     rows: Mapping[tuple[str, int], Sequence[Send]],
     run: MadeRun,
 ) -> None:
-    writer = PartitionedWriter(history, table, f"{cell.name}-{producer}", cell.topic_partitions)
+    crashed = producer in run.crashed
+    writer = PartitionedWriter(
+        history,
+        table,
+        f"{cell.name}-{producer}",
+        cell.topic_partitions,
+        part_bytes=1 if crashed else PART_BYTES,  # a part a row
+    )
     for key, events in rows.items():
         for event in events:
             writer.partition(*key).append(_row(table, key, {**vars(event), "cell": cell.name}))
-            if producer in run.crashed:
+            if crashed:
                 writer.partition(*key).flush()
-    _end(writer, run.closed and producer not in run.crashed)
+    _end(writer, run.closed and not crashed)
 
 
 def _row(table: str, key: tuple[str, int], columns: Mapping[str, Any]) -> tuple[Any, ...]:
