@@ -38,6 +38,7 @@ from broker.coordination.events import (
     Result,
     Stage,
 )
+from broker.coordination.hold import Hold, held
 from broker.coordination.nodes import (
     ABSENT,
     ADMIN,
@@ -82,68 +83,147 @@ class Admin:
     # --- topics -------------------------------------------------------------------------------
 
     def create_topic(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
-        """``createTopic``: replicas by partition; nobody leads before all of them are started."""
+        """``createTopic``: replicas by partition; nobody leads before all of them are started.
+
+        Fenced, the clean-up comes after the topic is taken: of two that create it at once, each
+        took the other's beginning for a failed attempt, and removed it. Brokers had read its id by
+        then, and others the next one.
+        """
+        if not self.fenced:
+            return (yield from self._create_as_printed(topic, assignment))
+        nodes: TopicNodes = yield ReadTopic(topic=topic)
+        if nodes.live:
+            return Outcome.EXISTS
+        created: AdminWritten = yield AdminWrite(
+            ops=(CreateTopic(topic=topic, expected=nodes.version),)
+        )
+        if created.result is not Result.DONE:
+            return Outcome.EXISTS if created.result is Result.REFUSED else Outcome.CONFLICT
+        nodes = yield ReadTopic(topic=topic)
+        if nodes.live:
+            return Outcome.EXISTS
+        hold = Hold(topic, nodes)
+        for partition, view in sorted(nodes.partitions.items()):
+            if not (yield from self._clean(TopicPartition(topic, partition), view, hold)):
+                return Outcome.CONFLICT
+        return (yield from self._add_partitions(topic, assignment, hold))
+
+    def _create_as_printed(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
         if not (yield from self._clean_failed_attempts(topic)):
             return Outcome.EXISTS
         created: AdminWritten = yield AdminWrite(ops=(CreateTopic(topic=topic),))
         if created.result is not Result.DONE:
             nodes: TopicNodes = yield ReadTopic(topic=topic)
-            live = any(view.replicas for view in nodes.partitions.values())
-            if live or created.result is Result.REFUSED:
+            if nodes.live or created.result is Result.REFUSED:
                 return Outcome.EXISTS
-        return (yield from self.add_partitions(topic, assignment))
+        return (yield from self._add_partitions(topic, assignment, None))
 
     def _clean_failed_attempts(self, topic: str) -> Generator[Step, Answer, bool]:
-        """``cleanFailedTopicCreationAttempts``; False: the topic has live partitions.
+        """``cleanFailedTopicCreationAttempts``; False: a topic that is gone over has live
+        partitions.
 
-        As printed it goes over every topic that is in ``partitions_reassigned``, and takes the
-        reassignments of live partitions of other topics back.
+        It goes over every topic that is in ``partitions_reassigned``, and takes the reassignments
+        of live partitions of other topics back.
         """
-        topics: tuple[str, ...] = (topic,)
-        if not self.fenced:
-            topics = yield ReadReassigned()
+        topics: tuple[str, ...] = yield ReadReassigned()
         for name in topics:
             nodes: TopicNodes = yield ReadTopic(topic=name)
             begun = {p: v for p, v in nodes.partitions.items() if v.reassigned is not None}
             live = [p for p, view in begun.items() if view.replicas is not None]
-            if live and not self.fenced:
-                for partition in live:
-                    yield AdminWrite(ops=(_delete(Kind.REASSIGNED, name, partition),))
+            for partition in live:
+                yield AdminWrite(ops=(_delete(Kind.REASSIGNED, name, partition),))
             if live:
                 return False
             for partition, view in sorted(begun.items()):
-                yield from self._clean(TopicPartition(name, partition), view)
-            if name == topic and not any(v.replicas for v in nodes.partitions.values()):
+                yield from self._clean(TopicPartition(name, partition), view, None)
+            if name == topic and not nodes.live:
                 yield AdminWrite(ops=(DeleteTopic(topic=topic),))
         return True
 
-    def _clean(self, tp: TopicPartition, view: PartitionView) -> Generator[Step, Answer, None]:
-        assert view.reassigned is not None
-        closes = [
-            (broker, _request(Change.CLOSE_REPLICA, tp)) for broker in view.reassigned.replicas
-        ]
-        version = view.reassigned.version if self.fenced else ANY_VERSION
-        gone = (
-            Delete(node=Node(Kind.REASSIGNED, tp), expected=version),
-            DeletePartition(partition=tp),
-        )
-        yield from self._send(closes, gone)
+    def _clean(
+        self, tp: TopicPartition, view: PartitionView, hold: Hold | None
+    ) -> Generator[Step, Answer, bool]:
+        """Take back what was begun of a partition; False: it was refused."""
+        moving_to = view.moving_to or ()
+        closes = [(broker, _request(Change.CLOSE_REPLICA, tp)) for broker in moving_to]
+        gone: tuple[Op, ...] = (DeletePartition(partition=tp),)
+        if view.reassigned is not None:
+            version = view.reassigned.version if hold else ANY_VERSION
+            gone = (Delete(node=Node(Kind.REASSIGNED, tp), expected=version), *gone)
+        return (yield from self._send(closes, gone, hold)) is not None
 
     def delete_topic(self, topic: str) -> Command:
         """``deleteTopic``: all its partitions, then its path."""
         nodes: TopicNodes = yield ReadTopic(topic=topic)
         if not nodes.exists:
             return Outcome.UNKNOWN
+        if self.fenced:
+            return (yield from self._delete_topic(topic, nodes))
         outcome = yield from self.delete_partitions(topic, sorted(nodes.partitions))
         if outcome is Outcome.DONE:
             yield AdminWrite(ops=(DeleteTopic(topic=topic),))
         return outcome
 
+    def _delete_topic(self, topic: str, nodes: TopicNodes) -> Command:
+        """Fenced. Whoever writes about the topic meanwhile has it looked at again: a partition that
+        was added behind the first look would be the topic's only one, and nobody's to delete. One
+        of that name which is made later, and has another id, is let be."""
+        topic_id = nodes.topic_id
+        while nodes.exists and nodes.topic_id == topic_id:
+            hold = Hold(topic, nodes)
+            outcome = yield from self._delete_all(topic, nodes, hold)
+            if outcome is Outcome.TIMED_OUT:
+                return outcome
+            if outcome is Outcome.DONE:
+                gone = DeleteTopic(topic=topic, expected=hold.version)
+                yield AdminWrite(ops=(gone,))
+            elif not (yield AwaitChange(brokers=(), partition=TopicPartition(topic, 0))):
+                return Outcome.TIMED_OUT
+            nodes = yield ReadTopic(topic=topic)
+        return Outcome.DONE
+
+    def _delete_all(self, topic: str, nodes: TopicNodes, hold: Hold) -> Command:
+        """CONFLICT: somebody else has written about the topic."""
+        live = {}
+        for partition, view in sorted(nodes.partitions.items()):
+            tp = TopicPartition(topic, partition)
+            if view.replicas is not None:
+                live[tp] = view
+            if tp not in live:
+                if not (yield from self._clean(tp, view, hold)):
+                    return Outcome.CONFLICT
+            elif (yield from self._ask_for_deletion(tp, view, hold)) is not Outcome.DONE:
+                return Outcome.CONFLICT
+        for tp, view in live.items():
+            if not (yield from self._closed(tp, _brokers(view))):
+                return Outcome.TIMED_OUT
+            gone = _delete(Kind.REASSIGNED, topic, tp.partition)
+            removed = yield from self._write(DeletePartition(partition=tp), gone, hold=hold)
+            if removed is not Result.DONE:
+                return Outcome.CONFLICT
+        return Outcome.DONE
+
     # --- partitions ---------------------------------------------------------------------------
 
     def add_partitions(self, topic: str, assignment: Mapping[int, Replicas]) -> Command:
         """``addPartition``, for each of ``assignment``: reassigned path, start-replica to all, wait
-        until these are consumed, ``replicas`` path."""
+        until these are consumed, ``replicas`` path.
+
+        Fenced, CONFLICT where the topic is being deleted, or somebody else writes about it.
+        """
+        hold = None
+        if self.fenced:
+            nodes: TopicNodes = yield ReadTopic(topic=topic)
+            if not nodes.exists:
+                return Outcome.UNKNOWN
+            if any(view.moving_to == () for view in nodes.partitions.values()):
+                return Outcome.CONFLICT
+            hold = Hold(topic, nodes)
+        return (yield from self._add_partitions(topic, assignment, hold))
+
+    def _add_partitions(
+        self, topic: str, assignment: Mapping[int, Replicas], hold: Hold | None
+    ) -> Command:
         names: Names = {}
         for partition, replicas in sorted(assignment.items()):
             tp = TopicPartition(topic, partition)
@@ -151,7 +231,7 @@ class Admin:
                 node=Node(Kind.REASSIGNED, tp), replicas=replicas, expected=self._absent
             )
             starts = [(broker, _request(Change.START_REPLICA, tp)) for broker in replicas]
-            sent = yield from self._send(starts, (put,))
+            sent = yield from self._send(starts, (put,), hold)
             if sent is None:
                 return Outcome.QUEUE_FULL
             for broker, queued in sent.items():
@@ -163,21 +243,22 @@ class Admin:
             done = PutAssigned(
                 node=Node(Kind.REPLICAS, tp), replicas=replicas, expected=self._absent
             )
-            written = yield from self._write(done, _delete(Kind.REASSIGNED, topic, partition))
+            begun = _delete(Kind.REASSIGNED, topic, partition)
+            written = yield from self._write(done, begun, hold=hold)
             if written is not Result.DONE:
                 return Outcome.CONFLICT
         return Outcome.DONE
 
     def delete_partitions(self, topic: str, partitions: Iterable[int]) -> Command:
-        """``deletePartition``, for each: an empty reassigned path, wait until the leader's
-        close-replicas are consumed, delete the paths."""
+        """``deletePartition``, as printed, for each: an empty reassigned path, wait until the
+        leader's close-replicas are consumed, delete the paths."""
         deleting = sorted(partitions)
         nodes: TopicNodes = yield ReadTopic(topic=topic)
         if any(partition not in nodes.partitions for partition in deleting):
             return Outcome.UNKNOWN
         for partition in deleting:
             yield from self._ask_for_deletion(
-                TopicPartition(topic, partition), nodes.partitions[partition]
+                TopicPartition(topic, partition), nodes.partitions[partition], None
             )
         for partition in deleting:
             tp = TopicPartition(topic, partition)
@@ -188,11 +269,11 @@ class Admin:
         return Outcome.DONE
 
     def _ask_for_deletion(
-        self, tp: TopicPartition, view: PartitionView
-    ) -> Generator[Step, Answer, None]:
+        self, tp: TopicPartition, view: PartitionView, hold: Hold | None
+    ) -> Command:
         if view.moving_to == ():
-            return
-        yield from self._replace_reassigned(tp, view, ())
+            return Outcome.DONE
+        return (yield from self._replace_reassigned(tp, view, (), hold))
 
     # --- reassignments and elections ------------------------------------------------------------
 
@@ -240,7 +321,11 @@ class Admin:
         return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
 
     def _replace_reassigned(
-        self, tp: TopicPartition, view: PartitionView, target: Replicas
+        self,
+        tp: TopicPartition,
+        view: PartitionView,
+        target: Replicas,
+        hold: Hold | None = None,
     ) -> Command:
         """Anew, in place of what is there: leaders listen to children and not to values, and a
         version above 0 says that close-replicas are out.
@@ -263,8 +348,8 @@ class Admin:
             replicas = Node(Kind.REPLICAS, tp)
             version = view.replicas.version
             ops += (PutAssigned(node=replicas, replicas=view.assigned, expected=version),)
-        written: AdminWritten = yield AdminWrite(ops=ops)
-        return Outcome.DONE if written.result is Result.DONE else Outcome.CONFLICT
+        result = yield from self._write_together(ops, hold)
+        return Outcome.DONE if result is Result.DONE else Outcome.CONFLICT
 
     # --- sending and waiting --------------------------------------------------------------------
 
@@ -272,15 +357,27 @@ class Admin:
     def _absent(self) -> ZkVersion:
         return ABSENT if self.fenced else ANY_VERSION
 
-    def _write(self, *ops: Op) -> Generator[Step, Answer, Result]:
+    def _write(self, *ops: Op, hold: Hold | None = None) -> Generator[Step, Answer, Result]:
         """In one write, or as printed one after the other."""
-        written = AdminWritten(result=Result.DONE)
-        for together in (ops,) if self.fenced else tuple((op,) for op in ops):
-            written = yield AdminWrite(ops=together)
-        return written.result if self.fenced else Result.DONE
+        if self.fenced:
+            return (yield from self._write_together(ops, hold))
+        for op in ops:
+            yield AdminWrite(ops=(op,))
+        return Result.DONE
+
+    def _write_together(
+        self, ops: tuple[Op, ...], hold: Hold | None
+    ) -> Generator[Step, Answer, Result]:
+        written: AdminWritten = yield AdminWrite(ops=held(hold, ops))
+        if hold and written.result is Result.DONE:
+            hold.moved_on()
+        return written.result
 
     def _send(
-        self, requests: list[tuple[BrokerId, StateChangeRequest]], with_ops: tuple[Op, ...]
+        self,
+        requests: list[tuple[BrokerId, StateChangeRequest]],
+        with_ops: tuple[Op, ...],
+        hold: Hold | None,
     ) -> Sending:
         """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
         None: a queue is full, and (fenced) nothing was written, or it was refused."""
@@ -293,9 +390,11 @@ class Admin:
         puts = tuple(Enqueue(broker=broker, request=request) for broker, request in requests)
         names: Names = {}
         if self.fenced:
-            written: AdminWritten = yield AdminWrite(ops=(*with_ops, *puts))
+            written: AdminWritten = yield AdminWrite(ops=held(hold, (*with_ops, *puts)))
             if written.result is not Result.DONE:
                 return None
+            if hold:
+                hold.moved_on()
             queued = written.queued
         else:
             yield from self._write(*with_ops)

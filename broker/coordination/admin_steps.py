@@ -21,13 +21,14 @@ Reads are tried again while there is a connection to be had; who runs the comman
 when its client's time is up.
 """
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from broker.coordination.events import Lifecycle, Op, Refused, Result
-from broker.coordination.nodes import PartitionView
-from broker.types import BrokerId, TopicPartition
+from broker.coordination.nodes import ABSENT, PartitionView
+from broker.types import BrokerId, TopicPartition, ZkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +40,26 @@ class ReadTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNodes:
-    """Answer to :class:`ReadTopic`. ``partitions``: of every partition that has a node below either
-    path, by number."""
+    """Answer to :class:`ReadTopic`.
 
-    exists: bool
-    """``/brokers/topics/T`` is there."""
+    ``version`` and ``topic_id``: of ``/brokers/topics/T``, read before the rest; ABSENT and None
+    where it is not there. ``partitions``: of every partition that has a node below either path, by
+    number.
+    """
+
+    version: ZkVersion
+    topic_id: uuid.UUID | None
     partitions: Mapping[int, PartitionView]
+
+    @property
+    def exists(self) -> bool:
+        """``/brokers/topics/T`` is there."""
+        return self.version != ABSENT
+
+    @property
+    def live(self) -> bool:
+        """It has a partition."""
+        return any(view.replicas is not None for view in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ from broker.coordination.ops import (
     PutIsr,
     Result,
     SetLeader,
+    TakeTopic,
 )
 from broker.replication import events as replication
 from broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
@@ -280,6 +281,7 @@ __all__ = [
     "Stage",
     "StartReplica",
     "StopReplica",
+    "TakeTopic",
     "Tell",
     "Tick",
     "WatchProgress",

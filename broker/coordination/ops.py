@@ -4,10 +4,11 @@
 """
 
 import enum
+import uuid
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from broker.coordination.nodes import Node, StateChangeRequest
+from broker.coordination.nodes import ABSENT, ANY_VERSION, Node, StateChangeRequest
 from broker.types import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 
 
@@ -101,9 +102,23 @@ class Dequeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """Create ``/brokers/topics/T``; REFUSED if it is there."""
+    """Create ``/brokers/topics/T`` with a new id, or give one that is there a new one.
+
+    ``expected``: its version; ABSENT: REFUSED if it is there.
+    """
 
     topic: str
+    expected: ZkVersion = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeTopic:
+    """Write ``/brokers/topics/T`` as it is, if it is at this version: the next one is the
+    writer's."""
+
+    topic: str
+    topic_id: uuid.UUID | None
+    expected: ZkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +131,13 @@ class DeletePartition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
     """Delete ``/brokers/topics/T`` if it is there and has no partitions, and its settings; and
-    ``/brokers/partitions_reassigned/T`` if it has no children."""
+    ``/brokers/partitions_reassigned/T`` if it has no children.
+
+    ``expected``: the version at which it has to be there, without partitions, or it is REFUSED.
+    """
 
     topic: str
+    expected: ZkVersion = ANY_VERSION
 
 
 Op: TypeAlias = (
@@ -131,6 +150,7 @@ Op: TypeAlias = (
     | Enqueue
     | Dequeue
     | CreateTopic
+    | TakeTopic
     | DeletePartition
     | DeleteTopic
 )

@@ -256,6 +256,9 @@ class PartitionLog:
         while self._segments:
             self._segments.pop().delete()
         self._new_segment(offset)
+        # A power failure that left neither the old segments nor the new one's name would leave an
+        # empty log at offset 0: one that leads would give the same offsets once more.
+        self._directory.sync()
         self._start = Offset(offset)
         self.epochs.clear()
         self._end_at(offset)
@@ -292,6 +295,7 @@ class PartitionLog:
             return
         if count == len(self._segments):
             self._roll(self._end)
+            self._directory.sync()  # before the others go: see truncate_fully
         self.flushing.settle()
         if not self.producers.has_snapshot(self._segments[count].base_offset):
             # What the segments know of producers goes with them.

@@ -49,13 +49,13 @@ from broker.coordination.events import (
     Write,
     Written,
 )
-from broker.coordination.nodes import Kind, Node, PartitionView
+from broker.coordination.nodes import ABSENT, Kind, Node, PartitionView
 from broker.coordination.settings import Settings
 from broker.coordination.variants import Variant
 from broker.replication import events as replication
 from broker.replication.config import ReplicaConfig, Truncation
 from broker.replication.replica import Replica, Role
-from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition
+from broker.types import BrokerId, LeaderEpoch, Millis, TopicPartition, ZkVersion
 
 from kio.schema.errors import ErrorCode  # isort: skip
 
@@ -686,8 +686,10 @@ class CommandRun:
         match step:
             case admin_steps.ReadTopic(topic=topic):
                 tps = [tp for tp in zookeeper.partitions(head) if tp.topic == topic]
+                home = zookeeper.state.get(("topic", topic))
                 return admin_steps.TopicNodes(
-                    exists=("topic", topic) in zookeeper.state,
+                    version=ABSENT if home is None else ZkVersion(home.version),
+                    topic_id=None if home is None else home.value,
                     partitions={tp.partition: zookeeper.view(tp, head) for tp in tps},
                 )
             case admin_steps.ReadNodes(partition=tp):

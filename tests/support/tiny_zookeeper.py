@@ -2,6 +2,7 @@
 number, and each client sees them in order, but as late as its server lags (seed 001's nodes alone).
 """
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from broker.coordination.events import (
     PutIsr,
     Result,
     SetLeader,
+    TakeTopic,
 )
 from broker.coordination.nodes import (
     ABSENT,
@@ -203,16 +205,28 @@ class _Transaction:
                 if self.state.pop(("entry", broker, name), None) is None and not self.lenient:
                     raise Refused
                 self.changed.add(queue_key(broker))
-            case CreateTopic(topic=topic):
-                if ("topic", topic) in self.state:
-                    raise Refused
-                self.state[("topic", topic)] = Entry(topic)
+            case CreateTopic(topic=topic, expected=expected):
+                self.zookeeper.sequence += 1
+                self._put_topic(topic, uuid.UUID(int=self.zookeeper.sequence), expected)
+            case TakeTopic(topic=topic, topic_id=topic_id, expected=expected):
+                self._put_topic(topic, topic_id, expected)
             case DeletePartition(partition=tp):
                 for kind in (Kind.REPLICAS, Kind.LEADER, Kind.ISR):
                     if ("node", kind, tp) in self.state:
                         self._remove(("node", kind, tp))
-            case DeleteTopic(topic=topic):
+            case DeleteTopic(topic=topic, expected=expected):
+                if expected != ANY_VERSION:
+                    self._expect(("topic", topic), expected)
                 self.state.pop(("topic", topic), None)
+
+    def _put_topic(self, topic: str, topic_id: uuid.UUID | None, expected: int) -> None:
+        entry = self.state.get(("topic", topic))
+        if expected == ABSENT and entry is not None:
+            raise Refused
+        if expected != ABSENT:
+            self._expect(("topic", topic), expected)
+        version = 0 if entry is None else entry.version + 1
+        self.state[("topic", topic)] = Entry(topic_id, version)
 
     def _expect(self, key: Key, expected: int) -> None:
         entry = self.state.get(key)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 
 from broker.coordination.admin_steps import TopicNodes
 from broker.coordination.nodes import (
+    ABSENT,
     Assigned,
     IsrNode,
     Kind,
@@ -61,26 +63,35 @@ class Reader:
             *watched, *(self._session.get(path) for path in paths)
         )
         if assigned is None and watch is not None and await self.exists(replicas, watch):
-            assigned = await self._session.get(replicas)
+            # The id, too: it was there before them, and may not have been when it was read. Who
+            # hosts the partition without it is asked by others for an id that it does not know.
+            assigned, home = await asyncio.gather(
+                self._session.get(replicas), self._session.get(topic)
+            )
         return PartitionView(
             replicas=understood(_assigned, replicas, assigned),
             leader=understood(_leader, leader, led),
             isr=understood(_isr, isr, in_sync),
             reassigned=understood(_assigned, reassigned, moving),
-            topic_id=understood(nodes.decode_topic_id, topic, home[0]) if home else None,
+            topic_id=_topic_id(topic, home),
         )
 
     async def topic(self, name: str) -> TopicNodes:
         """A topic, with all of its partitions that have a node somewhere."""
-        exists, there, moving = await asyncio.gather(
-            self.exists(znodes.topic(name)), self.partitions(name), self.reassigned(name)
+        where = znodes.topic(name)
+        home, there, moving = await asyncio.gather(
+            self._session.get(where), self.partitions(name), self.reassigned(name)
         )
         numbers = sorted({*there, *moving})
         views = await asyncio.gather(
             *(self.partition(TopicPartition(name, number)) for number in numbers)
         )
         found = dict(zip(numbers, views, strict=True))
-        return TopicNodes(exists=exists is not None, partitions=found)
+        return TopicNodes(
+            version=ABSENT if home is None else ZkVersion(home[1].version),
+            topic_id=_topic_id(where, home),
+            partitions=found,
+        )
 
     async def topics(self, watch: Callback | None = None) -> list[str]:
         """The names of all topics, in order."""
@@ -211,6 +222,10 @@ def _delete(path: str, client: KazooClient) -> Any:
 def _numbers(names: Iterable[str]) -> list[int]:
     numbers = map(nodes.partition_number, names)
     return sorted(number for number in numbers if number is not None)
+
+
+def _topic_id(path: str, node: Stored) -> uuid.UUID | None:
+    return None if node is None else understood(nodes.decode_topic_id, path, node[0])
 
 
 def _assigned(path: str, node: Stored) -> Assigned | None:

@@ -175,15 +175,22 @@ class Writer:
             case events.PutAssigned():
                 return await self._put(op.node, nodes.encode_ids(op.replicas), op.expected)
             case events.CreateTopic():
+                where, data = znodes.topic(op.topic), self._new_id()
+                new = op.expected == ABSENT
                 return [
-                    _Step(_create(znodes.topic(op.topic), self._new_id())),
+                    _Step(_create(where, data) if new else _set(where, data, op.expected)),
                     *await self._configure(op.topic, settings.get(op.topic, {})),
                 ]
             case events.DeletePartition():
                 return await self._remove_all(nodes.partition(op.partition))
             case events.DeleteTopic():
-                paths = (znodes.topic, znodes.topic_config, nodes.reassigned)
-                return [step for path in paths for step in await self._remove_empty(path(op.topic))]
+                home = znodes.topic(op.topic)
+                steps = [_Step(_remove(home, op.expected))]
+                if op.expected == ANY_VERSION:
+                    steps = await self._remove_empty(home)
+                for further in (znodes.topic_config, nodes.reassigned):
+                    steps += await self._remove_empty(further(op.topic))
+                return steps
             case _:
                 return [self._step(op)]
 
@@ -192,6 +199,9 @@ class Writer:
         match op:
             case events.Check():
                 return _Step(_check(nodes.path(op.node), op.expected))
+            case events.TakeTopic():
+                data = b"" if op.topic_id is None else nodes.encode_topic_id(op.topic_id)
+                return _Step(_set(znodes.topic(op.topic), data, op.expected))
             case events.CreateLeader():
                 node = Node(Kind.LEADER, op.partition)
                 data = nodes.encode_leader(self._broker, op.epoch)
