@@ -57,7 +57,7 @@ selftest: setup  ## what finds a broken broker, written to docs/detection.md; ho
 	$(BIN)/ackproof selftest --out docs/detection.md
 
 test-long: setup  ## the tests that take too long for make test
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -m "long and not docker and not ssh and not kafka and not libraries"
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh

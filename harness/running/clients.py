@@ -16,6 +16,9 @@ from workloads.interface import Client, Role
 _READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
 """The figure of its progress file by which a client is seen to have begun."""
 
+_GONE_WITHIN_S = 5.0
+"""How long a client that was killed may take to be gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
@@ -89,6 +92,9 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
             kill(running)
         except InfraError as silence:
             return f"did not end in time, and cannot be killed: {silence}"
+        # Whether it has ended decides whose matter it is, its cell's or that of all; asked at
+        # once, the kernel may not have got round to it.
+        Deadline.after(deadline.clock, _GONE_WITHIN_S).until(running.ended)
         return "did not end in time and was killed"
     status = exit_status(running.process)
     return f"ended with {in_words(status)}" if status != 0 else None

@@ -66,6 +66,7 @@ def _cluster(spec: ClusterSpec) -> ClusterSweep:
         system=spec.system,
         brokers=(spec.brokers,),
         zookeepers=(spec.zookeepers,),
+        disks=spec.disks,
         properties={name: (value,) for name, value in spec.properties.items()},
     )
 

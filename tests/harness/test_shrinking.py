@@ -137,13 +137,17 @@ class TestAsRecorded:
     def test_one_cluster_of_several(self, campaign_file, tmp_path: Path) -> None:
         given = {
             "cluster.brokers": [3, 4],
+            "cluster.disks": {"per.broker": 2, "megabytes": 64},
+            "cluster.properties": {"replica.lag.time.max.ms": 2000},
             "expect": [{"where": {"brokers": 4}, "verdict": "fail"}],
             "runs": 2,
         }
         campaign = load(campaign_file(given)).resolved(seed=7)
         recorded(campaign, tmp_path / "h", [(1, 6_000, 11_000)])
         found = [as_recorded(campaign, number, tmp_path / "h") for number in (1, 4)]
-        assert [one.cluster.largest.brokers for one in found] == [3, 4]
+        made = [runs_of(one)[0].cluster for one in found]
+        assert made == [runs_of(campaign)[number - 1].cluster for number in (1, 4)]
+        assert [(one.brokers, one.disks.per_broker) for one in made] == [(3, 2), (4, 2)]
         assert [len(one.expect) for one in found] == [0, 1]
         assert all(len(runs_of(one)) == 1 for one in found)
         for one in found:

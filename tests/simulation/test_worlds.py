@@ -56,6 +56,8 @@ FAILED_ONCE = {
     "one partition of three",
     31338: "one that lost power twice was taken for whole, since it lost nothing the second time: "
     "a fault of the observer",
+    30905: "a broker that started while a topic's creation was completed, without a controller, "
+    "hosted none of it",
     31940: "two brokers created a topic at once, without a controller: it had two ids",
     32237: "a partition was added, without a controller, to a topic that was being deleted",
     33634: "a log that was to begin at 12 began at 0 after a power failure",

@@ -79,8 +79,8 @@ class Reader:
     async def topic(self, name: str) -> TopicNodes:
         """A topic, with all of its partitions that have a node somewhere."""
         where = znodes.topic(name)
-        home, there, moving = await asyncio.gather(
-            self._session.get(where), self.partitions(name), self.reassigned(name)
+        home, moving, there = await asyncio.gather(  # in this order: see naming
+            self._session.get(where), self.reassigned(name), self.partitions(name)
         )
         numbers = sorted({*there, *moving})
         views = await asyncio.gather(
@@ -143,8 +143,11 @@ class Reader:
 
     async def naming(self, broker: BrokerId) -> frozenset[TopicPartition]:
         """The partitions that this broker has, or is about to have, a replica of."""
-        assigned = await self.assigned(await self.topics())
+        # In this order: a creation that is completed between the two readings takes a partition from
+        # there to here. The other way round a broker that starts just then hosts it not, nor is it
+        # told to again: it had taken that out of its queue before it was killed.
         moving = await self.reassignments()
+        assigned = await self.assigned(await self.topics())
         return frozenset(
             tp for found in (assigned, moving) for tp, ids in found.items() if broker in ids
         )
