@@ -143,9 +143,9 @@ class Reader:
 
     async def naming(self, broker: BrokerId) -> frozenset[TopicPartition]:
         """The partitions that this broker has, or is about to have, a replica of."""
-        # In this order: a creation that is completed between the two readings takes a partition from
-        # there to here. The other way round a broker that starts just then hosts it not, nor is it
-        # told to again: it had taken that out of its queue before it was killed.
+        # In this order: a creation that is completed between the two readings takes a partition
+        # from there to here. The other way round a broker that starts just then hosts it not, nor
+        # is it told to again: it had taken that out of its queue before it was killed.
         moving = await self.reassignments()
         assigned = await self.assigned(await self.topics())
         return frozenset(
