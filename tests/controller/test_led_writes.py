@@ -28,6 +28,7 @@ from broker.coordination.ops import (
     PutAssigned,
     PutIsr,
     Result,
+    TakeTopic,
 )
 from broker.server.coordination import tree
 from broker.server.coordination.reading import Reader
@@ -168,6 +169,38 @@ def test_queues(zookeeper):
             assert await wrote(writer, gone, Dequeue(broker=TWO, name=second.name)) is DONE
             assert await wrote(writer, gone, CreateTopic(topic="t")) is REFUSED
             assert await reader.queue(TWO) == ()
+
+    run(story())
+
+
+def test_who_writes_about_a_topic_refuses_whoever_read_it_before(zookeeper):
+    async def story():
+        async with connected(zookeeper) as (_session, writer, reader):
+            absent = await reader.topic("t")
+            assert (absent.exists, absent.version, absent.topic_id) == (False, ABSENT, None)
+            assert await wrote(writer, CreateTopic(topic="t")) is DONE
+            assert await wrote(writer, CreateTopic(topic="t")) is REFUSED
+            made = await reader.topic("t")
+            assert made.topic_id is not None
+            assert made.version == 0
+            take = TakeTopic(topic="t", topic_id=made.topic_id, expected=made.version)
+            assert await wrote(writer, take, assigned(REASSIGNED, ONE)) is DONE
+            assert await wrote(writer, take, assigned(REPLICAS, ONE)) is REFUSED
+            taken = await reader.topic("t")
+            assert (taken.topic_id, taken.version) == (made.topic_id, 1)
+            assert taken.partitions[0].replicas is None
+            anew = CreateTopic(topic="t", expected=taken.version)
+            assert await wrote(writer, anew) is DONE
+            assert await wrote(writer, anew) is REFUSED
+            other = await reader.topic("t")
+            assert other.topic_id not in (None, made.topic_id)
+            assert await wrote(writer, DeleteTopic(topic="t", expected=taken.version)) is REFUSED
+            assert await wrote(writer, assigned(REPLICAS, ONE)) is DONE
+            gone = DeleteTopic(topic="t", expected=other.version)
+            assert await wrote(writer, gone) is REFUSED, "it has a partition"
+            assert await wrote(writer, DeletePartition(partition=TP), gone) is DONE
+            assert await reader.topics() == []
+            assert await wrote(writer, gone) is REFUSED
 
     run(story())
 
