@@ -84,8 +84,11 @@ class Journal:
         return left
 
     def _write(self, entry: dict[str, object]) -> None:
-        with self._lock, self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        with self._lock, self._path.open("ab+") as file:
+            # A line that was being written when the harness was killed must not swallow this one.
+            file.seek(max(file.tell() - 1, 0))
+            torn = file.read() not in (b"", b"\n")
+            file.write((b"\n" if torn else b"") + json.dumps(entry).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
+
+T = TypeVar("T")
 
 UNTOLD = -1
 """A leader epoch that nobody is told."""
@@ -60,7 +62,8 @@ class Looking:
 
     def cluster(self, within_s: float = _ANSWER_S) -> Described:
         """Raises ViewUnavailable."""
-        told = _answer(self._asked().describe_cluster(request_timeout=within_s), within_s)
+        asked = lambda client: client.describe_cluster(request_timeout=within_s)  # noqa: E731
+        told = self._ask(lambda client: _answer(asked(client), within_s))
         return Described(
             cluster_id=told.cluster_id or "",
             brokers={node.id: (node.host, node.port) for node in told.nodes},
@@ -69,9 +72,15 @@ class Looking:
     def view(self) -> ClusterView:
         """Registered brokers and the partitions of the topics that there are. Raises
         ViewUnavailable."""
-        client = self._asked()
+        return self._ask(self._view)
+
+    def described(self, topics: Sequence[str]) -> Mapping[str, Sequence[PartitionView]]:
+        """Those of ``topics`` that there are, each with its partitions. Raises ViewUnavailable."""
+        return self._ask(lambda client: _topics(client, topics))
+
+    def _view(self, client: AdminClient) -> ClusterView:
         cluster = client.describe_cluster(request_timeout=_ANSWER_S)
-        topics = self.described(list(self._topics()), client)
+        topics = _topics(client, self._topics())
         told = _answer(cluster, _ANSWER_S)
         return ClusterView(
             brokers={node.id: _SESSION for node in told.nodes},
@@ -80,28 +89,20 @@ class Looking:
             partitions={(p.topic, p.partition): p for one in topics.values() for p in one},
         )
 
-    def described(
-        self, topics: Sequence[str], client: AdminClient | None = None
-    ) -> Mapping[str, Sequence[PartitionView]]:
-        """Those of ``topics`` that there are, each with its partitions. Raises ViewUnavailable."""
-        if not topics:
-            return {}
-        asked = (client or self._asked()).describe_topics(
-            TopicCollection(list(topics)), request_timeout=_ANSWER_S
-        )
-        found = {}
-        for topic, future in asked.items():
-            try:
-                found[topic] = list(_partitions(topic, _answer(future, _ANSWER_S)))
-            except _NoSuchTopic:
-                continue
-        return found
-
-    def _asked(self) -> AdminClient:
+    def _ask(self, question: Callable[[AdminClient], T]) -> T:
         with self._lock:
             if self._client is None:
                 self._client = AdminClient({**self._connection, **_QUIET})
-            return self._client
+            client = self._client
+        try:
+            return question(client)
+        except ViewUnavailable:
+            # These questions go to the controller, and a client whose controller has died asks that
+            # one for minutes, until its metadata are old enough to be refreshed.
+            with self._lock:
+                if self._client is client:
+                    self._client = None
+            raise
 
 
 def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:
@@ -114,6 +115,19 @@ def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:
     except KafkaException:
         return False
     return True
+
+
+def _topics(client: AdminClient, topics: Sequence[str]) -> Mapping[str, Sequence[PartitionView]]:
+    if not topics:
+        return {}
+    asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=_ANSWER_S)
+    found = {}
+    for topic, future in asked.items():
+        try:
+            found[topic] = list(_partitions(topic, _answer(future, _ANSWER_S)))
+        except _NoSuchTopic:
+            continue
+    return found
 
 
 class _NoSuchTopic(Exception):

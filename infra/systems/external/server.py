@@ -40,6 +40,8 @@ class OutsideNode:
         self.log_directory = PurePosixPath("/")
 
     def __getattr__(self, what: str) -> Any:
+        if what.startswith("__"):  # Python's own questions
+            raise AttributeError(what)
         raise InfraError(f"{self.name} is no node of ours: no {what}")
 
 
