@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import by_hand
 import psutil
 from kafka_cluster import Cluster
+from patience import PATIENCE_S
 from processes import until
 
 SESSION_TIMEOUT_MS = 6_000
@@ -34,8 +36,10 @@ class YourCluster:
     def start(self) -> None:
         self.cluster.zookeeper.start()
         for directory in self._directories.values():
-            by_hand.start(directory)
-        until("all brokers serve", self.complete)
+            # By a process of its own, as a shell's, so that they are nobody's children here.
+            command = [sys.executable, by_hand.__file__, "start", str(directory)]
+            subprocess.run(command, check=True)
+        until("all brokers serve", self.complete, PATIENCE_S)
 
     def kill(self) -> None:
         for directory in self._directories.values():
