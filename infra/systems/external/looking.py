@@ -62,8 +62,11 @@ class Looking:
 
     def cluster(self, within_s: float = _ANSWER_S) -> Described:
         """Raises ViewUnavailable."""
-        asked = lambda client: client.describe_cluster(request_timeout=within_s)  # noqa: E731
-        told = self._ask(lambda client: _answer(asked(client), within_s))
+
+        def asked(client: AdminClient) -> Any:
+            return _answer(client.describe_cluster(request_timeout=within_s), within_s)
+
+        told = self._ask(asked)
         return Described(
             cluster_id=told.cluster_id or "",
             brokers={node.id: (node.host, node.port) for node in told.nodes},
