@@ -1,5 +1,6 @@
 """Runs on a cluster that was there before: what they are told of it, and what is asked first."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -96,11 +97,13 @@ def ask(
         raise InfraError(f"{told.bootstrap_servers} does not answer: {silence}") from silence
     problems = [*_differences(cluster, told, found), *_compacting(campaign, found)]
     yield from problems
-    if not problems and not _known(found.cluster_id):
-        question = f"this is the first run on the cluster {found.cluster_id}"
+    noted = _noted(found.cluster_id, told)
+    if not problems and not noted.exists():
+        question = f"this is the first run on the cluster {found.cluster_id} by these hands"
         if not yes and not confirm(question):
             raise InfraError(f"{question}: --yes says that it is meant")
-        _remember(found.cluster_id)
+        noted.parent.mkdir(parents=True, exist_ok=True)
+        noted.touch()
 
 
 def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iterator[Problem]:
@@ -130,17 +133,10 @@ def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
         yield Problem(field="cells.topic", reason=reason)
 
 
-def _known(cluster_id: str) -> bool:
-    return (_directory() / cluster_id).exists()
-
-
-def _remember(cluster_id: str) -> None:
-    directory = _directory()
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / cluster_id).touch()
-
-
-def _directory() -> Path:
+def _noted(cluster_id: str, told: Described) -> Path:
+    """Is there once somebody has said yes: to that cluster, and to these commands. A campaign file
+    may come from anybody, and with other commands it would start other programs."""
     state = os.environ.get(_STATE)
     home = Path(state) if state else Path.home() / ".local" / "state"
-    return home / "ackproof" / "clusters"
+    said = cluster_id + told.model_dump_json(by_alias=True, include={"handles"})
+    return home / "ackproof" / "clusters" / hashlib.sha256(said.encode()).hexdigest()
