@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers import gaps, measures, steps
+from checkers import gaps, measures, outside, steps
 from checkers.clocks import Clocks
 from checkers.crashes import crashes_of, told_apart
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
@@ -151,6 +151,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         *clocks.findings(),
         *_unmeasured(planned, tables),
         *_uncollected(planned, history, collected),
+        *outside.findings(planned),
     )
     return RunEvidence(
         planned=planned,

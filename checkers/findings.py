@@ -145,7 +145,7 @@ def told_by_all_in_sync(checker: str) -> Callable[[Facts], Finding]:
     def judge(facts: Facts) -> Finding:
         found = of_records(facts)
         if facts.cell.acks == "all":
-            return found
+            return replace(found, looked=_everywhere(facts, WATCHED))
         return replace(found, promised=False, looked=False, why=_not_all(facts.cell))
 
     return judge
@@ -251,6 +251,7 @@ def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
             promised=not found.suspended,
             why=why,
             untold=found.untold,
+            looked=found.looked,
             what="broken",
         )
 

@@ -97,7 +97,7 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         crashed=frozenset(_crashed(found)),
         gaps=tuple(dict.fromkeys(_cell_gaps(run, planned, found, counts))),
         recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
-        stays_up=liveness.stays_up(cell, run.servers, run.recovery, run.observation),
+        stays_up=_stays_up(run, cell),
         baseline=run.baseline,
     )
     guarantees, doubtful = judged(facts)
@@ -118,6 +118,12 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         unavailable=_unavailable(run, cell, found),
         reasons=reasons,
     )
+
+
+def _stays_up(run: RunEvidence, cell: Cell) -> liveness.Living:
+    if run.planned.external:
+        return liveness.Living(looked=False)
+    return liveness.stays_up(cell, run.servers, run.recovery, run.observation)
 
 
 def _known(

@@ -26,11 +26,13 @@ class Living:
         broken: What broke it, a sentence each.
         untold: What is missing to say that it held, a sentence each.
         suspended: Why it is not promised, a sentence each.
+        looked: Whether anybody could look; where nobody could, nothing is missing.
     """
 
     broken: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     suspended: tuple[str, ...] = ()
+    looked: bool = True
 
 
 def recovers(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from checkers.faults import FOREVER, SILENTLY, UNCLEANLY, UNSYNCED, FaultFacts, Partition
-from checkers.observed import OBSERVATION_LAG_NS, Observed, Span, State
+from checkers.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
 from checkers.survivors import voided
 from history.cell import Cell
 
@@ -116,6 +116,10 @@ def _unseen(observed: Observed) -> Iterator[Limit]:
     the first state, and for ever once the observer did not come back."""
     if not observed.states or observed.forsaken:
         why = "nobody watched who led it until the end"
+        yield Limit(before=FOREVER, certain=False, why=why)
+    elif all(state.leader_epoch == UNKNOWN for state in observed.states):
+        # A leads, then B, then A, between two looks: without epochs nothing shows that.
+        why = "leader epochs were not told, so that a change of leader may have gone unseen"
         yield Limit(before=FOREVER, certain=False, why=why)
     else:
         why = "nobody watched who led it in the beginning"

@@ -15,6 +15,8 @@ from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
 from infra.docker.engine import limits as docker_limits
 from infra.docker.engine import unavailable
+from infra.here import enter as here_enter
+from infra.here.backend import CAPABILITIES, HereBackend
 from infra.interface import Backend, Capability, System
 from infra.local import enter as local_enter
 from infra.local.backend import LocalBackend
@@ -68,6 +70,8 @@ class Site:
     @property
     def nodes(self) -> Sequence[str]:
         """The names of all nodes."""
+        if names.external(self.cluster.system):
+            return [CLIENT_NODE]
         keepers = names.keepers(self.cluster.system)
         servers = {keepers: self.cluster.zookeepers, "broker": self.cluster.brokers}
         numbered = [f"{kind}-{n}" for kind, many in servers.items() for n in range(1, many + 1)]
@@ -98,6 +102,10 @@ def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG00
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     return SshBackend(site.inventory, site.nodes, report=site.tell)
+
+
+def _here(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    return HereBackend(scratch)
 
 
 def _on_this_machine(site: Site) -> frozenset[Capability]:
@@ -160,6 +168,12 @@ BACKENDS: Mapping[str, Place] = {
         obstacle=hosts.unavailable,
         open=_ssh,
         enter=attended.enter,
+    ),
+    HereBackend.name: Place(
+        capabilities=lambda _site: CAPABILITIES,
+        obstacle=here_enter.can_enter,
+        open=_here,
+        enter=here_enter.enter,
     ),
 }
 

@@ -127,6 +127,8 @@ class PlannedRun(_Planned):
         recovery_ms: Within this time after the last fault is healed, every partition is to be led
             and its ISR full.
         replicas: Whether every broker's logs are to be collected, into ``runs/<number>/replicas``.
+        external: Whether the cluster was there before. Then nobody watches its servers' processes,
+            and what clients are not told (leader epochs, say) is not in the history.
     """
 
     number: int
@@ -140,6 +142,7 @@ class PlannedRun(_Planned):
     faults: tuple[PlannedFault, ...]
     failovers: tuple[PlannedFailover, ...] = ()
     replicas: bool = False
+    external: bool = False
     writers: tuple[PlannedWriter, ...]
 
 

@@ -129,7 +129,11 @@ write raises by one, so that a change that went unseen between two rows shows.
 
 With KRaft: of its metadata log. ``broker`` of a ``controller`` is its ``node.id``,
 ``controller_epoch`` the epoch of the quorum, ``version`` the partition epoch; up is a broker that
-is not fenced; ``zookeeper-lost``: no controller answers as the active one."""
+is not fenced; ``zookeeper-lost``: no controller answers as the active one.
+
+Of a cluster that was there before: as clients are told, asked several times a second. There are no
+rows of a ``controller``, and ``leader_epoch``, ``controller_epoch`` and ``version`` are null;
+``zookeeper-lost``: nobody answers."""
 
 PHASES = pa.schema(
     [

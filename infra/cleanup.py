@@ -8,8 +8,12 @@ from infra.agent.wire import Refused
 from infra.identity import ProcessIdentity
 from infra.interface import InfraError
 from infra.registry import Entry, Registry
+from infra.systems.external.journal import FILE as JOURNAL
 
 _KILL_TIMEOUT_S = 10.0
+
+
+def _nobody(_line: str) -> None: ...
 
 
 def leftovers(registry: Registry) -> list[Entry]:
@@ -39,6 +43,12 @@ def clean(
     return all(clean_runs)
 
 
+def restore_dead(registry: Registry, report: Callable[[str], None]) -> None:
+    """Undo what dead runs have done to clusters that are not their own. Raises InfraError."""
+    for entry in leftovers(registry):
+        _restore(entry, report)
+
+
 def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
     """End a run: ask it with SIGTERM, after ``grace_s`` seconds kill it; then remove what it
     left. Raises InfraError when it cannot be done."""
@@ -50,6 +60,7 @@ def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
         for process in entry.processes:
             _kill(process)
         if entry.run_id in registry.run_ids():  # else it has done so itself
+            _restore(entry, _nobody)
             registry.remove(entry.run_id)
     except (OSError, Refused) as error:
         raise InfraError(f"cannot remove run {entry.run_id}: {error}") from error
@@ -74,6 +85,16 @@ def _clean_one(
         return False
     report(f"{run_id}: removed" + (f", with {entry.scratch}" if entry.scratch else ""))
     return True
+
+
+def _restore(entry: Entry, report: Callable[[str], None]) -> None:
+    """Undo what it did to a cluster that is not its own. Raises InfraError: the entry stays, so
+    that it is tried again."""
+    if entry.results is not None and any(entry.results.glob(f"runs/*/{JOURNAL}")):
+        # librdkafka takes its time, and few runs have left anything there.
+        from infra.systems.external.restoring import restore
+
+        restore(entry.results, report)
 
 
 def _kill(process: ProcessIdentity) -> None:

@@ -2,10 +2,28 @@
 :mod:`infra.interface` on the ensemble."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 CONTROLLER_IDS = 100
 """With KRaft, the ``node.id`` of ``controller-1`` is one more: more than any broker's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperCounters:
+    """What one ZooKeeper server has counted.
+
+    Attributes:
+        server: ``zookeeper-1``.
+        zxid: Of the last transaction that it has processed. The upper 32 bits are the epoch of its
+            leader, the lower ones count transactions from 0 in each: every write is one, a session
+            that begins or ends, and a write that was refused (its version was another), too.
+        watches: That clients have set on it, on data and on children.
+    """
+
+    server: str
+    zxid: int
+    watches: int
 
 
 class Ensemble(Protocol):

@@ -14,7 +14,9 @@ from typing import Protocol
 from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
 from infra.clocks import Clock, Clocks
+from infra.distant import Distant
 from infra.ensemble import Ensemble
+from infra.ensemble import ZooKeeperCounters as ZooKeeperCounters
 from infra.impairments import Links
 from infra.storage import Disk, Storage
 
@@ -258,23 +260,6 @@ class ClusterView:
     partitions: Mapping[tuple[str, int], PartitionView]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperCounters:
-    """What one ZooKeeper server has counted.
-
-    Attributes:
-        server: ``zookeeper-1``.
-        zxid: Of the last transaction that it has processed. The upper 32 bits are the epoch of its
-            leader, the lower ones count transactions from 0 in each: every write is one, a session
-            that begins or ends, and a write that was refused (its version was another), too.
-        watches: That clients have set on it, on data and on children.
-    """
-
-    server: str
-    zxid: int
-    watches: int
-
-
 class Server(Protocol):
     """One server process of the system under test, on a node of its own: a broker or a
     ZooKeeper server. Started again after it was killed, it keeps its data."""
@@ -310,6 +295,11 @@ class Server(Protocol):
     @property
     def clock(self) -> Clock | None:
         """The fake one that it goes by; None where it goes by the true one."""
+
+    @property
+    def distant(self) -> Distant | None:
+        """What is seen of it from outside, where that is all; None where it was deployed here, and
+        its node tells."""
 
     def start(self) -> Process:
         """Start it (again). Does not wait until it serves."""

@@ -69,7 +69,8 @@ class Churn:
     ) -> Plan:
         assert isinstance(parameters, OwnTopics)
         brokers_alone(self.name, members, target.nodes)
-        made = [_topic(target, parameters.partitions, rng) for _ in range(parameters.topics)]
+        many = parameters.partitions
+        made = [_topic(members, target, many, rng) for _ in range(parameters.topics)]
         more = [effect for topic in made for effect in self.then(topic, parameters)]
         return Plan(effects=(*made, *more))
 
@@ -83,10 +84,10 @@ class Churn:
         return noticed_ms(timings)
 
 
-def _topic(target: Target, partitions: int, rng: random.Random) -> CreateTopic:
+def _topic(members: Members, target: Target, partitions: int, rng: random.Random) -> CreateTopic:
     replicas = min(_REPLICAS, len(target.nodes))
     return CreateTopic(
-        topic=f"ackproof-own-{rng.getrandbits(48):012x}",
+        topic=f"{members.prefix}own-{rng.getrandbits(48):012x}",
         assignment=tuple(tuple(rng.sample(target.nodes, replicas)) for _ in range(partitions)),
     )
 

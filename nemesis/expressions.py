@@ -58,6 +58,9 @@ _TOKEN = re.compile(
 _NUMBERED = re.compile(r"(broker|zookeeper|controller|client)-\d+")
 ANY = "any"
 _ANY_TOPIC = re.compile(rf"\(\s*{ANY}\s*(?=[,)])")
+_NAMED_TOPIC = re.compile(
+    rf"(?<![\w-])({'|'.join([*OF_PARTITION, *OF_TOPIC])})\s*\(\s*(?!{ANY}\s*[,)]|__)(?=\S)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,11 @@ def parse(text: str) -> Expression:
 def on_topic(text: str, topic: str) -> str:
     """A target with ``topic`` wherever it leaves open which: ``leader(any, 0)``."""
     return _ANY_TOPIC.sub(lambda _: f"({topic}", text)
+
+
+def with_prefix(text: str, prefix: str) -> str:
+    """A target with ``prefix`` in front of each topic that it names, but for those of Kafka's."""
+    return _NAMED_TOPIC.sub(lambda found: found[0] + prefix, text)
 
 
 def problems(

@@ -18,6 +18,9 @@ from pydantic import BaseModel, ConfigDict
 from infra.ensemble import CONTROLLER_IDS
 from infra.interface import Backend, Capability, Node, Process, Server, System, Timings
 
+OWN_TOPICS = "ackproof-"
+"""What the names of topics of the faults' own begin with, where nobody says otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
@@ -28,6 +31,7 @@ class Members:
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
+        prefix: What the names of topics of the faults' own begin with.
     """
 
     brokers: tuple[str, ...]
@@ -35,6 +39,7 @@ class Members:
     clients: tuple[str, ...] = ()
     workload: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = OWN_TOPICS
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -49,7 +54,8 @@ class Members:
     def by_id(self) -> Mapping[int, str]:
         """Those whom a view names, by the ids by which it does."""
         controllers = enumerate(self.zookeepers if self.kraft else (), start=CONTROLLER_IDS + 1)
-        return {**dict(enumerate(self.brokers, start=1)), **dict(controllers)}
+        brokers = {int(name.rpartition("-")[2]): name for name in self.brokers}
+        return {**brokers, **dict(controllers)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +77,14 @@ class Cluster:
     Attributes:
         clients: The nodes where workload clients run.
         workload: The workload's clients that were started until now.
+        prefix: See :class:`Members`.
     """
 
     backend: Backend
     system: System
     clients: Sequence[Node]
     workload: Callable[[], Sequence[WorkloadClient]] = tuple
+    prefix: str = OWN_TOPICS
 
     @property
     def members(self) -> Members:
@@ -87,6 +95,7 @@ class Cluster:
             clients=tuple(node.name for node in self.clients),
             workload={client.name: client.node for client in running},
             roles={client.name: client.role for client in running},
+            prefix=self.prefix,
         )
 
     def server(self, name: str) -> Server:

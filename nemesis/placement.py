@@ -11,10 +11,10 @@ def planned_view(members: Members, topics: Mapping[str, tuple[Iterable[int], int
     """A cluster as it may be at first: each partition on brokers that follow each other, all in
     sync, the first of them leading. ``topics``: of each the numbers of its partitions, and of how
     many replicas they are."""
-    brokers = range(1, len(members.brokers) + 1)
+    brokers = [number for number, name in members.by_id.items() if name in members.brokers]
     return ClusterView(
         brokers=dict.fromkeys(brokers, 0),
-        controller=CONTROLLER_IDS + 1 if members.kraft else 1,
+        controller=CONTROLLER_IDS + 1 if members.kraft else brokers[0],
         controller_epoch=1,
         partitions={
             (topic, number): _planned(topic, number, replicas, brokers)

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from infra.interface import Capability, Timings
 from nemesis import observations as seen
+from nemesis import outside
 from nemesis import process_observations as processes_seen
 from nemesis.effects import Empty, Kill, Stop, Terminate
 from nemesis.grudge import majority
@@ -80,9 +81,15 @@ class ProcessFault:
         return Plan(effects=tuple(make(server) for make in makes for server in target.servers))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
+        if outside.from_outside(injection):
+            least_ms = self.hold_ms_min(injection.cluster.system)
+            in_full = self.in_the_end is not None and injection.hold_ms >= least_ms
+            return list(outside.bitten(injection, in_full=in_full))
         return [*self._bite(injection), *self._consequences(injection)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
+        if outside.from_outside(injection):
+            return list(outside.healed(injection))
         at_stake = sessions_at_stake(injection)
         brokers = targeted(injection, injection.cluster.members.brokers)
         ended = {effect.ends for effect in injection.done()}

@@ -12,6 +12,8 @@ partitions of a member that was killed would have nobody for most of a run.
 ``queued.max.messages.kbytes`` bounds what a consumer fetches ahead of being asked for it.
 """
 
+import json
+import os
 from collections.abc import Mapping
 
 from history.cell import Cell, Scope
@@ -76,6 +78,9 @@ CONSUMER_RESERVED: Mapping[str, str] = {
 }
 """Properties that ``consumer_config`` may not set, and why."""
 
+CONNECTION = "ACKPROOF_CONNECTION"
+"""An environment variable with librdkafka's properties as JSON."""
+
 _ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
     "auto.commit.enable": "enable.auto.commit",
@@ -105,6 +110,7 @@ def producer_properties(spec: ProducerSpec) -> Config:
         raise SpecificationError(f"producer_config may not set {name}: {RESERVED[name]}")
     properties: Config = {
         **PRODUCER_DEFAULTS,
+        **connection_of_environment(),
         **given,
         "client.id": spec.client,
         "bootstrap.servers": spec.bootstrap_servers,
@@ -155,6 +161,7 @@ def _consumer_properties(spec: ConsumerSpec) -> Config:
         raise SpecificationError(f"consumer_config may not set {name}: {CONSUMER_RESERVED[name]}")
     return {
         **CONSUMER_DEFAULTS,
+        **connection_of_environment(),
         **given,
         "client.id": spec.client,
         "bootstrap.servers": spec.bootstrap_servers,
@@ -162,6 +169,13 @@ def _consumer_properties(spec: ConsumerSpec) -> Config:
         "enable.partition.eof": True,
         "check.crcs": True,
     }
+
+
+def connection_of_environment() -> Config:
+    """What whoever started this client has told it besides, in order to connect: in the environment
+    variable :data:`CONNECTION`, since secrets are to be in no file."""
+    found: Config = json.loads(os.environ.get(CONNECTION, "{}"))
+    return found
 
 
 def connection_properties(producer_config: Mapping[str, str | int | float | bool]) -> Config:

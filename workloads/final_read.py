@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from history.payload import decode
 from history.writer import PartitionedWriter, TableWriter
 from workloads.bounds import Bounds
+from workloads.configuration import connection_of_environment
 from workloads.partition_read import PartitionRead
 from workloads.process import main, note_error
 from workloads.progress import Progress
@@ -116,6 +117,7 @@ class FinalReader:
 def connection_of(spec: FinalReadSpec) -> Config:
     """The properties of the final read's clients, by which they connect."""
     return {
+        **connection_of_environment(),
         **spec.client_config,
         "bootstrap.servers": spec.bootstrap_servers,
         "client.id": FINAL_READ,

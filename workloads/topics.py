@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from types import MappingProxyType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -33,8 +34,15 @@ def topic_properties(cell: Cell) -> dict[str, str]:
     return {name: as_text(value) for name, value in cell.of(Scope.TOPIC)}
 
 
-def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: float) -> None:
-    """Create each cell's topic, within ``deadline_s`` seconds.
+def create_topics(
+    bootstrap_servers: str,
+    cells: Sequence[Cell],
+    deadline_s: float,
+    connection: Mapping[str, str] = MappingProxyType({}),
+    kept: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Create each cell's topic, within ``deadline_s`` seconds. ``connection``: what librdkafka is
+    told besides in order to connect; ``kept``: further properties of all topics, under their own.
 
     Raises TopicsRefused, naming each topic that was not created and the broker's reason; a topic
     that is there already is one of them, since its configuration may be another.
@@ -44,10 +52,10 @@ def create_topics(bootstrap_servers: str, cells: Sequence[Cell], deadline_s: flo
         for cell in cells
         for name, value in connection_properties(producer_config(cell)).items()
     }
-    admin = AdminClient({**security, "bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({**connection, **security, "bootstrap.servers": bootstrap_servers})
     _await_controller(admin, deadline_s)
     created: Mapping[str, Future[None]] = admin.create_topics(
-        [_new_topic(cell) for cell in cells],
+        [_new_topic(cell, kept) for cell in cells],
         request_timeout=deadline_s,
         operation_timeout=deadline_s,
     )
@@ -75,10 +83,10 @@ def _await_controller(admin: AdminClient, deadline_s: float) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def _new_topic(cell: Cell) -> NewTopic:
+def _new_topic(cell: Cell, kept: Mapping[str, str]) -> NewTopic:
     return NewTopic(
         cell.topic,
         num_partitions=cell.partitions,
         replication_factor=cell.replication_factor,
-        config=topic_properties(cell),
+        config={**kept, **topic_properties(cell)},
     )

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from checkers.faults import FOREVER, KEEPERS, FaultFacts, Partition
-from checkers.observed import OBSERVATION_LAG_NS, Observed, Span, State
+from checkers.observed import OBSERVATION_LAG_NS, UNKNOWN, Observed, Span, State
 from checkers.terms import Surroundings, settled, strike
 from checkers.timeline.known import Timeline, Told
 from checkers.timeline.words import Word
@@ -60,7 +60,8 @@ def timeline(
 
 
 def _watched(observed: Observed) -> bool:
-    return bool(observed.states) and not observed.forsaken
+    told = any(state.leader_epoch != UNKNOWN for state in observed.states)
+    return told and not observed.forsaken
 
 
 def _versioned(observed: Observed) -> bool:

@@ -71,7 +71,7 @@ class Timeline:
         watched_until: Until when certainly nobody was elected in a later epoch than the last.
         thin_starts, thin_ends: When fewer than min.insync.replicas were in sync.
         thin_isrs: Who was, in words.
-        watched: Whether ZooKeeper's states of it were seen until the end.
+        watched: Whether ZooKeeper's states of it were seen until the end, epochs and all.
         versioned: And a change of its ISR that went unseen would show.
         spoken: Whether brokers' own logs tell of it.
         told: What is no matter of acks.

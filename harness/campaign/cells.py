@@ -30,6 +30,9 @@ class Sweep(Section):
     the lists is a cell, with a topic of its own; all live in the same cluster, through the same
     faults."""
 
+    prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]*$", max_length=60)] = ""
+    """What the names of all topics begin with; on a cluster of your own `ackproof-`, the seed and a
+    dash, where nobody says. Whoever gives one names topics with it in targets, too."""
     exclude: tuple[Where, ...] = ()
     """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` leaves out every cell with
     both."""
@@ -107,19 +110,19 @@ def combinations(sweep: Sweep) -> tuple[Cell, ...]:
     dimensions = sweep.dimensions
     swept = {name for name, values in dimensions.items() if len(values) > 1}
     return tuple(
-        _cell(dict(zip(dimensions, values, strict=True)), swept)
+        _cell(dict(zip(dimensions, values, strict=True)), swept, sweep.prefix)
         for values in itertools.product(*dimensions.values())
     )
 
 
-def _cell(given: Mapping[str, Value], swept: set[str]) -> Cell:
+def _cell(given: Mapping[str, Value], swept: set[str], prefix: str) -> Cell:
     bare = Cell(name="", topic="", settings=given)
     known = {name: setting.__get__(bare, Cell) for name, setting in SETTINGS.items()}
     settings = {**known, **given}
     name = ".".join(
         _named(setting, value) for setting, value in settings.items() if _names(setting, swept)
     )
-    return Cell(name=name, topic=name.replace(".", "-"), settings=settings)
+    return Cell(name=name, topic=prefix + name.replace(".", "-"), settings=settings)
 
 
 def _names(setting: str, swept: set[str]) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from harness.campaign.external import ExternalSpec
 from harness.campaign.section import Section
 from harness.campaign.sweep import AsWritten, OneOrSeveral, Scalar, Several
 from history.cell import Value
@@ -41,6 +42,7 @@ class ClusterSpec(Section):
     backend: str = "local"
     inventory: str | None = None
     system: str = "bundled"
+    external: ExternalSpec | None = None
     brokers: _Brokers = 3
     zookeepers: _ZooKeepers = 1
     disks: DisksSpec | None = None
@@ -55,13 +57,17 @@ class ClusterSweep(Section):
     run."""
 
     backend: str = "local"
-    """Where the nodes are: `local` (namespaces on this machine), `docker` or `ssh`."""
+    """Where the nodes are: `local` (namespaces on this machine), `docker` or `ssh`; `here`, this
+    machine as it is, for the clients of a cluster of your own."""
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
     """What is put to the test. `bundled`: the bundled broker. `kafka:3.9.1`, `kafka:4.1.1`: that
     release of Apache Kafka, on Apache ZooKeeper or, from 4.0 on, with KRaft. `kafka:/DIRECTORY`:
-    Apache Kafka as it is unpacked there, with `libs/` ([kafka.md](kafka.md))."""
+    Apache Kafka as it is unpacked there, with `libs/` ([kafka.md](kafka.md)). `external`: a cluster
+    of your own ([your-cluster.md](your-cluster.md))."""
+    external: ExternalSpec | None = None
+    """The cluster of your own."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
     """How many; they are called `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
@@ -111,7 +117,12 @@ class ClusterSweep(Section):
             yield self._spec({**point, **own}), {**label, **differs}
 
     def _spec(self, point: Mapping[str, Value]) -> ClusterSpec:
-        place = {"backend": self.backend, "inventory": self.inventory, "system": self.system}
+        place = {
+            "backend": self.backend,
+            "inventory": self.inventory,
+            "system": self.system,
+            "external": self.external,
+        }
         servers = {name: value for name, value in point.items() if name in _SERVERS}
         properties = {name: value for name, value in point.items() if name not in _SERVERS}
         return ClusterSpec.model_validate(

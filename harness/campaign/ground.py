@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.backends import CLIENT_NODE
+from harness.campaign import external
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec
 from harness.campaign.model import Campaign
@@ -56,6 +57,9 @@ def hold_range(fault: str, timings: Timings) -> tuple[int, int]:
 
 def planned_members(cluster: ClusterSpec) -> Members:
     """The nodes that there will be."""
+    if cluster.external is not None:
+        brokers = external.names(cluster.external, cluster.brokers)
+        return Members(brokers=brokers, zookeepers=(), clients=(CLIENT_NODE,))
     kind = names.keepers(cluster.system)
     return Members(
         brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),

@@ -14,10 +14,13 @@ from harness.campaign.clusters import RUNS_MAX, ClusterSweep
 from harness.campaign.durations import Duration
 from harness.campaign.expectations import Expectations
 from harness.campaign.failover import FailoverSpec
-from harness.campaign.schedule import Entry, Schedule
+from harness.campaign.schedule import Entry, FaultEntry, Schedule
 from harness.campaign.section import Section
 from harness.campaign.workload import WorkloadSpec
+from infra.systems.names import external
 from infra.yaml_document import dump
+from nemesis.expressions import with_prefix
+from nemesis.interface import OWN_TOPICS
 
 
 class EvidenceSpec(Section):
@@ -94,8 +97,24 @@ class Campaign(Section):
         """This campaign with the seed drawn and the command line's choices in place."""
         chosen = {"backend": backend, "inventory": inventory}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
-        return self.model_copy(update={"seed": seed, "cluster": cluster})
+        resolved = self.model_copy(update={"seed": seed, "cluster": cluster})
+        if not external(cluster.system) or self.cells.prefix:
+            return resolved
+        return resolved._with_prefix(f"{OWN_TOPICS}{seed:08x}-")
+
+    def _with_prefix(self, prefix: str) -> Self:
+        """With that in front of the names of all topics, in targets, too."""
+        faults = tuple(_with_prefix(entry, prefix) for entry in self.faults)
+        cells = self.cells.model_copy(update={"prefix": prefix})
+        return self.model_copy(update={"cells": cells, "faults": faults})
 
     def to_yaml(self) -> str:
         """The campaign as a file that reads back as this very campaign."""
         return dump(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def _with_prefix(entry: Entry, prefix: str) -> Entry:
+    if isinstance(entry, FaultEntry):
+        return entry.model_copy(update={"target": with_prefix(entry.target, prefix)})
+    topic = entry.topic
+    return entry if topic is None else entry.model_copy(update={"topic": prefix + topic})

@@ -29,7 +29,7 @@ from history.manifest import (
 )
 from history.schema import MEASURES
 from infra.interface import Capability
-from infra.systems.names import kraft
+from infra.systems.names import external, kraft
 from nemesis.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
 from workloads.produce import group_id
@@ -129,14 +129,15 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         number=run.number,
         seed=run.seed,
         cluster=run.swept,
-        zookeeper=not kraft(run.cluster.system),
+        zookeeper=not kraft(run.cluster.system) and not external(run.cluster.system),
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
         recovery_ms=campaign.limits.recover,
         cells=tuple(run.cells),
         faults=tuple(_fault(fault) for fault in run.faults),
         failovers=tuple(run.failovers),
-        replicas=True,
+        replicas=not external(run.cluster.system),
+        external=external(run.cluster.system),
         writers=tuple(_writers(campaign, run)),
     )
 

@@ -114,13 +114,14 @@ def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
 
 
 def _no_other_properties() -> Schema:
-    """That there are none but these, of a campaign for the bundled broker; what Apache Kafka has is
-    for validation to say."""
+    """That there are none but these, of a campaign for the bundled broker; what others have is for
+    validation to say."""
     broker, topic = ({"propertyNames": {"enum": list(some)}} for some in _bundled())
     cluster = {"properties": broker, "compare": {"additionalProperties": broker}}
-    kafka = {"properties": {"system": {"pattern": f"^{names.KAFKA}:"}}, "required": ["system"]}
+    others = f"^({names.KAFKA}:|{names.EXTERNAL}$)"
+    other = {"properties": {"system": {"pattern": others}}, "required": ["system"]}
     return {
-        "if": {"properties": {"cluster": kafka}, "required": ["cluster"]},
+        "if": {"properties": {"cluster": other}, "required": ["cluster"]},
         "else": {
             "properties": {
                 "cluster": {"properties": cluster},

@@ -18,6 +18,7 @@ from harness.campaign import sizes
 from harness.campaign.cell_problems import cell_problems
 from harness.campaign.clusters import COMPARED
 from harness.campaign.draft import Draft, draft
+from harness.campaign.external_problems import external_problems, own_external_problems
 from harness.campaign.fault_problems import fault_problems, own_fault_problems
 from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
@@ -124,6 +125,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
         if isinstance(name, str) and name not in known:
             yield Problem(field=f"{section}.{key}", reason=unknown(what, name, known))
     yield from _system_problems(mapping(content, "cluster").get("system"))
+    yield from own_external_problems(content)
     yield from property_problems(content)
     yield from own_group_problems(content)
     yield from own_fault_problems(content)
@@ -144,7 +146,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from _contradictions(part)
     yield from cell_problems(part)
     yield from group_problems(part)
-    faults = list(fault_problems(part))
+    faults = [*fault_problems(part), *external_problems(part)]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.
     yield from sizes.too_much(replace(part, faults=None) if faults else part, meant=meant)

@@ -9,12 +9,14 @@ from typing import NoReturn
 import click
 
 from harness import directory as places
+from harness import outside
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
 from harness.campaign.client_problems import missing_programs
 from harness.campaign.fault_problems import elsewhere, lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
 from harness.campaign.needs import needs_of
+from harness.campaign.runs import runs_of
 from harness.campaign.validation import CampaignFile
 from harness.commands import options
 from harness.commands.dry_run import timelines
@@ -24,9 +26,10 @@ from harness.exit_status import ExitStatus
 from harness.running import execution
 from harness.running.deadline import SystemClock
 from harness.running.interruption import Interruption
+from infra import cleanup
 from infra.interface import InfraError
 from infra.local.status import MEANT_AS_1
-from infra.registry import Kind
+from infra.registry import Kind, Registry
 from infra.systems import prepare
 
 _SEED_BITS = 32
@@ -62,7 +65,12 @@ Examples:
 )
 @options.system
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
-@click.option("--yes", "meant", is_flag=True, help="However large it is: that is meant.")
+@click.option(
+    "--yes",
+    "meant",
+    is_flag=True,
+    help="However large it is, and on your cluster for the first time: that is meant.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
 @click.option(
     "--out",
@@ -93,9 +101,11 @@ def run(
         if dry_run:
             click.echo(f"{campaign.name}: seed {campaign.seed}")
             console().print(timelines(campaign))
+            _tell_doings(campaign)
             return
         file.refuse(missing_programs(campaign, [path.absolute() for path in programs]))
         _check_place(campaign, file, frozenset(accepted))
+        _check_cluster(campaign, file, yes=meant)
         prepare(campaign.cluster.system, click.echo)
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)
@@ -154,6 +164,29 @@ def _resolved(
     drawn = next(s for s in (seed, campaign.seed, secrets.randbits(_SEED_BITS)) if s is not None)
     hosts = None if inventory is None else str(inventory.absolute())
     return campaign.resolved(seed=drawn, backend=backend, inventory=hosts)
+
+
+def _tell_doings(campaign: Campaign) -> None:
+    if campaign.cluster.external is None:
+        return
+    plan = runs_of(campaign)[0]
+    for line in outside.doings(plan.cluster):
+        click.echo(line)
+    click.echo(outside.topics(campaign, plan))
+
+
+def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None:
+    """Of a cluster of the user's own: what earlier runs have left is undone, and before the first
+    run on it the user is asked. Raises InfraError, CampaignRefused."""
+    if campaign.cluster.external is None:
+        return
+    cleanup.restore_dead(Registry.open(), click.echo)
+
+    def confirm(question: str) -> bool:
+        _tell_doings(campaign)
+        return sys.stdin.isatty() and click.confirm(f"{question}: go on?")
+
+    file.refuse(outside.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
 
 
 def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str]) -> None:

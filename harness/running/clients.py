@@ -11,6 +11,7 @@ from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, in_words
 from infra import client_programs
 from infra.interface import Command, InfraError, Node, Process, ProcessState
+from workloads.configuration import CONNECTION
 from workloads.interface import Client, Role
 
 _READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
@@ -44,15 +45,19 @@ class ClientProcess:
             return False
 
 
-def start(client: Client, node: Node, progress: Path) -> ClientProcess:
+def start(
+    client: Client, node: Node, progress: Path, connection: Mapping[str, str] | None = None
+) -> ClientProcess:
     """Start ``client`` on ``node``, with its specification in a file of the node's own.
-    ``progress``: the directory of all progress files, as it is seen here."""
+    ``progress``: the directory of all progress files, as it is seen here; ``connection``: what it
+    is told besides in order to connect, in its environment: secrets are in no file."""
     specification = node.directory / f"{client.name}.json"
     content = dict(client.specification)
     if client.library is not None:
         content["program"] = client_programs.command(client.library, node.software)
     node.write(specification, json.dumps(content, indent=1).encode())
-    command = Command(name=client.name, argv=_argv(client, node, specification))
+    env = {CONNECTION: json.dumps(dict(connection))} if connection else {}
+    command = Command(name=client.name, argv=_argv(client, node, specification), env=env)
     return ClientProcess(client, node.start(command), progress / f"{client.name}.json")
 
 

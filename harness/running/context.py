@@ -1,6 +1,6 @@
 """What the steps of one run share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from infra.changes import Observer
 from infra.interface import Backend, Node, System
 from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
-from nemesis.interface import Cluster, WorkloadClient
+from nemesis.interface import OWN_TOPICS, Cluster, WorkloadClient
 from nemesis.ledger import Ledger
 from workloads.interface import Workload
 
@@ -35,6 +35,9 @@ class Run:
             clients' until ``flush``, the servers' until ``collect``.
         failovers: What is measured when the final read is over.
         room: How many servers may suffer at once.
+        connection: librdkafka's properties that connecting takes, secrets among them: for the
+            environment of clients, and for nothing that is kept.
+        kept: Further properties of the cells' topics.
         executor: Breaks and mends the cluster; the one place where faults are counted.
         findings: What a reader must know, one sentence each.
         ended_by_themselves: The servers of which the watch saw that, by name.
@@ -58,6 +61,8 @@ class Run:
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
+    connection: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, str] = field(default_factory=dict)
     started: list[ClientProcess] = field(default_factory=list)
     running: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
@@ -87,6 +92,7 @@ class Run:
             system=self.system,
             clients=[self.client_node],
             workload=self._workload,
+            prefix=self.campaign.cells.prefix or OWN_TOPICS,
         )
 
     def _workload(self) -> Sequence[WorkloadClient]:

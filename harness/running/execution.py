@@ -13,13 +13,14 @@ from harness.backends import BACKENDS, CLIENT_NODE, Site, make
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, manifest_of, runs_of
 from harness.exit_status import ExitStatus, exit_status
+from harness.outside import KEPT, made
 from harness.running import orchestrator
 from harness.running.context import Run
 from harness.running.deadline import Clock
 from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
-from infra.interface import Backend
+from infra.interface import Backend, System
 from nemesis.ledger import Ledger
 from workloads import WORKLOADS
 
@@ -167,7 +168,8 @@ def _prepare(
     display: Progress,
     clock: Clock,
 ) -> Run:
-    system = make(plan.cluster, backend)
+    outside = made(plan, directory) if plan.cluster.external is not None else None
+    system: System = make(plan.cluster, backend) if outside is None else outside.system
     return Run(
         campaign=campaign,
         number=plan.number,
@@ -185,6 +187,8 @@ def _prepare(
         ledger=Ledger(directory / "ledger.jsonl"),
         failovers=plan.failovers,
         room=plan.room,
+        connection={} if outside is None else outside.connection,
+        kept={} if outside is None else KEPT,
     )
 
 

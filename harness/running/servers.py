@@ -12,8 +12,11 @@ from infra.interface import Process, ProcessState, Server
 
 
 def watch(run: Run) -> None:
-    """Begin to watch every server. One that was never started is not there yet."""
+    """Begin to watch every server. One that was never started is not there yet; of one that is seen
+    from outside alone nobody tells how it ended."""
     for server in (*run.system.brokers, *run.system.zookeepers):
+        if server.distant is not None:
+            continue
         run.watches[server.name] = Watch(server.name, _Watched(run, server).look).start()
 
 

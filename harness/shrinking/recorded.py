@@ -64,6 +64,7 @@ def _cluster(spec: ClusterSpec) -> ClusterSweep:
         backend=spec.backend,
         inventory=spec.inventory,
         system=spec.system,
+        external=spec.external,
         brokers=(spec.brokers,),
         zookeepers=(spec.zookeepers,),
         disks=spec.disks,

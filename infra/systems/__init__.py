@@ -7,10 +7,12 @@ from infra.interface import Backend, InfraError, System
 from infra.systems.bundled import BundledSystem
 from infra.systems.kafka import jars
 from infra.systems.kafka.system import kafka_program
-from infra.systems.names import SystemName, parse
+from infra.systems.names import EXTERNAL, SystemName, parse
 from infra.systems.on_zookeeper import SystemOnZooKeeper
 
 _KAFKA_RUNS_ON = "local"
+_THERE = "here"
+"""The backend on which nothing is deployed."""
 
 
 def prepare(name: str, tell: Callable[[str], None]) -> None:
@@ -22,6 +24,11 @@ def prepare(name: str, tell: Callable[[str], None]) -> None:
 
 def obstacle(name: SystemName, backend: str) -> str | None:
     """Why a system cannot be deployed on a backend; None: it can."""
+    if name.text == EXTERNAL:
+        told = f"nothing of {EXTERNAL} is deployed: its clients are on the backend {_THERE}"
+        return None if backend == _THERE else f"{told}, not on {backend}"
+    if backend == _THERE:
+        return f"nothing is deployed on the backend {_THERE}: it is for {EXTERNAL}"
     if name.kafka is None or backend == _KAFKA_RUNS_ON:
         return None
     return f"{name.text} is deployed on the backend {_KAFKA_RUNS_ON} alone so far, not on {backend}"
@@ -46,6 +53,8 @@ def make_system(
     that cannot be.
     """
     named = _parsed(name)
+    if named.text == EXTERNAL:
+        raise InfraError(f"{EXTERNAL} is not deployed: see infra.systems.external.system")
     if named.kafka is None:
         return BundledSystem(
             backend,

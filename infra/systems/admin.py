@@ -7,6 +7,7 @@ minutes that there is none.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer, TopicPartition
@@ -46,13 +47,18 @@ class KafkaAdmin:
     Args:
         brokers: All that are deployed, those that are down, too.
         topic_config: Reads a topic's own settings from where the metadata are.
+        connection: Further properties of librdkafka's that connecting takes.
     """
 
     def __init__(
-        self, brokers: Sequence[Server], topic_config: Callable[[str], Mapping[str, str]]
+        self,
+        brokers: Sequence[Server],
+        topic_config: Callable[[str], Mapping[str, str]],
+        connection: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._brokers = brokers
         self._topic_config = topic_config
+        self._connection = connection
 
     @property
     def answer_ms(self) -> int:
@@ -179,7 +185,7 @@ class KafkaAdmin:
 
     def _connect(self) -> dict[str, Any]:
         servers = [f"{broker.node.address}:{broker.port}" for broker in self._brokers]
-        return {"bootstrap.servers": ",".join(servers), **_QUIET}
+        return {"bootstrap.servers": ",".join(servers), **self._connection, **_QUIET}
 
 
 def _ordered(

@@ -1,5 +1,5 @@
-"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:4.1.1`` or
-``kafka:/opt/kafka``."""
+"""What a campaign calls the system that it puts to the test: ``bundled``, ``kafka:4.1.1``,
+``kafka:/opt/kafka``, or ``external`` for one that was there before."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from infra.wording import unknown
 
 BUNDLED = "bundled"
 KAFKA = "kafka"
-PATTERN = rf"^({BUNDLED}|{KAFKA}:.+)$"
+EXTERNAL = "external"
+PATTERN = rf"^({BUNDLED}|{EXTERNAL}|{KAFKA}:.+)$"
 
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){1,3}")
 
@@ -21,7 +22,8 @@ class SystemName:
 
     Attributes:
         text: As it was written.
-        kafka: What of Apache Kafka; None for the bundled broker.
+        kafka: What of Apache Kafka; None for the bundled broker, and for a cluster that was there
+            before.
     """
 
     text: str
@@ -35,11 +37,11 @@ class SystemName:
 
 def parse(name: str) -> SystemName:
     """Raises ValueError saying what is wrong with it."""
-    if name == BUNDLED:
+    if name in (BUNDLED, EXTERNAL):
         return SystemName(text=name, kafka=None)
     kind, separator, which = name.partition(":")
     if kind != KAFKA:
-        known = [BUNDLED, *(f"{KAFKA}:{version}" for version in releases.VERSIONS)]
+        known = [BUNDLED, EXTERNAL, *(f"{KAFKA}:{version}" for version in releases.VERSIONS)]
         raise ValueError(unknown("system", name, known))
     if not separator or not which:
         raise ValueError(f"which Apache Kafka? {_ways()}")
@@ -57,6 +59,11 @@ def kraft(name: str) -> bool:
         return parse(name).kraft
     except ValueError:
         return False
+
+
+def external(name: str) -> bool:
+    """Whether the system of that name was there before, and is not deployed."""
+    return name == EXTERNAL
 
 
 def keepers(name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from infra.schemas import Schema
 from infra.systems.kafka import releases
 from infra.systems.kraft.properties import OF_ZOOKEEPER, SESSION
-from infra.systems.names import BUNDLED, kraft, parse
+from infra.systems.names import BUNDLED, EXTERNAL, kraft, parse
 from infra.wording import hint
 
 Value = str | int | float | bool
@@ -91,6 +91,8 @@ def known(system: str) -> Known | None:
     try:
         named = parse(system)
     except ValueError:
+        return None
+    if named.text == EXTERNAL:
         return None
     if named.kafka is None:
         page = Path(__file__).with_name(f"{BUNDLED}.json")

@@ -57,6 +57,10 @@ class NodeServer:
         self._process: Process | None = None
 
     @property
+    def distant(self) -> None:
+        """Its node tells of it."""
+
+    @property
     def address(self) -> str:
         """``host:port`` for its clients."""
         return f"{self.node.address}:{self.port}"

@@ -16,6 +16,7 @@ from memory_ensemble import MemoryEnsemble
 from memory_links import MemoryLinks
 
 from infra.clocks import ClockReading, FakeClock
+from infra.distant import Distant
 from infra.interface import (
     Capability,
     ClusterView,
@@ -167,6 +168,7 @@ class MemoryServer:
     process: MemoryProcess
     starts: int = 0
     peer_ports: tuple[int, ...] = ()
+    distant: Distant | None = None
     clock: MemoryClock = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ def final_read(run: Run, deadline: Deadline) -> None:
         progress=str(shared / "progress"),
         deadline_s=run.campaign.limits.final_read / 1000,
     )
-    started = clients.start(reader, run.client_node, run.progress_files)
+    started = clients.start(reader, run.client_node, run.progress_files, run.connection)
     problem = clients.wait(started, deadline)
     run.client_node.sync()
     if problem:
@@ -63,7 +63,8 @@ def teardown(run: Run, deadline: Deadline) -> None:
 
 def _nodes(run: Run) -> list[Node]:
     servers = (*run.system.brokers, *run.system.zookeepers)
-    return [*(server.node for server in servers), run.client_node]
+    ours = [server.node for server in servers if server.distant is None]
+    return [*ours, run.client_node]
 
 
 def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:

@@ -28,7 +28,9 @@ def deploy(run: Run, deadline: Deadline) -> None:
 
 def ready(run: Run, deadline: Deadline) -> None:
     """Make every cell's topic; wait until each partition is led and its ISR full."""
-    create_topics(run.system.bootstrap_servers, run.cells, deadline.remaining())
+    create_topics(
+        run.system.bootstrap_servers, run.cells, deadline.remaining(), run.connection, run.kept
+    )
     if not deadline.until(lambda: whole(run)):
         raise StepTimeout(f"not ready: {unwhole(run)}")
     counted(run, "ready")
@@ -49,7 +51,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             progress=str(shared / "progress"),
         ):
             deadline.check()
-            started = clients.start(client, run.client_node, run.progress_files)
+            started = clients.start(client, run.client_node, run.progress_files, run.connection)
             run.started.append(started)
             run.running.append(started)
     run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()

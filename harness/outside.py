@@ -1,0 +1,142 @@
+"""Runs on a cluster that was there before: what they are told of it, and what is asked first."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.campaign.clusters import ClusterSpec
+from harness.campaign.external import described
+from harness.campaign.external_problems import IN_FORCE
+from harness.campaign.model import Campaign
+from harness.campaign.runs import RunPlan
+from harness.campaign.timings import CampaignTimings
+from infra.documents import Problem
+from infra.interface import InfraError, ViewUnavailable
+from infra.systems.external.described import Described, server_name
+from infra.systems.external.journal import FILE
+from infra.systems.external.survey import CLEANUP, Surveyed, survey
+from infra.systems.external.system import ExternalSystem
+
+KEPT: Mapping[str, str] = {
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+}
+"""Of the run's topics: what the brokers' own settings delete would be taken for loss."""
+_STATE = "XDG_STATE_HOME"
+_SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What a run on such a cluster is made of. ``connection``: librdkafka's properties, with
+    secrets."""
+
+    system: ExternalSystem
+    connection: Mapping[str, str]
+
+
+def outside(cluster: ClusterSpec) -> Described:
+    """The cluster of a campaign for one. Raises LookupError where it is for none."""
+    if cluster.external is None:
+        raise LookupError("the campaign is for no cluster of one's own")
+    return described(cluster.external, cluster.brokers)
+
+
+def made(plan: RunPlan, directory: Path) -> Outside:
+    """Of a run whose results are in ``directory``. Raises InfraError for a secret that is not
+    there."""
+    told = outside(plan.cluster)
+    connection = told.connection()
+    timings = CampaignTimings(plan.cluster)
+    cells = [planned.cell for planned in plan.cells]
+    system = ExternalSystem(
+        told,
+        connection,
+        topics=[cell.topic for cell in cells],
+        groups=[group.name for planned in plan.cells for group in planned.groups],
+        journal=directory / FILE,
+        session_timeout_ms=timings.zookeeper_session_timeout_ms,
+        replica_lag_ms=timings.replica_lag_time_max_ms,
+    )
+    return Outside(system=system, connection=connection)
+
+
+def doings(cluster: ClusterSpec) -> Iterator[str]:
+    """All that a run may do to the cluster, a line each: every host and command. The faults that
+    strike are in the timeline."""
+    told = outside(cluster)
+    yield f"connects to {told.bootstrap_servers}, deploys nothing"
+    for name, secret in told.secrets.items():
+        where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
+        yield f"reads {name} from {where}"
+    for broker, handle in sorted(told.handles.items()):
+        for action in sorted(handle.actions):
+            yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
+    if not told.handles:
+        yield "lays hands on no broker"
+
+
+def topics(campaign: Campaign, plan: RunPlan) -> str:
+    """What it makes, and deletes at the end."""
+    names = ", ".join(planned.cell.topic for planned in plan.cells)
+    return f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
+
+
+def ask(
+    campaign: Campaign, cluster: ClusterSpec, confirm: Callable[[str], bool], *, yes: bool
+) -> Iterator[Problem]:
+    """Look at the cluster, and ask before the first run on it. What is not as the campaign says is
+    a problem; raises InfraError where it does not answer, a secret is not there, or nobody says
+    yes."""
+    told = outside(cluster)
+    try:
+        found = survey(told)
+    except ViewUnavailable as silence:
+        raise InfraError(f"{told.bootstrap_servers} does not answer: {silence}") from silence
+    problems = [*_differences(cluster, told, found), *_compacting(campaign, found)]
+    yield from problems
+    noted = _noted(found.cluster_id, told)
+    if not problems and not noted.exists():
+        question = f"this is the first run on the cluster {found.cluster_id} by these hands"
+        if not yes and not confirm(question):
+            raise InfraError(f"{question}: --yes says that it is meant")
+        noted.parent.mkdir(parents=True, exist_ok=True)
+        noted.touch()
+
+
+def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iterator[Problem]:
+    if lacking := sorted(set(told.brokers) ^ found.brokers.keys()):
+        there = ", ".join(map(str, sorted(found.brokers)))
+        unlike = ", ".join(map(str, lacking))
+        reason = f"the cluster has the brokers {there}; the campaign says otherwise of {unlike}"
+        yield Problem(field="cluster.external", reason=reason)
+    timings = CampaignTimings(cluster)
+    said = {
+        IN_FORCE[2]: timings.replica_lag_time_max_ms,
+        **dict.fromkeys(_SESSIONS, timings.zookeeper_session_timeout_ms),
+    }
+    for name, value in found.in_force.items():
+        if name in said and value != str(said[name]):
+            reason = f"{name} is {value} on the cluster: cluster.properties has to say so"
+            yield Problem(field="cluster.properties", reason=reason)
+
+
+def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
+    policy = found.in_force.get(CLEANUP, "delete")
+    if policy != "delete" and "cleanup.policy" not in campaign.cells.topic:
+        reason = (
+            f"{CLEANUP} is {policy} on the cluster, and what is compacted would be taken for loss: "
+            "give cells.topic.cleanup.policy: delete"
+        )
+        yield Problem(field="cells.topic", reason=reason)
+
+
+def _noted(cluster_id: str, told: Described) -> Path:
+    """Is there once somebody has said yes: to that cluster, and to these commands. A campaign file
+    may come from anybody, and with other commands it would start other programs."""
+    state = os.environ.get(_STATE)
+    home = Path(state) if state else Path.home() / ".local" / "state"
+    said = cluster_id + told.model_dump_json(by_alias=True, include={"handles"})
+    return home / "ackproof" / "clusters" / hashlib.sha256(said.encode()).hexdigest()

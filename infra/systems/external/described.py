@@ -1,0 +1,93 @@
+"""What is said of a cluster that was there before: how to connect, and how to lay hands on it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+from infra.secrets import Secret, read_all
+from infra.ssh.inventory import Login
+
+
+class Action(StrEnum):
+    """What can be done to a broker."""
+
+    STOP = "stop"
+    """Ask it to end, as an administrator would."""
+    START = "start"
+    KILL = "kill"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+Argv = tuple[str, ...]
+
+
+class _Described(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Handle(_Described):
+    """How a broker is stopped and started.
+
+    Attributes:
+        commands: By action, commands that are run one after the other.
+        container: The name of a container of the Docker Engine that DOCKER_HOST names, instead of
+            commands.
+        compose: ``PROJECT/SERVICE`` of Docker Compose, which names one.
+        ssh: Where commands are run; None: on this machine.
+        known_hosts: Of SSH.
+    """
+
+    commands: Mapping[Action, tuple[Argv, ...]] = {}
+    container: str | None = None
+    compose: str | None = None
+    ssh: Login | None = None
+    known_hosts: str = "~/.ssh/known_hosts"
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """What it can do."""
+        return frozenset(self.commands) if self.commands else frozenset(Action)
+
+    def words(self, action: Action) -> str:
+        """What is done, for people."""
+        if not self.commands:
+            return f"docker {_DOCKER[action]} {self.container or self.compose}"
+        where = "" if self.ssh is None else f"{self.ssh.user}@{self.ssh}: "
+        return where + "; ".join(" ".join(argv) for argv in self.commands[action])
+
+
+_DOCKER = {
+    Action.STOP: "stop",
+    Action.START: "start",
+    Action.KILL: "kill",
+    Action.PAUSE: "pause",
+    Action.RESUME: "unpause",
+}
+
+
+class Described(_Described):
+    """A cluster.
+
+    Attributes:
+        client: librdkafka's properties that connecting takes, but for the secrets.
+        secrets: By property, where it is.
+        brokers: The ``broker.id`` of each.
+        handles: By ``broker.id``. Of all brokers, or of none.
+    """
+
+    bootstrap_servers: str
+    client: Mapping[str, str] = {}
+    secrets: Mapping[str, Secret] = {}
+    brokers: tuple[int, ...]
+    handles: Mapping[int, Handle] = {}
+
+    def connection(self) -> Mapping[str, str]:
+        """librdkafka's properties that connecting takes, the secrets read. Raises InfraError."""
+        return {**self.client, **read_all(self.secrets)}
+
+
+def server_name(broker: int) -> str:
+    """What a broker is called: by its ``broker.id``, from 0 or any number."""
+    return f"broker-{broker}"

@@ -1,0 +1,111 @@
+"""What a run has done to a cluster that is not its own, written down before it is done, so that
+whoever comes after a kill -9 can undo it.
+
+One JSON line each, synced to disk. It begins with what is needed for that: how to connect (of
+secrets, where they are) and how to start what was stopped.
+"""
+
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra.interface import InfraError
+from infra.systems.external.described import Action, Described
+
+FILE = "external.jsonl"
+"""In the directory of a run."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Left:
+    """What is to be undone.
+
+    Attributes:
+        down: By ``broker.id``, what brings it back: START or RESUME.
+        topics: That were made, or were about to be.
+        groups: Whose offsets may be kept.
+    """
+
+    described: Described
+    down: dict[int, Action] = field(default_factory=dict)
+    topics: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.down or self.topics or self.groups)
+
+
+class Journal:
+    """Thread-safe. Made anew by :meth:`begin`, or that of a run that is over."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    @classmethod
+    def begin(cls, path: Path, described: Described) -> "Journal":
+        """A new one."""
+        journal = cls(path)
+        journal._write({"cluster": described.model_dump_json(by_alias=True)})
+        return journal
+
+    def down(self, broker: int, back: Action) -> None:
+        """It is about to be stopped; ``back``: what undoes that."""
+        self._write({"down": broker, "back": back})
+
+    def up(self, broker: int) -> None:
+        """It was started, or goes on."""
+        self._write({"up": broker})
+
+    def topic(self, topic: str) -> None:
+        """It is about to be made."""
+        self._write({"topic": topic})
+
+    def group(self, group: str) -> None:
+        """It is about to commit."""
+        self._write({"group": group})
+
+    def gone(self, thing: str) -> None:
+        """A topic or a group was deleted."""
+        self._write({"gone": thing})
+
+    def left(self) -> Left:
+        """What is to be undone. Raises InfraError for a file that cannot be read."""
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+            left = Left(described=Described.model_validate_json(json.loads(lines[0])["cluster"]))
+            for line in lines[1:]:
+                _take(left, line)
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            raise InfraError(f"{self._path} cannot be read: {error}") from error
+        return left
+
+    def _write(self, entry: dict[str, object]) -> None:
+        with self._lock, self._path.open("ab+") as file:
+            # A line that was being written when the harness was killed must not swallow this one.
+            file.seek(max(file.tell() - 1, 0))
+            torn = file.read() not in (b"", b"\n")
+            file.write((b"\n" if torn else b"") + json.dumps(entry).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _take(left: Left, line: str) -> None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return  # it was being written when the harness was killed: so it was not done yet
+    if "down" in entry:
+        left.down[int(entry["down"])] = Action(entry["back"])
+    elif "up" in entry:
+        left.down.pop(int(entry["up"]), None)
+    elif "topic" in entry:
+        left.topics.append(entry["topic"])
+    elif "group" in entry:
+        left.groups.append(entry["group"])
+    elif "gone" in entry:
+        left.topics[:] = [topic for topic in left.topics if topic != entry["gone"]]
+        left.groups[:] = [group for group in left.groups if group != entry["gone"]]

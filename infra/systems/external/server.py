@@ -1,0 +1,146 @@
+"""A broker of somebody else's cluster: its process is known by what is seen from outside."""
+
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from infra.agent.probes import accepts
+from infra.interface import InfraError, ProcessState
+from infra.systems.external.described import Action, Handle, server_name
+from infra.systems.external.hands import lay
+from infra.systems.external.journal import Journal
+from infra.systems.external.looking import answers
+from infra.waiting import wait_until
+
+_LOOK_EVERY_S = 0.2
+_FOREVER_S = float("inf")
+_BY_SIGNAL: Mapping[int, Action] = {
+    signal.SIGTERM: Action.STOP,
+    signal.SIGKILL: Action.KILL,
+    signal.SIGSTOP: Action.PAUSE,
+    signal.SIGCONT: Action.RESUME,
+}
+_BACK: Mapping[Action, Action] = {
+    Action.STOP: Action.START,
+    Action.KILL: Action.START,
+    Action.PAUSE: Action.RESUME,
+}
+"""What undoes it."""
+
+
+class OutsideNode:
+    """Where a broker is: a name and an address, and nothing that could be done there. Of
+    ``infra.interface.Node`` it has no more."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.address = ""
+        self.directory = PurePosixPath("/")
+        self.log_directory = PurePosixPath("/")
+
+    def __getattr__(self, what: str) -> Any:
+        if what.startswith("__"):  # Python's own questions
+            raise AttributeError(what)
+        raise InfraError(f"{self.name} is no node of ours: no {what}")
+
+
+class OutsideProcess:
+    """Implements ``infra.interface.Process``: that it is gone is concluded from that nobody accepts
+    connections. How it ended nobody tells."""
+
+    pid = 0
+
+    def __init__(self, server: "OutsideServer") -> None:
+        self._server = server
+        self._paused = False
+        self._signals: set[int] = set()
+        self.name = server.name
+
+    @property
+    def signals(self) -> frozenset[int]:
+        return frozenset(self._signals)
+
+    def state(self) -> ProcessState:
+        if self._paused:
+            return ProcessState.STOPPED
+        return ProcessState.RUNNING if self._server.accepts() else ProcessState.EXITED
+
+    def exit_code(self) -> int | None:
+        return None
+
+    def signal(self, signal_number: int) -> None:
+        """Do what stands for the signal. Raises InfraError where nothing does."""
+        action = _BY_SIGNAL.get(signal_number)
+        if action is None:
+            raise InfraError(f"{self.name}: nothing stands for signal {signal_number}")
+        if action is not Action.RESUME and self.state() is ProcessState.EXITED:
+            raise ProcessLookupError(f"{self.name} is down")
+        self._signals.add(signal_number)
+        self._paused = action is Action.PAUSE
+        self._server.do(action)
+
+    def wait(self, timeout: float | None = None) -> int:
+        limit = _FOREVER_S if timeout is None else timeout
+        gone = lambda: self.state() is ProcessState.EXITED  # noqa: E731
+        wait_until(gone, limit, f"the end of {self.name}", _LOOK_EVERY_S)
+        return 0
+
+
+class OutsideServer:
+    """Implements ``infra.interface.Server`` and ``infra.interface.Distant``.
+
+    Args:
+        handle: How hands are laid on it; None: they are not.
+        connection: librdkafka's properties that connecting takes.
+        journal: Where it is written down before.
+    """
+
+    disks = ()
+    clock = None
+    peer_ports = ()
+
+    def __init__(
+        self,
+        broker: int,
+        handle: Handle | None,
+        connection: Mapping[str, str],
+        journal: Callable[[], Journal],
+    ) -> None:
+        self.id = broker
+        self.name = server_name(broker)
+        self.node: Any = OutsideNode(self.name)
+        self.port = 0
+        self._handle = handle
+        self._connection = connection
+        self._journal = journal
+        self.process = OutsideProcess(self)
+
+    @property
+    def distant(self) -> "OutsideServer":
+        return self
+
+    def at(self, host: str, port: int) -> None:
+        """It is reached there."""
+        self.node.address, self.port = host, port
+
+    def accepts(self) -> bool:
+        return accepts(self.node.address, self.port)
+
+    def answers(self) -> bool:
+        return answers(self._connection, (self.node.address, self.port))
+
+    def start(self) -> OutsideProcess:
+        self.do(Action.START)
+        self.process = OutsideProcess(self)
+        return self.process
+
+    def do(self, action: Action) -> None:
+        """Raises InfraError where nothing says how, or it fails."""
+        if self._handle is None:
+            raise InfraError(f"{self.name} is not in the inventory: it is not touched")
+        if (back := _BACK.get(action)) is not None:
+            self._journal().down(self.id, back)
+        lay(self._handle, action)
+        if back is None:
+            self._journal().up(self.id)

@@ -1,0 +1,180 @@
+"""Somebody else's cluster as a system under test: nothing is deployed, and nothing is left."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from infra.admin import Admin
+from infra.changes import ClusterChange, Observer
+from infra.ensemble import Ensemble
+from infra.interface import (
+    ClusterView,
+    DeploymentError,
+    Server,
+    ViewUnavailable,
+    ZooKeeperCounters,
+)
+from infra.systems.external.admin import OutsideAdmin
+from infra.systems.external.described import Described
+from infra.systems.external.journal import Journal
+from infra.systems.external.looking import Looking
+from infra.systems.external.observer import LookingObserver
+from infra.systems.external.restoring import undo
+from infra.systems.external.server import OutsideServer
+from infra.systems.names import EXTERNAL
+from infra.waiting import wait_until
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+_ANSWERS_WITHIN_S = 30.0
+_GONE_WITHIN_S = 20.0
+
+
+class Nobody:
+    """Implements ``infra.ensemble.Ensemble``: who keeps the metadata, a client is not told."""
+
+    ours: frozenset[int] = frozenset()
+
+    def modes(self) -> Mapping[str, str]:
+        return {}
+
+    def end_session(self, session: int) -> bool:  # noqa: ARG002
+        return False
+
+    def occupy(self, broker: int) -> bool:  # noqa: ARG002
+        return False
+
+    def vacate(self, broker: int) -> None: ...
+
+
+class ExternalSystem:
+    """Implements ``infra.interface.System``.
+
+    Args:
+        connection: librdkafka's properties that connecting takes, secrets read.
+        topics, groups: That the run is about to make. Topics must not be there yet.
+        journal: The file in which it is written down what was done.
+        session_timeout_ms, replica_lag_ms: In force on the cluster, as the campaign says.
+    """
+
+    name = EXTERNAL
+
+    def __init__(
+        self,
+        described: Described,
+        connection: Mapping[str, str],
+        *,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        journal: Path,
+        session_timeout_ms: int,
+        replica_lag_ms: int,
+    ) -> None:
+        self._described = described
+        self._topics = topics
+        self._groups = groups
+        self._path = journal
+        self._journal: Journal | None = None
+        self._connection = {**connection, "bootstrap.servers": described.bootstrap_servers}
+        self._brokers = [
+            OutsideServer(number, described.handles.get(number), self._connection, self._written)
+            for number in described.brokers
+        ]
+        self._admin = OutsideAdmin(self._brokers, self._connection)
+        self._ensemble = Nobody()
+        self._looking = Looking(self._connection, self._all_topics)
+        self.zookeeper_session_timeout_ms = session_timeout_ms
+        self.replica_lag_time_max_ms = replica_lag_ms
+
+    @property
+    def brokers(self) -> Sequence[Server]:
+        return self._brokers
+
+    @property
+    def zookeepers(self) -> Sequence[Server]:
+        return ()
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._ensemble
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._described.bootstrap_servers
+
+    @property
+    def metadata_connect(self) -> tuple[str, str]:
+        return "bootstrap.servers", self.bootstrap_servers
+
+    def deploy(self) -> None:
+        """Nothing is deployed: it is looked whether all are there that were named, and that there
+        is nothing yet of what will be made."""
+        told = self._await_all()
+        for server in self._brokers:
+            server.at(*told[server.id])
+        if there := self._looking.described(self._topics):
+            names = ", ".join(sorted(there))
+            raise DeploymentError(f"there is {names} already, and nobody says that it is ours")
+        journal = Journal.begin(self._path, self._described)
+        for topic in self._topics:
+            journal.topic(topic)
+        for group in self._groups:
+            journal.group(group)
+        self._journal = self._admin.journal = journal
+
+    def view(self) -> ClusterView:
+        return self._looking.view()
+
+    def observer(
+        self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
+    ) -> Observer:
+        # A client of its own: one that waits for a broker that is paused keeps nobody else waiting.
+        own = Looking(self._connection, self._all_topics)
+        return LookingObserver(own.view, on_change, clock)
+
+    def zookeeper_leader(self) -> Server | None:
+        return None
+
+    def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
+        return ()
+
+    def expired_sessions(self) -> frozenset[int]:
+        return frozenset()
+
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:  # noqa: ARG002
+        return ()
+
+    def close(self) -> None:
+        """Bring back what is down, delete what was made. Raises InfraError."""
+        if self._journal is not None:
+            undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
+
+    def _await_all(self) -> Mapping[int, tuple[str, int]]:
+        told: dict[int, tuple[str, int]] = {}
+        silence = ["nobody answers"]
+
+        def there() -> bool:
+            try:
+                told.update(self._looking.cluster().brokers)
+            except ViewUnavailable as reason:
+                silence[0] = str(reason)
+            return all(server.id in told for server in self._brokers)
+
+        try:
+            wait_until(there, _ANSWERS_WITHIN_S, "all brokers", interval=0.5)
+        except TimeoutError as error:
+            found = ", ".join(map(str, sorted(told))) or silence[0]
+            wanted = ", ".join(str(server.id) for server in self._brokers)
+            raise DeploymentError(
+                f"brokers {wanted} were named; at {self.bootstrap_servers}: {found}"
+            ) from error
+        return told
+
+    def _all_topics(self) -> Sequence[str]:
+        return [*self._topics, *self._admin.made, _OFFSETS_TOPIC]
+
+    def _written(self) -> Journal:
+        assert self._journal is not None
+        return self._journal

@@ -1,0 +1,67 @@
+"""Of a cluster that was there before clients are told no leader epochs: what rests on them is
+unknown, and nothing else."""
+
+import pytest
+
+from checkers import outside
+from checkers.faults import FOREVER
+from checkers.liveness import Living
+from checkers.observed import UNKNOWN, Observed, State
+from checkers.terms import ALL_PROMISED, Surroundings, terms
+from history.cell import Cell
+from history.manifest import PlannedRun
+
+PARTITION = ("t", 0)
+SECOND_NS = 1_000_000_000
+
+
+def cell(acks: str) -> Cell:
+    return Cell(name="c", topic="t", settings={"acks": acks})
+
+
+def around(*leaders: int, epoch: int = UNKNOWN) -> Surroundings:
+    """Seen a second apart."""
+    states = tuple(
+        State(time=n * SECOND_NS, leader=leader, leader_epoch=epoch, isr=(1, 2, 3))
+        for n, leader in enumerate(leaders, start=1)
+    )
+    return Surroundings(
+        observed=Observed(states=states), faults=(), settle_ns=SECOND_NS, clock_bound_ns=0
+    )
+
+
+def test_a_change_of_leader_may_have_gone_unseen() -> None:
+    found = terms(cell("1"), PARTITION, around(1))
+    assert (found.unpromised_before, found.unknown_before) == (0, FOREVER)
+    assert "leader epochs were not told" in " ".join(found.why)
+    told = terms(cell("1"), PARTITION, around(1, epoch=4))
+    assert told.unknown_before < FOREVER
+
+
+def test_a_change_that_was_seen_ends_the_promise() -> None:
+    found = terms(cell("1"), PARTITION, around(1, 2))
+    assert found.unpromised_before == 3 * SECOND_NS
+    assert found.unknown_before == FOREVER
+
+
+@pytest.mark.parametrize("leaders", [(1,), (1, 2), (1, -1, 3)])
+def test_with_acks_all_nothing_rests_on_epochs(leaders: tuple[int, ...]) -> None:
+    assert terms(cell("all"), PARTITION, around(*leaders)) == ALL_PROMISED
+
+
+def test_what_is_not_checked_is_said_to_be() -> None:
+    run = PlannedRun(
+        number=1,
+        seed=1,
+        session_timeout_ms=1,
+        replica_lag_ms=1,
+        recovery_ms=1,
+        cells=(),
+        faults=(),
+        writers=(),
+    )
+    assert list(outside.findings(run)) == []
+    told = " ".join(outside.findings(run.model_copy(update={"external": True})))
+    for name in ("replicas-agree", "committed-stays", "min-isr-kept", "servers-stay-up"):
+        assert name in told
+    assert Living().looked, "of a cluster that was deployed"

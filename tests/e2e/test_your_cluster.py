@@ -1,0 +1,96 @@
+"""A cluster that was there before, started by hand: campaigns through the command line, and what
+they leave behind, killed or not."""
+
+import json
+import os
+import signal
+
+import pytest
+from patience import PATIENCE_S, TEST_S
+from your_cluster import your_cluster
+
+from infra.waiting import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.integration, pytest.mark.timeout(TEST_S)]
+
+INCONCLUSIVE = 3
+CELLS = {"acks": "all", "min.insync.replicas": 2, "partitions": 2}
+AROUND = {"warmup": "2s", "gap": "1s", "tail": "2s", "order": "listed", "settle": "1m"}
+LIMITS = {"fault": "5m", "ready": "5m", "recover": "5m", "teardown": "2m"}
+KILL = {"fault": "kill", "target": "leader(acks-all-minisr-2, any)", "hold": "12s"}
+NOT_CHECKED = ("replicas-agree", "committed-stays", "epochs-rise", "servers-stay-up")
+
+
+@pytest.fixture(scope="module")
+def yours(tmp_path_factory):
+    with your_cluster(tmp_path_factory.mktemp("yours")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_yours(ackproof, tmp_path):
+    """The command line, that has met no such cluster yet."""
+    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
+    return ackproof
+
+
+def vary(ackproof, cluster, *faults):
+    sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
+    ackproof.vary({**sections, "cluster": cluster, "faults": list(faults)})
+
+
+def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None:
+    orders = (
+        {"fault": "alter-min-isr", "target": "topic(acks-all-minisr-2)", "hold": "2s"},
+        {"fault": "create-topic", "target": "all", "hold": "2s", "parameters": {"topics": 1}},
+    )
+    vary(on_yours, yours.section(), *orders)
+    before = yours.topics()
+
+    asked = on_yours("run", "small.yaml", "--out", "results")
+    assert asked.returncode == INCONCLUSIVE, asked.stdout + asked.stderr
+    assert "first run on the cluster" in asked.stderr
+    assert yours.topics() == before
+    assert not (on_yours.directory / "results").exists()
+
+    result = on_yours("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((on_yours.directory / "results" / "verdict.json").read_text())
+    (cell,) = document["cells"]
+    assert (cell["verdict"], cell["lost"]) == ("pass", 0)
+    held = {guarantee["name"]: guarantee["held"] for guarantee in cell["guarantees"]}
+    assert held["no-acked-record-lost"] is True
+    assert [held[name] for name in NOT_CHECKED] == [None] * len(NOT_CHECKED)
+    assert yours.topics() == before
+    assert on_yours("clean").stdout == "nothing to remove\n"
+
+
+def test_what_a_killed_run_has_stopped_and_made_is_undone(yours, on_yours) -> None:
+    kill = {**KILL, "hold": "10m"}
+    vary(on_yours, yours.section(servers=yours.servers()), kill)
+    before = yours.topics()
+    running = on_yours.start("run", "small.yaml", "--out", "results", "--yes")
+    on_yours.wait_for_output("kill#1 verified")
+    down = [broker for broker in (1, 2, 3) if not yours.runs(broker)]
+    assert len(down) == 1
+    assert yours.topics() > before
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = on_yours("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert yours.runs(down[0])
+    assert yours.topics() == before
+    wait_until(yours.complete, PATIENCE_S, "all brokers to serve")
+
+
+def test_a_killed_leader_is_proven_from_outside_and_comes_back(yours, on_yours) -> None:
+    vary(on_yours, yours.section(servers=yours.servers()), KILL)
+    result = on_yours("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((on_yours.directory / "results" / "verdict.json").read_text())
+    (fault,) = document["faults"]
+    assert fault["proven"] is True, fault
+    assert all(map(yours.runs, (1, 2, 3)))
+    told = (on_yours.directory / "results" / "runs" / "1" / "external.jsonl").read_text()
+    assert [word for word in ('"down"', '"up"') if word in told] == ['"down"', '"up"']

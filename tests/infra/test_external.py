@@ -1,0 +1,131 @@
+"""What may be done to a cluster that was there before: by which hands, and written down before."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.interface import InfraError, ProcessState
+from infra.secrets import Secret, read_all
+from infra.systems.external.described import Action, Described, Handle
+from infra.systems.external.hands import lay
+from infra.systems.external.journal import FILE, Journal
+from infra.systems.external.restoring import restore
+from infra.systems.external.server import OutsideServer
+
+
+def touching(path: Path) -> Handle:
+    """Hands that leave a file for each thing they do."""
+    script = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
+    return Handle(
+        commands={
+            action: ((sys.executable, "-c", script, str(path / action)),) for action in Action
+        }
+    )
+
+
+def described(handle: Handle | None) -> Described:
+    return Described(
+        bootstrap_servers="nobody:1",
+        secrets={"sasl.password": Secret(env="NOT_SET_ANYWHERE")},
+        brokers=(7,),
+        handles={} if handle is None else {7: handle},
+    )
+
+
+def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
+    failing = (sys.executable, "-c", "print('no such unit'); raise SystemExit(4)")
+    with pytest.raises(InfraError, match="ended with 4: no such unit"):
+        lay(Handle(commands={Action.STOP: (failing,)}), Action.STOP)
+    with pytest.raises(InfraError, match="nothing says how to kill it"):
+        lay(Handle(commands={Action.STOP: (failing,)}), Action.KILL)
+    with pytest.raises(InfraError, match="No such file"):
+        lay(Handle(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP)
+
+
+def test_what_a_command_has_started_is_not_waited_for(tmp_path: Path) -> None:
+    """It goes on with the command's output open, for as long as it lives."""
+    fifo = tmp_path / "fifo"
+    script = "import os, sys; os.mkfifo(sys.argv[1])\nif not os.fork(): open(sys.argv[1]).read()"
+    lay(Handle(commands={Action.START: ((sys.executable, "-c", script, str(fifo)),)}), Action.START)
+    fifo.write_text("it was there to read this")
+
+
+def test_a_broker_without_hands_is_not_touched(tmp_path: Path) -> None:
+    journal = Journal.begin(tmp_path / FILE, described(None))
+    server = OutsideServer(7, None, {}, lambda: journal)
+    with pytest.raises(InfraError, match="not in the inventory"):
+        server.start()
+    assert not journal.left().anything
+
+
+def test_what_is_done_is_written_down_before(tmp_path: Path) -> None:
+    """A command that fails half-way may have stopped it."""
+    failing = (sys.executable, "-c", "raise SystemExit(1)")
+    handle = Handle(commands={Action.KILL: (failing,)})
+    journal = Journal.begin(tmp_path / FILE, described(handle))
+    server = OutsideServer(7, handle, {}, lambda: journal)
+    server.at("127.0.0.1", 1)
+    assert server.process.state() is ProcessState.EXITED, "nobody listens there"
+    with pytest.raises(InfraError):
+        server.do(Action.KILL)
+    assert journal.left().down == {7: Action.START}
+
+
+@pytest.mark.parametrize(
+    ("done", "back"), [(Action.KILL, "start"), (Action.STOP, "start"), (Action.PAUSE, "resume")]
+)
+def test_what_a_killed_run_has_left_is_undone_once(tmp_path: Path, done: Action, back: str) -> None:
+    run = tmp_path / "results" / "runs" / "1"
+    run.mkdir(parents=True)
+    handle = touching(tmp_path)
+    journal = Journal.begin(run / FILE, described(handle))
+    OutsideServer(7, handle, {}, lambda: journal).do(done)
+    with (run / FILE).open("a") as file:
+        file.write('{"down": 8, "ba')  # the harness was killed while it wrote
+    told: list[str] = []
+    restore(tmp_path / "results", told.append)
+    assert (tmp_path / back).exists()
+    assert len(told) == 1
+    restore(tmp_path / "results", told.append)
+    assert len(told) == 1
+
+
+def test_what_cannot_be_undone_stays_to_be_undone(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "1"
+    run.mkdir(parents=True)
+    journal = Journal.begin(run / FILE, described(None))
+    journal.topic("ackproof-t")
+    for _ in range(2):
+        with pytest.raises(InfraError, match="NOT_SET_ANYWHERE is not set"):
+            restore(tmp_path, lambda _line: None)
+    assert journal.left().topics == ["ackproof-t"]
+
+
+def test_secrets_are_in_the_environment_or_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", " with spaces ")
+    (tmp_path / "password").write_text("from a file\n")
+    secrets = {
+        "sasl.password": Secret(env="SECRET_OF_TEST"),
+        "ssl.key.password": Secret(file=str(tmp_path / "password")),
+    }
+    found = read_all(secrets)
+    assert found == {"sasl.password": " with spaces ", "ssl.key.password": "from a file"}
+    with pytest.raises(InfraError, match=r"^sasl\.password: .* is not set$"):
+        read_all({"sasl.password": Secret(env="NOT_SET_ANYWHERE")})
+    (tmp_path / "password").write_bytes(b"\xff\xfesecret")
+    with pytest.raises(InfraError, match="it is no UTF-8") as refused:
+        read_all({"sasl.password": Secret(file=str(tmp_path / "password"))})
+    assert "secret'" not in str(refused.value)
+
+
+def test_the_journal_keeps_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", "hunter2")
+    told = described(None).model_copy(
+        update={"secrets": {"sasl.password": Secret(env="SECRET_OF_TEST")}}
+    )
+    assert told.connection()["sasl.password"] == "hunter2"
+    Journal.begin(tmp_path / FILE, told)
+    assert "hunter2" not in (tmp_path / FILE).read_text()

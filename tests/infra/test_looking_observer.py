@@ -1,0 +1,68 @@
+"""The observer of a cluster that was there before: what it tells, and when it was blind."""
+
+import threading
+from collections.abc import Callable
+
+from patience import PATIENCE_S
+
+from infra.changes import ChangeKind, ClusterChange
+from infra.interface import ClusterView, PartitionView, ViewUnavailable
+from infra.systems.external.looking import UNTOLD
+from infra.systems.external.observer import LookingObserver
+
+
+def view(leader: int) -> ClusterView:
+    partition = PartitionView(
+        topic="t",
+        partition=0,
+        leader=leader,
+        isr=(leader,),
+        replicas=(1, 2),
+        leader_epoch=UNTOLD,
+        controller_epoch=0,
+    )
+    return ClusterView(
+        brokers={1: 0, 2: 0}, controller=None, controller_epoch=0, partitions={("t", 0): partition}
+    )
+
+
+def observed(*looks: Callable[[], ClusterView]) -> list[ClusterChange]:
+    """What it tells of these looks, the last of which it has again and again."""
+    found: list[ClusterChange] = []
+    left = list(looks)
+    enough = threading.Event()
+
+    def look() -> ClusterView:
+        if len(left) == 1:
+            enough.set()
+            return left[0]()
+        return left.pop(0)()
+
+    ticks = iter(range(0, 10**12, 1_000_000))
+    observer = LookingObserver(look, found.append, lambda: next(ticks))
+    observer.start()
+    assert enough.wait(PATIENCE_S)
+    observer.close()
+    return found
+
+
+def silent() -> ClusterView:
+    raise ViewUnavailable("nobody answers")
+
+
+def test_it_tells_what_changed_and_no_epochs() -> None:
+    found = observed(lambda: view(1), lambda: view(2))
+    partitions = [change for change in found if change.kind is ChangeKind.PARTITION]
+    assert [change.leader for change in partitions] == [1, 2]
+    assert {change.leader_epoch for change in found} == {None}
+    assert {change.version for change in found} == {None}
+
+
+def test_while_nobody_answers_it_is_blind_since_it_was_answered_last() -> None:
+    found = observed(lambda: view(1), silent, lambda: view(2))
+    kinds = [change.kind for change in found]
+    lost, back = kinds.index(ChangeKind.ZOOKEEPER_LOST), kinds.index(ChangeKind.ZOOKEEPER_BACK)
+    seen = [change for change in found if change.kind is ChangeKind.PARTITION]
+    assert lost < back
+    assert found[lost].time_ns < seen[0].time_ns, "what changed since that look may be unseen"
+    assert seen[1].time_ns <= found[back].time_ns

@@ -1,0 +1,82 @@
+"""Faults on brokers that were not deployed here are proven by what is seen of them from outside."""
+
+from dataclasses import dataclass
+
+import pytest
+from memory_cluster import MemoryServer
+from struck import Nemesis
+
+from infra.interface import ProcessState
+
+
+@dataclass
+class FromOutside:
+    """What is seen of a broker. ``unmoved``: it serves whatever is done to it."""
+
+    server: MemoryServer
+    unmoved: bool = False
+
+    def accepts(self) -> bool:
+        return self.unmoved or self.server.process.state() is not ProcessState.EXITED
+
+    def answers(self) -> bool:
+        return self.unmoved or self.server.process.state() is ProcessState.RUNNING
+
+
+@pytest.fixture
+def outside(nemesis: Nemesis) -> dict[str, FromOutside]:
+    """Every broker was there before."""
+    seen = {}
+    for server in nemesis.memory.system.brokers:
+        server.distant = seen[server.name] = FromOutside(server)
+    return seen
+
+
+CLAIMS = {
+    "kill": "refuses connections",
+    "terminate": "refuses connections",
+    "restart": "refuses connections",
+    "pause": "answers nothing",
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.parametrize("hold_ms", [None, 0])
+def test_it_bites_and_heals(
+    nemesis: Nemesis, outside: dict[str, FromOutside], name: str, hold_ms: int | None
+) -> None:
+    entry = nemesis.strike(name, "leader(orders, 0)", hold_ms=hold_ms)
+    proof = nemesis.bitten(entry)
+    assert proof.proven, proof.observations
+    assert CLAIMS[name] in proof.observations
+    counted_out = "registration expired" in proof.observations
+    assert counted_out == (hold_ms is None and name != "restart")
+    assert not nemesis.healed(entry).proven
+    nemesis.executor.heal(entry)
+    healed = nemesis.healed(entry)
+    assert healed.proven, healed.observations
+    assert healed.observations["answers"] == dict.fromkeys(entry.target.servers, "answers")
+    assert not nemesis.bitten(entry).proven
+    assert outside.keys() >= set(entry.target.servers)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_one_that_serves_on_was_not_struck(
+    nemesis: Nemesis, outside: dict[str, FromOutside], name: str
+) -> None:
+    """Whatever the command said that was to end it."""
+    outside["broker-1"].unmoved = True
+    entry = nemesis.strike(name, "broker-1", hold_ms=0)
+    proof = nemesis.bitten(entry)
+    assert not proof.proven
+    assert proof.observations["missing"] == {CLAIMS[name]: ["broker-1"]}
+
+
+def test_one_that_was_down_already_was_not_killed(
+    nemesis: Nemesis, outside: dict[str, FromOutside]
+) -> None:
+    first = nemesis.strike("kill", "broker-1", hold_ms=0)
+    again = nemesis.strike("kill", "broker-1", hold_ms=0)
+    assert nemesis.bitten(first).proven
+    assert not nemesis.bitten(again).proven
+    assert outside["broker-1"].accepts() is False

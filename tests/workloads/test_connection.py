@@ -1,0 +1,33 @@
+"""What connecting takes, clients are told in their environment: secrets are in no file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from workloads.configuration import CONNECTION, member_properties, producer_properties
+from workloads.final_read import consumer_properties
+from workloads.interface import Delivery
+from workloads.spec import FinalReadSpec, GroupMemberSpec, ProducerSpec
+
+TOLD = {"security.protocol": "SASL_SSL", "sasl.username": "ackproof", "sasl.password": "hunter2"}
+PLACE = {"bootstrap_servers": "kafka:9093", "history": Path("h"), "progress": Path("p")}
+PRODUCER = ProducerSpec(
+    cell="c", topic="t", partitions=1, acks="all", producer=0, rate=1, record_bytes=1, **PLACE
+)
+MEMBER = GroupMemberSpec(
+    client="m", topic="t", partitions=1, group="g", delivery=Delivery.AT_LEAST_ONCE, **PLACE
+)
+FINAL_READ = FinalReadSpec(topics=(), deadline_s=1, **PLACE)
+MADE = {
+    "producer": lambda: producer_properties(PRODUCER),
+    "member": lambda: member_properties(MEMBER),
+    "final read": lambda: consumer_properties(FINAL_READ),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_every_client_connects_with_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = MADE[kind]()
+    monkeypatch.setenv(CONNECTION, json.dumps(TOLD))
+    assert MADE[kind]() == {**before, **TOLD}
