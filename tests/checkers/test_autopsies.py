@@ -18,7 +18,7 @@ from broker.replication.replica import LogState, Replica
 from broker.server.replication.state_change_log import truncated
 from broker.types import TopicPartition
 from checkers.autopsy.causes import MORE, TOLD_MAX, told
-from checkers.autopsy.explaining import Kind
+from checkers.autopsy.kinds import Kind
 from checkers.check import check
 from checkers.timeline.cuts import Cut, cuts_of
 from checkers.verdict import Cause
