@@ -78,8 +78,8 @@ class PartitionHistory:
         timeline: What is known of its leaders, epochs and ISR, and of the clock of its acks.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows; None where nobody looked.
-        written: By offset, what raw logs say of how a record was written that stands in the log more
-            than once; empty where that is not told.
+        written: By offset, what raw logs say of how a record was written that stands in the log
+            more than once; empty where that is not told.
     """
 
     cell: str

@@ -79,8 +79,8 @@ RESULTS = pa.schema(
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
 may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
 (``checkers.outages``). ``doubts``: which checker could not tell what, and why.
-``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one; ``causes``:
-:class:`checkers.verdict.Cause`."""
+``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one;
+``causes``: :class:`checkers.verdict.Cause`."""
 
 BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 """Offences of acked records: promised or not by when each was acked."""

@@ -1,4 +1,4 @@
-"""The kinds of causes: by which of the known ways an anomaly came about. docs/autopsies.md has them."""
+"""The kinds of causes: by which of the known ways an anomaly came about (docs/autopsies.md)."""
 
 from enum import StrEnum
 

@@ -233,7 +233,8 @@ def _held(story: Story, first: int) -> str:
         return f"broker-{story.strange} lacks {where} what broker-{holder} holds of epoch {held}"
     one, other = story.epochs
     if one == other:
-        return f"broker-{story.one} and broker-{story.other} hold different records {where}, of epoch {one}"
+        both = f"broker-{story.one} and broker-{story.other}"
+        return f"{both} hold different records {where}, of epoch {one}"
     return (
         f"broker-{story.one} holds {where} what was appended in epoch {one}, "
         f"broker-{story.other} what was in epoch {other}"

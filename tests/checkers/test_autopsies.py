@@ -93,7 +93,7 @@ def test_no_more_causes_are_told_than_a_driver_can_take() -> None:
 
 
 def only_of(number: int) -> Cause:
-    place = {"run": 1, "cell": "c", "topic": "t", "partition": 0}
+    place = {"run": 1, "cell": "c", "anomaly": "lost", "topic": "t", "partition": 0}
     what = {"kind": "unknown", "sentence": ".", "records": 2, "promised": 0}
     return Cause(**place, **what, number=number, first_time=number, last_time=number)
 

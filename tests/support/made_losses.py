@@ -125,6 +125,7 @@ class World:
             cuts=self.cuts,
             absences=absences(whole),
             replicas=Path("nowhere"),
+            readers_bound=MOMENT,
         )
         return scene(told), known
 
