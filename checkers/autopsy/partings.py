@@ -251,4 +251,4 @@ def _cut(story: Story, scene: Scene) -> Iterator[str]:
     if silent:
         names = " nor ".join(f"broker-{who}" for who in silent)
         neither = "neither " if len(silent) > 1 else ""
-        yield f"{neither}{names} tells of a truncation" if neither else f"{names} tells of none"
+        yield f"{neither}{names} tells of {'a' if neither else 'no'} truncation"

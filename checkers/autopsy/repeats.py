@@ -156,13 +156,13 @@ def _explained(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[Ki
         return Kind.UNKNOWN, "no raw log tells in which session of its producer each was written"
     if not all(numbered):
         return Kind.UNEXPLAINED, "not all copies have a producer id, and the producer is idempotent"
-    return _numbered(one, history, scene)
+    return _numbered(one, scene)
 
 
-def _numbered(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[Kind, str]:
+def _numbered(one: Repeat, scene: Scene) -> tuple[Kind, str]:
+    # Session and number are the client's own writing: that it sent it again is no question.
     if len(one.sessions) == len(one.written):
-        against = _never_resent(one, history, scene)
-        return (Kind.UNEXPLAINED, against) if against else (Kind.NEW_SESSION, "")
+        return Kind.NEW_SESSION, ""
     if len(set(one.written)) == len(one.written):
         return Kind.RENUMBERED, ""
     if _disks(one, scene):
