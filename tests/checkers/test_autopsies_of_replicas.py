@@ -124,7 +124,8 @@ def test_a_follower_that_was_not_cut_in_one_sentence() -> None:
     assert cause.sentence == (
         "broker-1 holds from offset 2,475 on what was appended in epoch 4, broker-2 what was in "
         "epoch 3; broker-2 did not cut its log there when epoch 4 had begun; broker-2 last cut its "
-        "log from 90 to 10 as follower of broker-1 in epoch 3 (a reason); broker-1 tells of no truncation."
+        "log from 90 to 10 as follower of broker-1 in epoch 3 (a reason); broker-1 tells of no "
+        "truncation."
     )
 
 
