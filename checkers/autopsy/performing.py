@@ -77,7 +77,9 @@ def perform_shown(
         replace(one, shown=True, committed=watermark(one, scene))
         for one in _stories(history, scene, gone, acks="all", shown=True)
     ]
-    left = _copies(history, scene, gone, shown.records)
+    # Of two records that were shown at one offset a copy there is one's alone.
+    alone = len(np.unique(gone.offset)) == len(gone.offset)
+    left = _copies(history, scene, gone, shown.records) if alone else None
     place = Place(run, history.cell, found.anomaly, history.topic, history.partition)
     causes = [
         cause(number, one, gone, place, found.promised[shown.rows], left)
