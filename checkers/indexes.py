@@ -9,7 +9,7 @@ history holds two completions of one record, ``ok`` beats ``fail`` beats ``info`
 is counted as contradictory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.reach import NO_FAULTS, FaultWindows
-from checkers.replicas.sessions import UNTOLD, Session
+from checkers.replicas.sessions import UNTOLD, Written
 from checkers.timeline.known import UNSEEN, Timeline
 from history.schema import SendType
 
@@ -78,8 +78,8 @@ class PartitionHistory:
         timeline: What is known of its leaders, epochs and ISR, and of the clock of its acks.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows; None where nobody looked.
-        sessions: Which session of its producer wrote a record that stands in the log more than
-            once, by offset; empty where that is not told.
+        written: By offset, what raw logs say of how a record was written that stands in the log
+            more than once; empty where that is not told.
     """
 
     cell: str
@@ -106,7 +106,7 @@ class PartitionHistory:
     first: Array
     timeline: Timeline
     seen: Array | None = None
-    sessions: Mapping[int, Session] = field(default_factory=lambda: UNTOLD)
+    written: Mapping[int, Written] = field(default_factory=lambda: UNTOLD)
 
     @property
     def contradictory(self) -> int:
@@ -139,6 +139,18 @@ class PartitionHistory:
             return "no record"
         record = self.log_record[position]
         return "a payload of no client" if record == NONE else self.name(record)
+
+    def epoch_at(self, offsets: Sequence[int] | Array) -> Array:
+        """The leader epoch of what the final log holds at each offset; NONE for nothing, and where
+        that is not told."""
+        offsets = np.asarray(offsets, dtype=np.int64)
+        found = np.full(len(offsets), NONE, dtype=np.int64)
+        if len(self.log_offset):
+            places = np.searchsorted(self.log_offset, offsets)
+            within = np.minimum(places, len(self.log_offset) - 1)
+            there = (places < len(self.log_offset)) & (self.log_offset[within] == offsets)
+            found[there] = self.log_epoch[within[there]]
+        return found
 
     def at_acked_offset(self) -> Array:
         """By record number: the position in the log arrays at which it stands at the offset of its

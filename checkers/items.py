@@ -37,6 +37,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     words = run.words.get(partition, ())
     known = timeline(cell, partition, befell, words, ensemble=run.zookeepers != 1)
     told = Told(
+        cell=cell,
         partition=partition,
         around=befell,
         timeline=known,
@@ -44,6 +45,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         cuts=run.cuts.get(partition, ()),
         absences=run.absences,
         replicas=run.replicas,
+        readers_bound=run.clock_bound_ns(partition, "polls"),
     )
     return WorkItem(
         run=run.number,

@@ -10,8 +10,9 @@ metrics stand in the rows whose ``anomaly`` is null.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ import pyarrow as pa
 
 from checkers import outages, standing
 from checkers.autopsy.causes import CAUSE
-from checkers.autopsy.performing import perform
+from checkers.autopsy.partings import Partings
+from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
+from checkers.autopsy.repeated import DUPLICATED, perform_repeated
 from checkers.autopsy.rows import AUTOPSY
 from checkers.catalogue import CHECKERS, DIVERGENT
 from checkers.consumption import COUNTED, Counted
@@ -32,10 +35,11 @@ from checkers.indexes import (
     index,
 )
 from checkers.reach import FaultWindows
+from checkers.reads.anomalies import Found
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
-from checkers.replicas.sessions import Session, sessions
+from checkers.replicas.sessions import Written, written
 from checkers.rules.order import copies, out_of_order, renewed
 from checkers.timeline.known import Timeline
 from checkers.verdict import ANOMALIES, Cause
@@ -58,8 +62,6 @@ AUTOPSY_DOUBT = "autopsy"
 """Stands for it where autopsies could not be performed: that is told, and no promise rests on
 them."""
 
-LOST = "lost"
-
 DOUBTS = pa.list_(pa.struct([("checker", pa.string()), ("message", pa.string())]))
 COUNTS = pa.list_(pa.struct([("name", pa.string()), ("count", pa.int64())]))
 
@@ -77,8 +79,8 @@ RESULTS = pa.schema(
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
 may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
 (``checkers.outages``). ``doubts``: which checker could not tell what, and why.
-``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of a lost record; ``causes``:
-:class:`checkers.verdict.Cause`."""
+``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one;
+``causes``: :class:`checkers.verdict.Cause`."""
 
 BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 """Offences of acked records: promised or not by when each was acked."""
@@ -121,32 +123,53 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     looked = _consumed(item, history, counts, doubts)
     if looked is not None:
         history = replace(history, seen=looked.seen)
-        yield from (_padded(item, found.rows) for found in looked.found)
-    history = replace(history, sessions=_sessions(item, history))
+        for some in looked.found:
+            yield _padded(item, _shown(item, history, some, looked.clients, causes, doubts))
+    history = replace(history, written=_written(item, history))
     for name, checker in CHECKERS.items():
         try:
             found = checker.rule(history)
             counts.update(_found(item, history, name, found))
-            if name == LOST and len(found):
-                found = _autopsied(item, history, found, causes, doubts)
+            if name in _PERFORMED:
+                performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
+                found = _autopsied(found, performed, causes, doubts)
             yield _padded(item, found)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
-    yield from _divergent(item, counts, doubts)
+    yield from _divergent(item, counts, causes, doubts)
     yield _metrics(item, counts, doubts, looked.counted if looked else [], causes)
 
 
-def _autopsied(
+_PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
+"""The rules whose rows have autopsies, and who performs them."""
+
+
+def _shown(
     item: WorkItem,
     history: PartitionHistory,
-    rows: pa.Table,
+    found: Found,
+    clients: Sequence[str],
     causes: list[Cause],
     doubts: list[Doubt],
 ) -> pa.Table:
-    """The rows of lost records, with the autopsy of each; what they have in common goes into
+    if found.shown is None:
+        return found.rows
+    performed = partial(perform_shown, history, item.scene, found, clients, item.run)
+    return _autopsied(found.rows, performed, causes, doubts)
+
+
+def _autopsied(
+    rows: pa.Table,
+    perform: Callable[[], Autopsies],
+    causes: list[Cause],
+    doubts: list[Doubt],
+) -> pa.Table:
+    """The rows of an anomaly, with the autopsy of each; what they have in common goes into
     ``causes``."""
+    if not len(rows):
+        return rows
     try:
-        performed = perform(history, item.scene, item.terms, item.run)
+        performed = perform()
         told = rows.append_column("autopsy", performed.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
         message = f"no autopsies: {error!r}"
@@ -156,9 +179,10 @@ def _autopsied(
     return told
 
 
-def _sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Session]:
-    offsets = {offset for found in copies(history).values() for offset in found}
-    return sessions(list(map(Path, item.copies)), offsets)
+def _written(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
+    offsets = sorted(offset for found in copies(history).values() for offset in found)
+    epochs = history.epoch_at(offsets).tolist()
+    return written(list(map(Path, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
 
 def _consumed(
@@ -181,9 +205,11 @@ def _consumed(
     return looked
 
 
-def _divergent(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:
-    """The rows of the checker divergent-replicas; what it finds and lacks goes into ``counts`` and
-    ``doubts``."""
+def _divergent(
+    item: WorkItem, counts: Counter[str], causes: list[Cause], doubts: list[Doubt]
+) -> Iterator[pa.Table]:
+    """The rows of the checker divergent-replicas; what it finds and lacks goes into ``counts``,
+    ``causes`` and ``doubts``."""
     promised = standing.Standing(item.agreement)
     counts[standing.name(standing.REPLICAS, promised)] += 1
     copies = Divergence(
@@ -195,16 +221,26 @@ def _divergent(item: WorkItem, counts: Counter[str], doubts: list[Doubt]) -> Ite
         end=item.end or 0,
         untold=list(item.uncompared),
     )
+    autopsies = Partings(
+        scene=item.scene,
+        cell=item.cell,
+        topic=item.topic,
+        partition=item.partition,
+        run=item.run,
+        promised=promised is standing.Standing.PROMISED,
+    )
     try:
-        for found in copies.rows():
-            counts[DIVERGENT] += len(found)
-            counts[standing.name(DIVERGENT, promised)] += len(found)
-            yield _padded(item, found)
+        for some in copies.partings():
+            counts[DIVERGENT] += len(some)
+            counts[standing.name(DIVERGENT, promised)] += len(some)
+            performed = partial(autopsies.performed, some)
+            yield _padded(item, _autopsied(copies.rows(some), performed, [], doubts))
     except (OtherFormat, OSError) as error:
         copies.untold.append(f"replicas not compared: {error}")
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         message = f"the checker {DIVERGENT} failed: {error!r}"
         doubts.append(Doubt(checker=DIVERGENT, message=message))
+    causes += autopsies.causes()
     counts[standing.COMPARED] += int(bool(item.brokers) and not copies.untold)
     doubts.extend(Doubt(checker=REPLICAS, message=words) for words in copies.untold)
 
@@ -337,7 +373,7 @@ def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table)
         counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
     if name in BY_PARTITION:
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
-    if name == "duplicated" and history.sessions:
+    if name == DUPLICATED and history.written:
         excused = sum(renewed(history, offsets) for offsets in copies(history).values())
         counts[standing.name(name, standing.of_partition(history.begun, item.terms))] -= excused
         counts[standing.name(name, standing.Standing.UNPROMISED)] += excused

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from checkers.autopsy.rows import AUTOPSIES
 from checkers.consumption import Counted
 from checkers.faults import Partition
-from checkers.reconcile import HISTORY, LOST, RESULTS, Doubt, reconcile_batches
+from checkers.reconcile import HISTORY, RESULTS, Doubt, reconcile_batches
 from checkers.verdict import Cause
 from checkers.work_item import WorkItem, items_table
 
@@ -25,8 +25,8 @@ _REASON_MAX = 300
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTotals:
     """What reconciling found in a partition: counts as in ``RESULTS``, what it could not tell, and
-    what was counted of its consumers; None where that was not done. ``causes``: why records were
-    lost."""
+    what was counted of its consumers; None where that was not done. ``causes``: why anomalies
+    came about, as far as they have autopsies."""
 
     counts: Counter[str]
     doubts: tuple[Doubt, ...] = ()
@@ -80,7 +80,7 @@ def anomalies(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatc
 def autopsies(directory: Path) -> Iterator[pa.RecordBatch]:
     """The autopsies among them (AUTOPSIES)."""
     named = [name for name in AUTOPSIES.names if name in RESULTS.names]
-    found = ds.field("anomaly") == LOST
+    found = ds.field("anomaly").is_valid()
     scanner = _dataset(directory).scanner(columns=[*named, "autopsy"], filter=found)
     for batch in scanner.to_batches():
         performed = batch.filter(batch["autopsy"].is_valid())

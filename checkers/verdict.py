@@ -257,19 +257,25 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One explanation (``checkers.autopsy``), of all lost records of a partition that it holds for.
+    """One explanation (``checkers.autopsy``), of all anomalies of a kind and a partition that it
+    holds for.
 
     Attributes:
-        number: In the partition, from 1; as in the column ``cause`` of ``autopsies.parquet``. 0 of
-            the line that stands for those that are not told.
-        kind: :class:`checkers.autopsy.explaining.Kind`; ``more`` of that line.
+        anomaly: ``lost``, ``duplicated``, ``vanished-read``, ``inconsistent-read`` or
+            ``divergent-replicas``.
+        number: Of this anomaly in the partition, from 1; as in the column ``cause`` of
+            ``autopsies.parquet``. 0 of the line that stands for those that are not told.
+        kind: :class:`checkers.autopsy.kinds.Kind`; ``more`` of that line.
         sentence: It, in words.
-        records: Of how many.
-        promised: How many of them were promised to be kept.
-        first_offset, last_offset: Of the acks; None where the clients were told none.
-        first_time, last_time: Likewise; nanoseconds of the Unix epoch.
-        leaders, epochs: Who may have acked them, in which leader epoch; one each where that is
-            known, none where it is not.
+        records: Of how many; of replicas: offsets.
+        promised: How many of them break a promise.
+        first_offset, last_offset: Of the acks; of what stands in the log more than once, the first
+            ones there; of what consumers were shown, or replicas hold, there. None where the
+            clients were told none.
+        first_time, last_time: Of the acks, or when they were shown; nanoseconds of the Unix epoch.
+            None where nothing tells.
+        leaders, epochs: Who may have acked or appended them, in which leader epoch; of records that
+            are gone one each where that is known, none where it is not.
         next_leader, next_epoch, next_offset: Who led next without them, and where its log ended
             then; None where nobody is known to have, or where that is not told.
         faults: Those that have to do with it.
@@ -277,6 +283,7 @@ class Cause:
 
     run: int
     cell: str
+    anomaly: str
     topic: str
     partition: int
     number: int
@@ -286,8 +293,8 @@ class Cause:
     promised: int
     first_offset: int | None = None
     last_offset: int | None = None
-    first_time: int
-    last_time: int
+    first_time: int | None = None
+    last_time: int | None = None
     leaders: tuple[int, ...] = ()
     epochs: tuple[int, ...] = ()
     next_leader: int | None = None
@@ -316,7 +323,8 @@ class CampaignResult:
             about faults.
         runs: Those of the manifest, in its order.
         consumption: Of the consumers, where there are any.
-        causes: Why records were lost, the most damning first; of each partition at most
+        causes: Why records were lost, duplicated or vanished and why replicas differ, the most
+            damning first; of each anomaly of a partition at most
             :data:`checkers.autopsy.causes.TOLD_MAX`.
     """
 

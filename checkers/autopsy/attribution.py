@@ -38,13 +38,15 @@ UNTOLD = -2
 class Lost:
     """Lost records. ``producer``, ``sequence``: whose they are; ``offset``: NONE where the client
     was told none (acks=0); ``time``: of the acks; ``stands``: the epoch of what the final log holds
-    at that offset, NONE for nothing."""
+    at that offset, NONE for nothing; ``epoch``: in which each was appended, NONE where nobody was
+    told, as with acks."""
 
     producer: Array
     sequence: Array
     offset: Array
     time: Array
     stands: Array
+    epoch: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,8 @@ def _attributed(
     for number, after in _followed(lost, reigns, faults):
         reign = reigns[number]
         possible = (within[0] <= number) & (number <= within[1])
+        if lost.epoch is not None:
+            possible &= (lost.epoch == NONE) | (lost.epoch == reign.epoch)
         possible &= lost.time >= reign.elected_after
         possible &= (lost.offset == NONE) | (lost.offset >= reign.log_end)
         possible &= ~_led_on(lost, reigns, number, faults)

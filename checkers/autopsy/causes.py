@@ -1,4 +1,4 @@
-"""What lost records of a partition have in common: few lines, which go back to the driver."""
+"""What anomalies of a partition have in common: few lines, which go back to the driver."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,15 +9,14 @@ import pyarrow as pa
 
 from checkers.autopsy.attribution import Lost
 from checkers.autopsy.copies import Copies
-from checkers.autopsy.explaining import Kind, Story
+from checkers.autopsy.explaining import Story
+from checkers.autopsy.kinds import EXPECTED, Kind
 from checkers.autopsy.telling import sentence
 from checkers.indexes import Array
-from checkers.standing import standings
-from checkers.terms import Terms
 from checkers.verdict import Cause
 
 TOLD_MAX = 20
-"""Of each partition; a driver is given no more, however long the history is."""
+"""Of each partition and anomaly; a driver is given no more, however long the history is."""
 
 MORE = "more"
 """The kind of the line that stands for those that are not told."""
@@ -26,6 +25,7 @@ CAUSE = pa.struct(
     [
         pa.field("run", pa.int32()),
         pa.field("cell", pa.string()),
+        pa.field("anomaly", pa.string()),
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("number", pa.int32()),
@@ -49,19 +49,20 @@ CAUSE = pa.struct(
 
 
 class Place(NamedTuple):
-    """Of which partition."""
+    """Of which anomaly of which partition."""
 
     run: int
     cell: str
+    anomaly: str
     topic: str
     partition: int
 
 
 def cause(
-    number: int, story: Story, lost: Lost, place: Place, terms: Terms, copies: Copies | None
+    number: int, story: Story, lost: Lost, place: Place, promised: Array, copies: Copies | None
 ) -> Cause:
-    """A story without its records. ``terms``: of the partition; ``copies``: of all lost records."""
-    unpromised, unknown = standings(lost.time[story.records], terms)
+    """A story without its records. ``promised``: of each of ``lost``, whether it was promised to
+    stay; ``copies``: of all of them."""
     after = story.next
     first, last = story.offsets or (None, None)
     return Cause(
@@ -70,7 +71,7 @@ def cause(
         kind=story.kind.value,
         sentence=sentence(story, _held(lost.offset[story.records], copies or {})),
         records=len(story.records),
-        promised=int(np.count_nonzero(~unpromised & ~unknown)),
+        promised=int(np.count_nonzero(promised[story.records])),
         first_offset=first,
         last_offset=last,
         first_time=story.times[0],
@@ -93,16 +94,16 @@ def _held(offsets: Array, copies: Copies) -> dict[int, int]:
 
 
 def in_order(causes: Iterable[Cause]) -> list[Cause]:
-    """The most damning first: of promised records, then what nothing explains. What no broker
-    answered for comes last: nobody knows whether one ever had it."""
+    """The most damning first: what breaks a promise, then what nothing explains. What the settings
+    let expect comes last."""
     return sorted(
         causes,
         key=lambda one: (
             -one.promised,
             one.kind != Kind.UNEXPLAINED,
-            one.kind == Kind.UNANSWERED,
+            one.kind in EXPECTED,
             -one.records,
-            *(one.run, one.topic, one.partition, one.number),
+            *(one.run, one.topic, one.partition, one.anomaly, one.number),
         ),
     )
 
@@ -126,8 +127,10 @@ def _more(left: Sequence[Cause]) -> Cause:
         promised=sum(one.promised for one in left),
         first_offset=None,
         last_offset=None,
-        first_time=min(one.first_time for one in left),
-        last_time=max(one.last_time for one in left),
+        first_time=min(
+            (one.first_time for one in left if one.first_time is not None), default=None
+        ),
+        last_time=max((one.last_time for one in left if one.last_time is not None), default=None),
         leaders=(),
         epochs=(),
         next_leader=None,

@@ -1,39 +1,16 @@
-"""What follows of a group of lost records: by which of the known ways they got lost, and on whose
-word. What cannot be told is a kind of its own, and so is what nothing explains.
+"""What follows of a group of records that the final log does not have: by which of the known ways
+they got lost, and on whose word. What cannot be told is a kind of its own, and so is what nothing
+explains.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from checkers.autopsy.attribution import UNTOLD, Group, Lost
+from checkers.autopsy.kinds import Kind
 from checkers.autopsy.scene import FaultSeen, Reign, Scene
 from checkers.indexes import NONE, Array
 from checkers.timeline.cuts import Cut
-
-
-class Kind(StrEnum):
-    """How records got lost."""
-
-    DEPOSED_LEADER = "deposed-leader"
-    """Their leader went on acking when another one had been elected, who did not have them."""
-    UNCLEAN_ELECTION = "unclean-election"
-    """The next leader was none of those in sync."""
-    LOST_FROM_DISK = "lost-from-disk"
-    """A fault took data from the disk of the next leader, or of the one that led on."""
-    CUT_BEFORE_LEADING = "cut-before-leading"
-    """The next leader had cut its own log, as a follower, before it led."""
-    NOT_REPLICATED = "not-replicated"
-    """The ack did not wait for the followers (acks=0 or 1), and the next leader, one of those in
-    sync, had not fetched them yet."""
-    UNANSWERED = "unanswered"
-    """No broker answered for them (acks=0): nobody knows whether one ever had them."""
-    BELOW_LOG_START = "below-log-start"
-    """The log starts above them: retention, or DeleteRecords."""
-    UNEXPLAINED = "unexplained"
-    """What was recorded should tell, and does not: none of these ways. The most interesting."""
-    UNKNOWN = "unknown"
-    """What was recorded does not suffice to tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +33,8 @@ class Story:
         disks: Those that took data from disks that count here.
         cuts: Truncations by which they went.
         cut_before: The truncation by which the next leader had given them up.
+        shown: Whether consumers were shown them, and the times are of that; else they were acked.
+        committed: The reign whose leader had a high watermark beyond them when it began.
     """
 
     kind: Kind
@@ -71,6 +50,8 @@ class Story:
     disks: Sequence[FaultSeen] = ()
     cuts: Sequence[Cut] = field(default_factory=tuple)
     cut_before: Cut | None = None
+    shown: bool = False
+    committed: Reign | None = None
 
     @property
     def leaders(self) -> list[int]:
@@ -168,8 +149,14 @@ def _faults(story: Story, scene: Scene) -> list[FaultSeen]:
     leader where there are any."""
     first, last = story.times
     until = max(last, story.next.seen) if story.next else last
-    on = [fault for fault in scene.faults if fault.start <= until and fault.end >= first]
-    own = [fault for fault in on if any(map(fault.befell, story.leaders))]
+    return faults_on(scene, first, until, story.leaders)
+
+
+def faults_on(scene: Scene, first: int, last: int, brokers: Sequence[int]) -> list[FaultSeen]:
+    """Those that were on at some time from ``first`` to ``last``; of these brokers, where there are
+    any."""
+    on = [fault for fault in scene.faults if fault.start <= last and fault.end >= first]
+    own = [fault for fault in on if any(map(fault.befell, brokers))]
     return own or on
 
 

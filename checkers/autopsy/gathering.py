@@ -1,25 +1,32 @@
-"""Putting together what is known around the losses of a partition, from a run's small tables."""
+"""Putting together what is known around the anomalies of a partition, from a run's small tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.autopsy.scene import FaultSeen, Reign, Scene
+from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.faults import FOREVER, FaultFacts, Partition
 from checkers.observed import Absence, Observed, Span, State
 from checkers.terms import Surroundings, clean, strike
 from checkers.timeline.cuts import Cut
 from checkers.timeline.known import Timeline
 from checkers.timeline.words import Word
+from history.cell import Cell, as_text, is_program
 
 _UNKNOWN = -1
+_NS_PER_MS = 1_000_000
+_BACKOFF_MS = 100
+"""``retry.backoff.ms`` of librdkafka, Java and aiokafka where nothing is said; franz-go waits
+longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What a run tells of a partition. ``words``, ``cuts``: by its brokers; ``absences``: of all
-    brokers; ``replicas``: the directory of the copies of their logs."""
+    brokers; ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the
+    clocks of those who read it, nanoseconds, None where that is not known."""
 
+    cell: Cell
     partition: Partition
     around: Surroundings
     timeline: Timeline
@@ -27,6 +34,7 @@ class Told:
     cuts: Sequence[Cut]
     absences: Sequence[Absence]
     replicas: Path
+    readers_bound: int | None = None
 
 
 def scene(told: Told) -> Scene:
@@ -43,7 +51,30 @@ def scene(told: Told) -> Scene:
         isrs=[list(state.isr) for state in states],
         brokers=[broker for broker, _ in copies],
         directories=[str(path) for _, path in copies],
+        sender=_sender(told.cell),
+        readers_bound=_UNKNOWN if told.readers_bound is None else told.readers_bound,
+        contended=sorted(set(_contended(told.words))),
+        speak=sorted({word.broker for word in told.words} | {cut.broker for cut in told.cuts}),
     )
+
+
+def _sender(cell: Cell) -> Sender:
+    said = as_text(cell.settings.get("producer.retry.backoff.ms", _BACKOFF_MS))
+    backoff_ms = int(said) if said.isdecimal() and not is_program(cell.client) else 0
+    return Sender(
+        client=cell.client,
+        idempotent=cell.enable_idempotence,
+        retries=_UNKNOWN if cell.retries is None else cell.retries,
+        # Libraries take up to 20 % off it, by chance (KIP-580).
+        resends_after=backoff_ms * _NS_PER_MS // 2,
+    )
+
+
+def _contended(words: Sequence[Word]) -> Iterator[int]:
+    leaders: dict[int, int] = {}
+    for word in words:
+        if word.leads and leaders.setdefault(word.leader_epoch, word.broker) != word.broker:
+            yield word.leader_epoch
 
 
 def _copies(replicas: Path, partition: Partition) -> Iterator[tuple[int, Path]]:

@@ -1,4 +1,5 @@
-"""The autopsy of a partition's lost records, from the rows of the rule that found them."""
+"""The autopsies of what a partition's log does not have, from the rows of those who found it: of
+acked records that are lost, and of what consumers were shown that does not stand there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,19 +11,24 @@ import pyarrow as pa
 from checkers.autopsy.attribution import Lost, groups
 from checkers.autopsy.causes import Place, cause, told
 from checkers.autopsy.copies import copies
-from checkers.autopsy.explaining import Around, story
-from checkers.autopsy.rows import autopsies
+from checkers.autopsy.explaining import Around, Story, story
+from checkers.autopsy.rows import AUTOPSY, autopsies
 from checkers.autopsy.scene import Reign, Scene
+from checkers.autopsy.shown import Shown, seen_columns, watermark
 from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.reads.anomalies import Found
+from checkers.standing import standings
 from checkers.terms import Terms
 from checkers.verdict import Cause
 from history.payload import Identity
 
+LOST = "lost"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autopsies:
-    """``of_records``: an :data:`~checkers.autopsy.rows.AUTOPSY` a lost record, in the order in
-    which the rule ``lost`` tells of them; ``causes``: the few that are told."""
+    """``of_records``: an :data:`~checkers.autopsy.rows.AUTOPSY` a row of the anomaly, in their
+    order, null where it is none's; ``causes``: the few that are told."""
 
     of_records: pa.Array
     causes: Sequence[Cause]
@@ -36,26 +42,16 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
         sequence=history.sequence[records],
         offset=history.acked_offset[records],
         time=history.time[records],
-        stands=_standing(history, history.acked_offset[records]),
+        stands=history.epoch_at(history.acked_offset[records]),
     )
     scene = replace(scene, reigns=_with_ends(scene.reigns, history))
-    around = Around(
-        acks=history.timeline.acks,
-        watched=history.timeline.watched,
-        bound=history.timeline.clock_bound_ns,
-        log_start=NONE if history.read.start is None else history.read.start,
-    )
-    stories = [
-        story(group, lost, scene, around) for group in groups(lost, scene.reigns, scene.faults)
-    ]
-    found = copies(
-        list(zip(scene.brokers, map(Path, scene.directories), strict=True)),
-        _wanted(history, records),
-        dict(zip(lost.offset.tolist(), lost.stands.tolist(), strict=True)),
-    )
-    place = Place(run, history.cell, history.topic, history.partition)
+    stories = _stories(history, scene, lost, acks=history.timeline.acks)
+    found = _copies(history, scene, lost, records)
+    place = Place(run, history.cell, LOST, history.topic, history.partition)
+    promised = ~np.logical_or(*standings(lost.time, terms))
     causes = [
-        cause(number, one, lost, place, terms, found) for number, one in enumerate(stories, start=1)
+        cause(number, one, lost, place, promised, found)
+        for number, one in enumerate(stories, start=1)
     ]
     return Autopsies(
         of_records=autopsies(stories, lost, history.asked[records], scene, found),
@@ -63,27 +59,78 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
     )
 
 
-def _wanted(history: PartitionHistory, records: Array) -> Mapping[int, Identity]:
-    named = records[history.acked_offset[records] != NONE]
+def perform_shown(
+    history: PartitionHistory, scene: Scene, found: Found, clients: Sequence[str], run: int = 1
+) -> Autopsies:
+    """Of what consumers were shown that the final log does not have there. Where an ack alone is
+    overruled there is none: what became of that record is told where it is lost.
+
+    What is shown is below the high watermark of who shows it, so that all in sync have it: it goes
+    as what was acked with acks=all goes, whatever acks ask for.
+    """
+    shown = Shown.of(found, history, clients)
+    gone = shown.gone
+    if not len(gone.time):
+        return Autopsies(of_records=pa.nulls(len(found.rows), AUTOPSY), causes=())
+    scene = replace(scene, reigns=_with_ends(scene.reigns, history))
+    stories = [
+        replace(one, shown=True, committed=watermark(one, scene))
+        for one in _stories(history, scene, gone, acks="all", shown=True)
+    ]
+    # Of two records that were shown at one offset a copy there is one's alone.
+    alone = len(np.unique(gone.offset)) == len(gone.offset)
+    left = _copies(history, scene, gone, shown.records) if alone else None
+    place = Place(run, history.cell, found.anomaly, history.topic, history.partition)
+    causes = [
+        cause(number, one, gone, place, found.promised[shown.rows], left)
+        for number, one in enumerate(stories, start=1)
+    ]
+    sent = np.where(shown.records == NONE, NONE, history.asked[shown.records])
+    performed = autopsies(
+        stories, gone, sent, scene, left, more=seen_columns(shown, stories, scene)
+    )
+    places = np.full(len(found.rows), NONE, dtype=np.int64)
+    places[shown.rows] = np.arange(len(shown.rows))
+    taken = performed.take(pa.array(places, mask=places == NONE))
+    return Autopsies(of_records=taken, causes=told(causes))
+
+
+def _stories(
+    history: PartitionHistory, scene: Scene, lost: Lost, acks: str, *, shown: bool = False
+) -> list[Story]:
+    bound = history.timeline.clock_bound_ns
+    if shown:
+        bound = None if scene.readers_bound == NONE else scene.readers_bound
+    around = Around(
+        acks=acks,
+        watched=history.timeline.watched,
+        bound=bound,
+        log_start=NONE if history.read.start is None else history.read.start,
+    )
+    return [story(group, lost, scene, around) for group in groups(lost, scene.reigns, scene.faults)]
+
+
+def _copies(
+    history: PartitionHistory, scene: Scene, lost: Lost, records: Array
+) -> Mapping[int, Sequence[int]] | None:
+    """``records``: whose each of ``lost`` is, NONE for nobody's of whom the history tells."""
+    return copies(
+        list(zip(scene.brokers, map(Path, scene.directories), strict=True)),
+        _wanted(history, lost.offset, records),
+        dict(zip(lost.offset.tolist(), lost.stands.tolist(), strict=True)),
+    )
+
+
+def _wanted(history: PartitionHistory, offsets: Array, records: Array) -> Mapping[int, Identity]:
+    named = np.flatnonzero((offsets != NONE) & (records != NONE))
     return {
-        int(history.acked_offset[record]): Identity(
-            history.cell_names[history.cell_of[record]],
-            int(history.producer[record]),
-            int(history.sequence[record]),
+        int(offsets[place]): Identity(
+            history.cell_names[history.cell_of[records[place]]],
+            int(history.producer[records[place]]),
+            int(history.sequence[records[place]]),
         )
-        for record in named
+        for place in named
     }
-
-
-def _standing(history: PartitionHistory, offsets: Array) -> Array:
-    """The epoch of what the final log holds at each offset."""
-    found = np.full(len(offsets), NONE, dtype=np.int64)
-    if len(history.log_offset):
-        places = np.searchsorted(history.log_offset, offsets)
-        within = np.minimum(places, len(history.log_offset) - 1)
-        there = (places < len(history.log_offset)) & (history.log_offset[within] == offsets)
-        found[there] = history.log_epoch[within[there]]
-    return found
 
 
 def _with_ends(reigns: Sequence[Reign], history: PartitionHistory) -> list[Reign]:

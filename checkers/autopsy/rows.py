@@ -1,6 +1,7 @@
-"""The autopsy of each lost record: a row of ``autopsies.parquet``."""
+"""The autopsy of one anomaly: a row of ``autopsies.parquet``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,22 @@ AUTOPSY = pa.struct(
         pa.field("late", pa.int64()),
         pa.field("cut_by", _BROKERS),
         pa.field("copies", _BROKERS),
+        pa.field("shown_to", pa.list_(pa.string())),
+        pa.field("shown_by", pa.int32()),
+        pa.field("shown_epoch", pa.int32()),
+        pa.field("below_watermark", pa.bool_()),
+        pa.field("acked_offset", pa.int64()),
+        pa.field("offsets", pa.list_(pa.int64())),
+        pa.field("producer_ids", pa.list_(pa.int64())),
+        pa.field("producer_epochs", pa.list_(pa.int32())),
+        pa.field("producer_sequences", pa.list_(pa.int32())),
+        pa.field("last_offset", pa.int64()),
+        pa.field("brokers", _BROKERS),
+        pa.field("crcs", pa.list_(pa.int64())),
+        pa.field("cut_to", pa.list_(pa.int64())),
     ]
 )
-"""What is found of one record; docs/autopsies.md says what each column means."""
+"""What is found of one; docs/autopsies.md says what each column means."""
 
 _OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
 _OF_NEXT = ("next_epoch", "next_leader", "next_offset")
@@ -52,9 +66,10 @@ def autopsies(
     sent: Array,
     scene: Scene,
     copies: Copies | None,
+    more: Mapping[str, pa.Array] = MappingProxyType({}),
 ) -> pa.Array:
     """One :data:`AUTOPSY` a record, in the order of ``lost``; a story's number is its place.
-    ``sent``: when each was; ``copies``: by offset, where one was found.
+    ``sent``: when each was; ``copies``: by offset, where one was found; ``more``: further columns.
 
     What records have in common is made once and taken by each: no list of Python's is made for
     every record of a long log.
@@ -63,17 +78,35 @@ def autopsies(
     for number, story in enumerate(stories):
         of_story[story.records] = number
     alike = pa.Table.from_pylist([_alike(story) for story in stories], schema=_ALIKE)
-    columns = {
-        **{name: alike[name].combine_chunks().take(pa.array(of_story)) for name in _ALIKE.names},
-        "cause": pa.array(of_story + 1, pa.int32()),
-        "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
-        "isr": _isrs(lost.time, scene),
-        "late": _late(stories, of_story, lost.time),
-        "cut_by": _cut_by(stories, of_story, lost.offset),
-        "copies": _copies(copies, lost.offset),
-    }
-    arrays = [columns[field.name] for field in AUTOPSY.fields]
+    return of_columns(
+        {
+            **{
+                name: alike[name].combine_chunks().take(pa.array(of_story)) for name in _ALIKE.names
+            },
+            "cause": pa.array(of_story + 1, pa.int32()),
+            "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
+            "isr": isrs(lost.time, scene),
+            "late": _late(stories, of_story, lost.time),
+            "cut_by": _cut_by(stories, of_story, lost.offset),
+            "copies": _copies(copies, lost.offset),
+            **more,
+        },
+        len(lost.time),
+    )
+
+
+def of_columns(known: Mapping[str, pa.Array], count: int) -> pa.Array:
+    """So many of :data:`AUTOPSY`, of the columns that are known; the others are null."""
+    arrays = [
+        known[field.name] if field.name in known else pa.nulls(count, field.type)
+        for field in AUTOPSY.fields
+    ]
     return pa.StructArray.from_arrays(arrays, fields=AUTOPSY.fields)
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """Likewise, row by row: of anomalies of which each has facts of its own."""
+    return pa.array([dict(row) for row in rows], AUTOPSY)
 
 
 def _alike(story: Story) -> dict[str, Any]:
@@ -91,7 +124,7 @@ def _alike(story: Story) -> dict[str, Any]:
     }
 
 
-def _isrs(times: Array, scene: Scene) -> pa.Array:
+def isrs(times: Array, scene: Scene) -> pa.Array:
     """Who was last seen in sync before each moment; null before anybody was seen."""
     places = np.searchsorted(np.array(scene.isr_times, np.int64), times, side="right")
     return pa.array([None, *map(list, scene.isrs)], _BROKERS).take(pa.array(places))

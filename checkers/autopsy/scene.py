@@ -1,4 +1,4 @@
-"""What is known around the losses of one partition: plain data, which Arrow carries to a task.
+"""What is known around the anomalies of one partition: plain data, which Arrow carries to a task.
 
 Times are nanoseconds of the Unix epoch on the harness's clock, offsets the partition's; -1 stands
 for what nobody knows.
@@ -54,6 +54,14 @@ _CUT = pa.struct(
         pa.field("due_to", pa.string()),
     ]
 )
+_SENDER = pa.struct(
+    [
+        pa.field("client", pa.string()),
+        pa.field("idempotent", pa.bool_()),
+        pa.field("retries", pa.int32()),
+        pa.field("resends_after", pa.int64()),
+    ]
+)
 SCENE = pa.struct(
     [
         pa.field("reigns", pa.list_(_REIGN)),
@@ -64,6 +72,10 @@ SCENE = pa.struct(
         pa.field("isrs", pa.list_(_BROKERS)),
         pa.field("brokers", _BROKERS),
         pa.field("directories", pa.list_(pa.string())),
+        pa.field("sender", _SENDER),
+        pa.field("readers_bound", pa.int64()),
+        pa.field("contended", pa.list_(pa.int32())),
+        pa.field("speak", _BROKERS),
     ]
 )
 """A :class:`Scene`."""
@@ -113,6 +125,24 @@ class FaultSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """The producers of the partition.
+
+    Attributes:
+        client: Their library, as in the cell; empty where nobody knows.
+        idempotent: Whether the cell asks for ``enable.idempotence``.
+        retries: How often a record is sent again; -1 for as often as there is time.
+        resends_after: How soon at the earliest, in nanoseconds after it was sent; 0: at once, for
+            all that is known.
+    """
+
+    client: str = ""
+    idempotent: bool = False
+    retries: int = -1
+    resends_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """Of one partition.
 
@@ -120,6 +150,10 @@ class Scene:
         reigns: By epoch; those of nobody are left out.
         isr_times, isrs: From when on who was seen in sync.
         brokers, directories: Whose copies of the log were collected, in sync or not, and where.
+        sender: Who sent to it.
+        readers_bound: How far the clocks of those who read it may be off.
+        contended: The epochs in which more than one broker led, by its own word.
+        speak: The brokers whose own logs tell of it.
     """
 
     reigns: Sequence[Reign] = ()
@@ -130,6 +164,10 @@ class Scene:
     isrs: Sequence[Sequence[int]] = ()
     brokers: Sequence[int] = ()
     directories: Sequence[str] = ()
+    sender: Sender = Sender()
+    readers_bound: int = -1
+    contended: Sequence[int] = ()
+    speak: Sequence[int] = ()
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -139,6 +177,7 @@ class Scene:
             "faults": [FaultSeen(**one) for one in row["faults"]],
             "absences": [Absence(**one) for one in row["absences"]],
             "cuts": [Cut(**one) for one in row["cuts"]],
+            "sender": Sender(**row["sender"]),
         }
         return cls(**{**row, **parts})
 

@@ -1,9 +1,11 @@
-"""The story of a group of lost records in one sentence of plain words."""
+"""The story of a group of records that are gone in one sentence of plain words; and the words that
+other stories are told in, too."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from checkers.autopsy.explaining import Kind, Story
+from checkers.autopsy.explaining import Story
+from checkers.autopsy.kinds import Kind
 from checkers.autopsy.scene import FaultSeen
 from checkers.timeline.cuts import Cut
 
@@ -20,12 +22,16 @@ def sentence(story: Story, copies: Mapping[int, int] = MappingProxyType({})) -> 
 
 def _parts(story: Story) -> Iterator[str]:
     yield _acked(story)
+    if story.committed is not None:
+        epoch = story.committed.epoch
+        who = f"broker-{story.committed.leader}"
+        yield f"{who} had a high watermark beyond them when it began epoch {epoch}"
     match story.kind:
         case Kind.LOST_FROM_DISK:
             whose = story.next.leader if story.next else story.leaders[0]
-            yield f"{_labels(story.disks)} took data from the disk of broker-{whose}"
+            yield f"{labels(story.disks)} took data from the disk of broker-{whose}"
         case Kind.CUT_BEFORE_LEADING if story.next and story.cut_before:
-            yield f"broker-{story.next.leader} had {_cut(story.cut_before)} before it led"
+            yield f"broker-{story.next.leader} had {cut_words(story.cut_before)} before it led"
         case _:
             pass
     if story.next and story.next.clean is False and len(story.leaders) == 1:
@@ -43,16 +49,24 @@ def _acked(story: Story) -> str:
         return "the log starts above these: its beginning was deleted"
     if story.kind is Kind.UNANSWERED:
         return f"no broker answered for these (acks=0){_while_led(story)}"
+    if story.shown:
+        return f"consumers were shown these{_late(story)}; {_appended(story)}"
     if not story.epochs:
         return "who acked these is not known"
-    leaders, epochs = _brokers(story.leaders), _epochs(story)
+    leaders, epochs = brokers(story.leaders), _epochs(story)
     return f"{leaders} acked these as leader of {epochs}{_late(story)}"
+
+
+def _appended(story: Story) -> str:
+    if not story.epochs:
+        return "who appended them is not known"
+    return f"{brokers(story.leaders)} appended them as leader of {_epochs(story)}"
 
 
 def _while_led(story: Story) -> str:
     if not story.epochs:
         return ""
-    return f", sent while {_brokers(story.leaders)} led in {_epochs(story)}{_late(story)}"
+    return f", sent while {brokers(story.leaders)} led in {_epochs(story)}{_late(story)}"
 
 
 def _late(story: Story) -> str:
@@ -60,10 +74,10 @@ def _late(story: Story) -> str:
     if len(story.leaders) > 1:
         return ""
     if story.without_session is not None and story.without_session > 0:
-        span = _seconds(story.without_session)
+        span = seconds(story.without_session)
         spans.append(f"{span} after its ZooKeeper session was seen to have ended")
     if story.late is not None and story.late > 0 and story.next is not None:
-        span = _seconds(story.late)
+        span = seconds(story.late)
         spans.append(f"{span} after broker-{story.next.leader} was seen to lead")
     return f", up to {' and '.join(spans)}" if spans else ""
 
@@ -75,7 +89,8 @@ def _epochs(story: Story) -> str:
     return f"epoch {' or '.join(numbers)}"
 
 
-def _brokers(numbers: Sequence[int]) -> str:
+def brokers(numbers: Sequence[int]) -> str:
+    """``broker-1 or broker-2``."""
     if len(numbers) > _NAMED_MAX:
         return "one of several brokers"
     return " or ".join(f"broker-{number}" for number in numbers)
@@ -84,18 +99,22 @@ def _brokers(numbers: Sequence[int]) -> str:
 def _faults(story: Story) -> Iterator[str]:
     if story.kind is Kind.LOST_FROM_DISK:
         return
-    told = [_fault(fault, story) for fault in story.faults[:_NAMED_MAX]]
-    if len(story.faults) > _NAMED_MAX:
-        told.append(f"{len(story.faults) - _NAMED_MAX} more faults were on")
-    yield from told
+    yield from struck(story.faults, story.times[0])
 
 
-def _fault(fault: FaultSeen, story: Story) -> str:
+def struck(faults: Sequence[FaultSeen], since: int) -> Iterator[str]:
+    """Which were on, each in a few words; ``since``: when the first of the records was handled."""
+    yield from (_fault(fault, since) for fault in faults[:_NAMED_MAX])
+    if len(faults) > _NAMED_MAX:
+        yield f"{len(faults) - _NAMED_MAX} more faults were on"
+
+
+def _fault(fault: FaultSeen, first: int) -> str:
     whom = _servers(fault)
-    since = fault.start - story.times[0]
+    since = fault.start - first
     if since <= 0:
         return f"{fault.label} was on {whom}"
-    after = f"{_seconds(since)} after the first of these"
+    after = f"{seconds(since)} after the first of these"
     return f"{fault.label} struck {whom} {after}"
 
 
@@ -124,12 +143,13 @@ def _next(story: Story) -> Iterator[str]:
 
 
 def _removed(story: Story) -> Iterator[str]:
-    yield from (f"broker-{cut.broker} {_cut(cut)}" for cut in story.cuts)
+    yield from (f"broker-{cut.broker} {cut_words(cut)}" for cut in story.cuts)
     if not story.cuts and story.next is not None and story.kind is not Kind.UNANSWERED:
         yield "no broker's log tells who cut them"
 
 
-def _cut(cut: Cut) -> str:
+def cut_words(cut: Cut) -> str:
+    """What a broker did to its log, in its own words."""
     whence = "" if cut.log_end is None else f"from {cut.log_end:,} "
     whose = "" if cut.leader < 0 else f" as follower of broker-{cut.leader}"
     when = "" if cut.leader_epoch < 0 else f" in epoch {cut.leader_epoch}"
@@ -165,11 +185,12 @@ def _missing(story: Story) -> str:
     return "no broker's log tells where it ended when a later leader began"
 
 
-def _labels(faults: Sequence[FaultSeen]) -> str:
+def labels(faults: Sequence[FaultSeen]) -> str:
+    """The first few of them."""
     return " and ".join(fault.label for fault in faults[:_NAMED_MAX])
 
 
-def _seconds(nanoseconds: int) -> str:
+def seconds(nanoseconds: int) -> str:
     """As many digits as tell something: 40 ms, 4.2 s, 42 s."""
     seconds = nanoseconds / _NS_PER_S
     if seconds < 1:

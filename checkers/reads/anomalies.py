@@ -84,11 +84,21 @@ class Promises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Anomalies of one kind: their rows, and how many stand how to what was promised."""
+    """Anomalies of one kind: their rows, and how many stand how to what was promised.
+
+    Attributes:
+        shown: What the rows were made of, where these tell that what somebody was shown does not
+            stand in the log: what an offset was said to hold.
+        whose: Of each row, its places in ``shown``.
+        promised: Of each row, whether that was promised not to be.
+    """
 
     anomaly: str
     rows: pa.Table
     standing: Mapping[str, int]
+    shown: Claims | None = None
+    whose: Sequence[Array] = ()
+    promised: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,9 @@ class Anomalies:
                 times=until,
             ),
             standing=standing.by_time(VANISHED, until, self.promises.shown, since),
+            shown=gone,
+            whose=whose,
+            promised=~np.logical_or(*standing.standings(until, self.promises.shown, since)),
         )
 
     def inconsistent(self, made: Claims) -> Found:
@@ -128,6 +141,7 @@ class Anomalies:
         wrong = claims.overruled(made, self.history)
         firsts, whose = _each(wrong.offset)
         details = [self._disagreement(made, wrong, mine) for mine in whose]
+        stands = self._best_of(wrong, whose)
         return Found(
             anomaly=INCONSISTENT,
             rows=rows(
@@ -138,7 +152,10 @@ class Anomalies:
                 details=details,
                 times=_latest(wrong.until, whose),
             ),
-            standing=self._worst_of(wrong, whose),
+            standing=Counter(standing.name(INCONSISTENT, best) for best in stands),
+            shown=wrong,
+            whose=whose,
+            promised=np.array([best is Standing.PROMISED for best in stands], dtype=bool),
         )
 
     def nonmonotonic(self, client: str, seen: Seen, steps: Steps) -> Found:
@@ -235,7 +252,7 @@ class Anomalies:
             standing={standing.name(anomaly, stands): len(found)},
         )
 
-    def _worst_of(self, wrong: Claims, whose: Sequence[Array]) -> Mapping[str, int]:
+    def _best_of(self, wrong: Claims, whose: Sequence[Array]) -> list[Standing]:
         """How each offset stands: as the one that stands best of those that were overruled."""
         acks = wrong.who == ACK
         shown = standing.standings(wrong.until, self.promises.shown, wrong.since)
@@ -243,13 +260,12 @@ class Anomalies:
         unpromised, unknown = (
             np.where(acks, by_ack, by_read) for by_ack, by_read in zip(acked, shown, strict=True)
         )
-        stands: Counter[str] = Counter()
+        stands = []
         for mine in whose:
             if not (unpromised[mine] | unknown[mine]).all():
-                best = Standing.PROMISED
+                stands.append(Standing.PROMISED)
             else:
-                best = Standing.UNKNOWN if unknown[mine].any() else Standing.UNPROMISED
-            stands[standing.name(INCONSISTENT, best)] += 1
+                stands.append(Standing.UNKNOWN if unknown[mine].any() else Standing.UNPROMISED)
         return stands
 
     def _disagreement(self, made: Claims, wrong: Claims, mine: Array) -> str:

@@ -30,6 +30,8 @@ class Claims:
         since: What is claimed was the case then at the earliest, in nanoseconds: when the record
             was sent, or acked.
         until: When it was last shown, or acked.
+        epoch: In which leader epoch it was appended, as who was shown it was told; NONE of an ack,
+            which does not tell.
         stands: Whether the final log holds that record at that offset.
     """
 
@@ -38,6 +40,7 @@ class Claims:
     who: Array
     since: Array
     until: Array
+    epoch: Array
     stands: Array
 
     def __len__(self) -> int:
@@ -64,6 +67,7 @@ def made_by(who: int, seen: Seen, records: Records, contested: Claims) -> Claims
         who=np.full(len(chosen), who, dtype=np.int64),
         since=records.sent(record),
         until=seen.time[chosen],
+        epoch=seen.epoch[chosen],
         stands=seen.position[chosen] != NONE,
     )
 
@@ -79,6 +83,7 @@ def contested_acks(history: PartitionHistory) -> Claims:
         who=np.full(len(contested), ACK, dtype=np.int64),
         since=history.time[contested],
         until=history.time[contested],
+        epoch=np.full(len(contested), NONE, dtype=np.int64),
         stands=np.zeros(len(contested), dtype=bool),
     )
 

@@ -54,6 +54,7 @@ class Consumed:
 
     Attributes:
         counted: By client, then by group.
+        clients: Their names, by number.
         found: Anomalies.
         looked: The checkers that could look at everything.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
@@ -62,6 +63,7 @@ class Consumed:
     """
 
     counted: list[Counted]
+    clients: Sequence[str]
     found: list[Found]
     looked: set[str]
     seen: Array
@@ -174,6 +176,7 @@ class _Looking:
         self._counted += self._groups()
         return Consumed(
             counted=self._counted,
+            clients=self._clients,
             found=self._found,
             looked=set(self._looked()),
             seen=self._seen(made),

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from checkers.indexes import NONE, Array, PartitionHistory, numbers_of, record_numbers
 
-COLUMNS = ("poll", "time", "offset", "cell", "producer", "sequence")
+COLUMNS = ("poll", "time", "offset", "leader_epoch", "cell", "producer", "sequence")
 """Of ``polls``."""
 
 Stranger = tuple[str, int, int]
@@ -29,6 +29,7 @@ class Seen:
         poll, time, offset: As in ``polls``.
         record: Number of the record that was shown; NONE where the payload was none of ours, or
             damaged. Two such payloads are the same for all that is known.
+        epoch: The leader epoch in which it was appended, NONE where the client was not told.
         position: Where the final log holds that record at that offset, in its arrays; NONE where it
             does not.
         highest: The highest offset, NONE without rows.
@@ -38,6 +39,7 @@ class Seen:
     time: Array
     offset: Array
     record: Array
+    epoch: Array
     position: Array
 
     @property
@@ -68,6 +70,7 @@ class Records:
             time=numbers_of(rows["time"]),
             offset=offset,
             record=record,
+            epoch=numbers_of(rows["leader_epoch"]),
             position=position,
         )
 

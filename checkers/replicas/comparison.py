@@ -25,6 +25,15 @@ class Kind(StrEnum):
     """One holds nothing there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The batch that a log holds at an offset: its leader epoch, its CRC, and whether that fits."""
+
+    leader_epoch: int
+    crc: int
+    intact: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """Neighbouring offsets at which two logs differ in the same way.
@@ -32,6 +41,7 @@ class Difference:
     Attributes:
         first, last: Offsets, both included.
         one, other: What each holds at the first of them, in words; None for nothing.
+        sides: The batches that hold that, one and other; None for nothing.
         identity: Whose record stands there in the one, or else in the other; None for nobody's.
     """
 
@@ -40,6 +50,7 @@ class Difference:
     last: int
     one: str | None
     other: str | None
+    sides: tuple[Side | None, Side | None]
     identity: Identity | None
 
     def continued_by(self, later: "Difference") -> bool:
@@ -135,5 +146,15 @@ def _difference(
         (None, None) if batch is None else holds(batch, first) for batch in (one, other)
     )
     return Difference(
-        kind=kind, first=first, last=last, one=here, other=there, identity=mine or theirs
+        kind=kind,
+        first=first,
+        last=last,
+        one=here,
+        other=there,
+        sides=(_side(one), _side(other)),
+        identity=mine or theirs,
     )
+
+
+def _side(batch: Batch | None) -> Side | None:
+    return None if batch is None else Side(batch.leader_epoch, batch.crc, batch.intact)

@@ -15,6 +15,15 @@ from checkers.rules.rows import ROWS
 _ROWS_AT_ONCE = 1_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """A range of offsets at which the logs of two brokers, ``one`` and ``other``, differ."""
+
+    one: int
+    other: int
+    difference: Difference
+
+
 @dataclass(slots=True, kw_only=True)
 class Divergence:
     """The copies of one partition, each compared with the first.
@@ -23,7 +32,7 @@ class Divergence:
         brokers: Whose the copies are, the leader first where its is among them.
         directories: Where each is.
         end: Up to where (exclusive) they are to be the same.
-        untold: What of them could not be compared, a sentence each; grows with :meth:`rows`.
+        untold: What of them could not be compared, a sentence each; grows with :meth:`partings`.
     """
 
     cell: str
@@ -34,30 +43,34 @@ class Divergence:
     end: int
     untold: list[str] = field(default_factory=list)
 
-    def rows(self) -> Iterator[pa.Table]:
-        """Tables of :data:`checkers.rules.rows.ROWS`, a row for each range of offsets at which a
-        copy differs from the first.
+    def partings(self) -> Iterator[list[Parting]]:
+        """Where copies differ from the first, some at a time.
 
         Raises:
             OtherFormat: A log is not of message format v2.
             OSError: A file cannot be read.
         """
-        some: list[dict[str, Any]] = []
-        for row in self._rows():
-            some.append(row)
+        some: list[Parting] = []
+        for parting in self._partings():
+            some.append(parting)
             if len(some) == _ROWS_AT_ONCE:
-                yield pa.Table.from_pylist(some, schema=ROWS)
+                yield some
                 some = []
-        yield pa.Table.from_pylist(some, schema=ROWS)
+        if some:
+            yield some
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self, partings: Sequence[Parting]) -> pa.Table:
+        """A row of :data:`checkers.rules.rows.ROWS` for each."""
+        return pa.Table.from_pylist(list(map(self._row, partings)), schema=ROWS)
+
+    def _partings(self) -> Iterator[Parting]:
         logs = list(zip(self.brokers, self.directories, strict=True))
         for broker, directory in logs[1:]:
             first, one = logs[0][0], RawLog(logs[0][1])
             other = RawLog(directory)
             start = self._start({first: one.start, broker: other.start})
             for difference in differences(one, other, start, self.end):
-                yield self._row(difference, f"broker-{first}", f"broker-{broker}")
+                yield Parting(one=first, other=broker, difference=difference)
             told = {f"broker-{first}": one.damage, f"broker-{broker}": other.damage}
             self.untold += [f"the log of {who} {what}" for who in told for what in told[who]]
 
@@ -73,8 +86,8 @@ class Divergence:
             self.untold.append(words)
         return max(known)
 
-    def _row(self, difference: Difference, one: str, other: str) -> dict[str, Any]:
-        whose = difference.identity
+    def _row(self, parting: Parting) -> dict[str, Any]:
+        difference, whose = parting.difference, parting.difference.identity
         return {
             "cell": self.cell,
             "anomaly": DIVERGENT,
@@ -83,7 +96,7 @@ class Divergence:
             "offset": difference.first,
             "producer": None if whose is None else whose.producer,
             "sequence": None if whose is None else whose.sequence,
-            "detail": _detail(difference, one, other),
+            "detail": _detail(difference, f"broker-{parting.one}", f"broker-{parting.other}"),
         }
 
 

@@ -37,7 +37,8 @@ class OtherFormat(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One record batch. ``crc``: as it is written there; ``data``: all of its bytes."""
+    """One record batch. ``crc``: as it is written there; ``base_sequence``: the number that its
+    producer gave the first record; ``data``: all of its bytes."""
 
     base_offset: int
     last_offset: int
@@ -47,6 +48,7 @@ class Batch:
     base_timestamp: int
     producer_id: int
     producer_epoch: int
+    base_sequence: int
     count: int
     data: bytes
 
@@ -117,7 +119,7 @@ class RawLog:
             base, length, epoch, _, crc, attributes, last_delta, first, *others = _HEADER.unpack(
                 header
             )
-            _, producer_id, producer_epoch, _, count = others
+            _, producer_id, producer_epoch, base_sequence, count = others
             rest = file.read(_BEFORE_LENGTH_COUNTS + length - _HEADER.size)
             position += _BEFORE_LENGTH_COUNTS + length
             after = base + last_delta
@@ -130,6 +132,7 @@ class RawLog:
                 base_timestamp=first,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
                 count=count,
                 data=header + rest,
             )

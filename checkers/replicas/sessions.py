@@ -5,39 +5,68 @@ another by itself (KIP-360), and sends again what it has no answer of: librdkafk
 a request is refused because one before it failed (confluentinc/librdkafka#4953).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from checkers.replicas.segments import OtherFormat, RawLog
+from checkers.replicas.segments import Batch, OtherFormat, RawLog
+
+_UNKNOWN = -1
+_SEQUENCES = 2**31
+"""From 0 on again behind the highest int32, as Kafka's *DefaultRecordBatch* counts."""
 
 Session: TypeAlias = tuple[int, int]
-"""Producer id and producer epoch; the id of a producer that is not idempotent is -1."""
-
-UNTOLD: Mapping[int, Session] = MappingProxyType({})
+"""Producer id and producer epoch."""
 
 
-def sessions(copies: Sequence[Path], offsets: Collection[int]) -> Mapping[int, Session]:
+class Written(NamedTuple):
+    """What a batch says of one of its records: in which session it was written, and which number it
+    has there. All of a producer that is not idempotent are -1."""
+
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+
+    @property
+    def session(self) -> Session:
+        """In which session."""
+        return self.producer_id, self.producer_epoch
+
+
+UNTOLD: Mapping[int, Written] = MappingProxyType({})
+
+
+def written(copies: Sequence[Path], epochs: Mapping[int, int]) -> Mapping[int, Written]:
     """By offset, as far as the first of a partition's raw logs tells that has all of them;
-    :data:`UNTOLD` where none has."""
-    for directory in copies if offsets else ():
+    :data:`UNTOLD` where none has. ``epochs``: by offset, the leader epoch of what is asked for
+    there, -1 where nobody knows: a batch of another epoch is another one."""
+    for directory in copies if epochs else ():
         try:
-            found = _of(RawLog(directory), sorted(offsets))
+            found = _of(RawLog(directory), epochs)
         except (OtherFormat, OSError):
             continue
-        if len(found) == len(set(offsets)):
+        if len(found) == len(epochs):
             return found
     return UNTOLD
 
 
-def _of(log: RawLog, offsets: Sequence[int]) -> Mapping[int, Session]:
-    found: dict[int, Session] = {}
+def _of(log: RawLog, epochs: Mapping[int, int]) -> Mapping[int, Written]:
+    found: dict[int, Written] = {}
+    offsets = sorted(epochs)
     wanted = iter(offsets)
     offset = next(wanted, None)
     for batch in log.batches(offsets[0], offsets[-1] + 1):
         while offset is not None and offset <= batch.last_offset:
-            if offset >= batch.base_offset and batch.intact:
-                found[offset] = (batch.producer_id, batch.producer_epoch)
+            same = epochs[offset] in (_UNKNOWN, batch.leader_epoch)
+            if offset >= batch.base_offset and same and batch.intact:
+                found[offset] = _written(batch, offset)
             offset = next(wanted, None)
     return found
+
+
+def _written(batch: Batch, offset: int) -> Written:
+    sequence = _UNKNOWN
+    if batch.base_sequence >= 0:
+        sequence = (batch.base_sequence + offset - batch.base_offset) % _SEQUENCES
+    return Written(batch.producer_id, batch.producer_epoch, sequence)

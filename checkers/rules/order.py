@@ -41,8 +41,8 @@ def duplicated(partition: PartitionHistory) -> pa.Table:
 def renewed(partition: PartitionHistory, offsets: Sequence[int]) -> bool:
     """Whether each of the copies of a record was written in another session of its producer, so
     that no log could tell that it had it (KIP-98). False where that is not known."""
-    told = [partition.sessions.get(offset) for offset in offsets]
-    return None not in told and len(set(told)) == len(offsets)
+    told = [partition.written[at].session for at in offsets if at in partition.written]
+    return len(set(told)) == len(offsets)
 
 
 def reordered(partition: PartitionHistory) -> pa.Table:

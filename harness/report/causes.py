@@ -1,4 +1,4 @@
-"""Why records were lost: the checkers' autopsies, the damning ones first, long lists folded."""
+"""Why anomalies came about: the checkers' autopsies, the damning ones first, long lists folded."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,20 @@ SHOWN_MAX = 5
 """Causes that are told at once; further ones are folded."""
 
 DAMNING_MAX = 20
-"""Likewise where they are of records that were promised to be kept."""
+"""Likewise where they break a promise."""
 
 LISTED_MAX = 500
 """On the page, folded ones too; ``verdict.json`` has all."""
+
+
+WHAT = {
+    "lost": "lost",
+    "duplicated": "duplicated",
+    "vanished-read": "shown, and gone",
+    "inconsistent-read": "shown, and others now",
+    "divergent-replicas": "not the same in all replicas",
+}
+"""What became of the records that a cause is of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +35,7 @@ class Causes:
 
 
 def causes(result: CampaignResult) -> Causes:
-    """Those of a result, in its order: promised records first."""
+    """Those of a result, in its order: what breaks a promise first."""
     at_once = max(SHOWN_MAX, min(len(promised(result)), DAMNING_MAX))
     listed = result.causes[:LISTED_MAX]
     return Causes(
@@ -34,7 +44,7 @@ def causes(result: CampaignResult) -> Causes:
 
 
 def promised(result: CampaignResult) -> list[Cause]:
-    """Those of records that were promised to be kept."""
+    """Those that break a promise."""
     return [cause for cause in result.causes if cause.promised]
 
 
@@ -43,6 +53,7 @@ def in_lines(result: CampaignResult, most: int) -> Iterator[str]:
     damning = promised(result)
     for cause in damning[:most]:
         where = f"{cause.cell}, {cause.topic}-{cause.partition}"
-        yield f"why   {where}: {cause.promised:,} promised records: {cause.sentence}"
+        what = f"{cause.promised:,} promised records {WHAT[cause.anomaly]}"
+        yield f"why   {where}: {what}: {cause.sentence}"
     if len(damning) > most:
         yield f"why   {len(damning) - most} further causes: see the report"

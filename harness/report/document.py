@@ -14,7 +14,7 @@ from checkers.verdict import Verdict
 from harness.environment import Machine, Versions
 from history.cell import Value
 
-VERSION = 1
+VERSION = 2
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -201,41 +201,49 @@ class LossDocument(_Part):
 
 
 class CauseDocument(_Part):
-    """Lost records of one partition that have the same explanation; each record's autopsy is in
-    `autopsies.parquet`. Of each partition 20 at the most, those of promised records first."""
+    """Anomalies of one kind and partition that have the same explanation; the autopsy of each is
+    in `autopsies.parquet`. Of each anomaly of a partition 20 at the most, the damning ones
+    first."""
 
     run: int
     """The run's number."""
     cell: str
     """The cell's name."""
+    anomaly: str = "lost"
+    """What became of them: `lost`, `duplicated`, `vanished-read`, `inconsistent-read`,
+    `divergent-replicas`."""
     topic: str
     """Its topic."""
     partition: int
     """The partition's number."""
     number: int
-    """Of the cause in its partition, from 1, as in the column `cause` of `autopsies.parquet`; 0 of
-    the line that stands for all that are not told."""
+    """Of the cause, from 1, of its anomaly in its partition, as in the column `cause` of
+    `autopsies.parquet`; 0 of the line that stands for all that are not told."""
     kind: str
-    """How they got lost: `deposed-leader`, `unclean-election`, `lost-from-disk`,
-    `cut-before-leading`, `not-replicated`, `unanswered`, `below-log-start`; `unexplained`: what was
-    recorded should tell, and does not; `unknown`: it does not suffice; `more`: several causes that
-    are not told."""
+    """How it came about. Lost or vanished: `deposed-leader`, `unclean-election`, `lost-from-disk`,
+    `cut-before-leading`, `not-replicated`, `unanswered`, `below-log-start`. Duplicated: `retried`,
+    `retried-at-next-leader`, `new-session`, `renumbered`, `forgotten`. Replicas that differ:
+    `not-cut`, `refilled`, `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any:
+    `unexplained`: what was recorded should tell, and does not; `unknown`: it does not suffice;
+    `more`: several causes that are not told."""
     sentence: str
     """What happened, in words."""
     records: int
-    """How many records."""
+    """How many records; of replicas that differ, offsets."""
     promised: int
-    """How many of them were promised to be kept."""
+    """How many of them break a promise."""
     first_offset: int | None
-    """The lowest offset at which one was acked; null where the client was told none."""
+    """The lowest offset at which one was acked or shown, or which differs; of duplicates, that of
+    a first copy; null where the client was told none."""
     last_offset: int | None
     """The highest."""
-    first_time: int
-    """When the first was acked, nanoseconds since 1970."""
-    last_time: int
+    first_time: int | None
+    """When the first was acked or shown, nanoseconds since 1970; null of replicas."""
+    last_time: int | None
     """When the last was."""
     leaders: tuple[int, ...]
-    """The brokers that may have acked them; one where that is known, none where nothing is."""
+    """The brokers that may have acked or appended them; where they are gone, one where that is
+    known, none where nothing is."""
     epochs: tuple[int, ...]
     """The leader epochs in which, likewise."""
     next_leader: int | None
@@ -357,7 +365,8 @@ class VerdictDocument(_Part):
     losses: tuple[LossDocument, ...] = ()
     """What was lost and duplicated, by partition and fault."""
     causes: tuple[CauseDocument, ...] = ()
-    """Why records were lost: what was promised to be kept first, then what nothing explains."""
+    """Why records were lost, duplicated or vanished, and why replicas differ: what breaks a promise
+    first, then what nothing explains; what the settings let expect last."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
 

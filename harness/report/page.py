@@ -13,7 +13,7 @@ from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
 from harness.report import chance, consumption, figures, losses
 from harness.report.about import About, lasted, moment
-from harness.report.causes import causes
+from harness.report.causes import WHAT, causes
 from harness.report.comparison import compare, label, seconds
 from harness.report.rendering import templates
 from harness.report.rows import (
@@ -108,6 +108,7 @@ def render(
         setting=setting,
         matrices=_matrices(result, cells),
         causes=causes(result),
+        what=WHAT,
         comparison=compare(result, cells),
         consumption=consumption.tables(result),
         meanings=consumption.MEANINGS,

@@ -18,7 +18,7 @@ from broker.replication.replica import LogState, Replica
 from broker.server.replication.state_change_log import truncated
 from broker.types import TopicPartition
 from checkers.autopsy.causes import MORE, TOLD_MAX, told
-from checkers.autopsy.explaining import Kind
+from checkers.autopsy.kinds import Kind
 from checkers.check import check
 from checkers.timeline.cuts import Cut, cuts_of
 from checkers.verdict import Cause
@@ -93,7 +93,7 @@ def test_no_more_causes_are_told_than_a_driver_can_take() -> None:
 
 
 def only_of(number: int) -> Cause:
-    place = {"run": 1, "cell": "c", "topic": "t", "partition": 0}
+    place = {"run": 1, "cell": "c", "anomaly": "lost", "topic": "t", "partition": 0}
     what = {"kind": "unknown", "sentence": ".", "records": 2, "promised": 0}
     return Cause(**place, **what, number=number, first_time=number, last_time=number)
 

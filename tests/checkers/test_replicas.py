@@ -90,6 +90,17 @@ def test_replicas_that_do_not_agree_fail_and_say_where(tmp_path: Path, spark: Sp
         "sequence 0 (leader epoch 0, CRC 0x"
     )
     assert "broker-3 cell c producer 1 sequence 0 (leader epoch 1, CRC 0x" in differs["detail"]
+    assert [one.kind for one in result.causes] == ["unknown", "unknown"]
+    assert {(one.anomaly, one.promised) for one in result.causes} == {
+        ("divergent-replicas", 1),
+        ("divergent-replicas", 2),
+    }
+    rows = pq.read_table(directory / "autopsies.parquet").to_pylist()
+    assert [(row["brokers"], row["offset"], row["last_offset"]) for row in rows] == [
+        ([1, 2], 2, 2),
+        ([1, 3], 0, 1),
+    ]
+    assert [row["epochs"] for row in rows] == [[0, None], [0, 1]]
 
 
 def damaging(destroys: str, **changes: Any) -> dict[str, Any]:
@@ -403,6 +414,9 @@ def test_a_copy_of_another_session_breaks_no_promise_of_the_log(tmp_path: Path) 
     result = doubled(tmp_path, 0, 1)
     (found,) = result.cells
     assert (result.verdict, found.duplicated, no_duplicates(result).broken) == (PASS, 1, 0)
+    (cause,) = result.causes
+    assert (cause.kind, cause.records, cause.promised) == ("new-session", 1, 0)
+    assert "(producer id 7 epoch 0, then producer id 7 epoch 1)" in cause.sentence
 
 
 @pytest.mark.parametrize("epochs", [(0, 0), (1, 1), (1,)])

@@ -8,6 +8,7 @@ from made_histories import Entry, Made, Send, entry, indexed, send
 
 from checkers.catalogue import CATALOGUE, CHECKERS, CONSUMPTION, DIVERGENT
 from checkers.reach import FaultWindows
+from checkers.replicas.sessions import Written
 from checkers.rules.order import duplicated
 from checkers.rules.rows import ROWS
 
@@ -95,7 +96,8 @@ def test_duplicated_tells_of_sessions_where_no_two_copies_share_one(
     sessions: dict[int, tuple[int, int]], told: str
 ) -> None:
     log = [*TWO_ENTRIES, entry(2, 1, 0), entry(3, 1, 0)]
-    history = replace(indexed(made(SENT_TWO_ACKED, log)), sessions=sessions)
+    written = {offset: Written(*session, 0) for offset, session in sessions.items()}
+    history = replace(indexed(made(SENT_TWO_ACKED, log)), written=written)
     (row,) = duplicated(history).to_pylist()
     assert row["detail"] == f"stands at offsets 0, 2, 3{told}"
 

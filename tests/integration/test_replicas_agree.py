@@ -69,7 +69,8 @@ def compared(copies: Path, end: int = 1_000) -> tuple[list[dict[str, Any]], list
         directories=[copies / broker for broker in ("1", "2", "3")],
         end=end,
     )
-    return [row for table in divergence.rows() for row in table.to_pylist()], divergence.untold
+    partings = [one for some in divergence.partings() for one in some]
+    return divergence.rows(partings).to_pylist(), divergence.untold
 
 
 def test_replicas_of_a_cluster_agree(copies: Path) -> None:

@@ -246,9 +246,10 @@ def test_a_loss_is_put_down_to_what_the_checkers_say_and_nothing_nearby(director
     assert "no fault was on</td>" in page
 
 
-def because(number: int, *, promised: int = 0) -> Cause:
+def because(number: int, *, promised: int = 0, anomaly: str = "lost") -> Cause:
     place = {"run": 1, "cell": "acks-1.minisr-1", "topic": "t", "partition": 0}
     return Cause(
+        anomaly=anomaly,
         **place,
         number=number,
         kind="unexplained" if promised else "deposed-leader",
@@ -275,11 +276,29 @@ def test_why_records_were_lost_stands_below_the_matrix_and_long_lists_fold(
     assert "<h2>Why</h2>" not in page_of(directory)
 
 
+def test_each_cause_says_what_became_of_the_records(directory: Path) -> None:
+    differ = replace(
+        because(2, promised=3, anomaly="divergent-replicas"), first_time=None, last_time=None
+    )
+    told = (because(1, anomaly="duplicated"), differ, because(3, anomaly="vanished-read"))
+    page = page_of(directory, replace(RESULT, causes=told))
+    section = page[page.index("<h2>Why</h2>") :]
+    for words in ("records duplicated", "not the same in all replicas", "shown, and gone"):
+        assert words in section
+    assert section.index("acked between") < section.index("shown between")
+    (line,) = (
+        one
+        for one in printed(directory, replace(RESULT, causes=told)).splitlines()
+        if one.startswith("why ")
+    )
+    assert "3 promised records not the same in all replicas: story 2" in line
+
+
 def test_the_terminal_says_why_promised_records_were_lost(directory: Path) -> None:
     told = printed(directory, replace(RESULT, causes=(because(1, promised=2), because(2))))
     lines = [line for line in told.splitlines() if line.startswith("why ")]
     assert lines == [
-        "why   acks-1.minisr-1, t-0: 2 promised records: story 1 <script>alert(1)</script>."
+        "why   acks-1.minisr-1, t-0: 2 promised records lost: story 1 <script>alert(1)</script>."
     ]
 
 

@@ -92,6 +92,7 @@ GROUP = GroupCounts(
 CAUSE = Cause(
     run=1,
     cell="acks-all",
+    anomaly="lost",
     topic="acks-all",
     partition=0,
     number=1,

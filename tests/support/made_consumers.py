@@ -26,6 +26,7 @@ class Seen:
     producer: int | None = None
     sequence: int | None = None
     time: int = 0
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,7 @@ def left_by(made: MadeConsumer, **changes: Any) -> Left:
         "poll": pa.array([one.poll for one in made.polls], pa.int64()),
         "time": pa.array([one.time for one in made.polls], pa.int64()),
         "offset": pa.array([one.offset for one in made.polls], pa.int64()),
+        "leader_epoch": pa.array([one.leader_epoch for one in made.polls], pa.int32()),
         "cell": pa.array(cells, pa.string()),
         "producer": pa.array([one.producer for one in made.polls], pa.int32()),
         "sequence": pa.array([one.sequence for one in made.polls], pa.int64()),

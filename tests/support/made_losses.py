@@ -9,8 +9,8 @@ from typing import Any
 from made_histories import ACKS_1, ALL, Entry, Made, Send, a_fault, cell, entry, indexed, state
 from made_timelines import MOMENT, PARTITION, SETTLE_NS, acked
 
-from checkers.autopsy.explaining import Kind
 from checkers.autopsy.gathering import Told, scene
+from checkers.autopsy.kinds import Kind
 from checkers.autopsy.performing import Autopsies, perform
 from checkers.autopsy.scene import Scene
 from checkers.faults import faults_of
@@ -114,8 +114,10 @@ class World:
             clock_bound_ns=MOMENT,
         )
         settings = ALL if self.acks == "all" else {**ACKS_1, "acks": self.acks}
-        known = timeline(cell(settings).cell, PARTITION, around, self.words, ensemble=False)
+        planned = cell(settings).cell
+        known = timeline(planned, PARTITION, around, self.words, ensemble=False)
         told = Told(
+            cell=planned,
             partition=PARTITION,
             around=around,
             timeline=known,
@@ -123,6 +125,7 @@ class World:
             cuts=self.cuts,
             absences=absences(whole),
             replicas=Path("nowhere"),
+            readers_bound=MOMENT,
         )
         return scene(told), known
 

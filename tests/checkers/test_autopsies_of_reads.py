@@ -1,0 +1,141 @@
+"""What consumers were shown and the log does not have: generated losses of known kinds, of which a
+reader was shown every record before. The autopsy tells who was shown it by whom, and why it went;
+and without witnesses it says that it does not know."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from made_consumers import MadeConsumer, left_by
+from made_consumers import Seen as Shown
+from made_histories import indexed, state
+from made_losses import Planted, World, lose
+
+from checkers.autopsy.kinds import Kind
+from checkers.autopsy.performing import Autopsies, perform_shown
+from checkers.reads.anomalies import INCONSISTENT, VANISHED, Promises
+from checkers.reads.looking import looked_at
+from checkers.verdict import Cause
+
+ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+OF_ALL = (
+    Kind.DEPOSED_LEADER,
+    Kind.UNCLEAN_ELECTION,
+    Kind.LOST_FROM_DISK,
+    Kind.CUT_BEFORE_LEADING,
+    Kind.UNEXPLAINED,
+)
+Losses = list[tuple[Kind, int, int]]
+ONE = st.tuples(st.sampled_from(OF_ALL), st.integers(1, 5), st.integers(0, 8))
+
+
+def reader(world: World, *, epochs: bool = True) -> MadeConsumer:
+    """It was shown what is gone as soon as that was acked."""
+    planted = {sequence: one for one in world.planted for sequence in one.sequences}
+    acks = [ack for ack in world.sends if ack.type == "ok" and ack.sequence in planted]
+    polls = [
+        Shown(
+            poll=number,
+            time=ack.time,
+            offset=ack.offset or 0,
+            leader_epoch=planted[ack.sequence].epoch if epochs else None,
+            producer=ack.producer,
+            sequence=ack.sequence,
+        )
+        for number, ack in enumerate(acks, start=1)
+    ]
+    return MadeConsumer(client="reader-7", polls=polls)
+
+
+def performed(
+    world: World, *, epochs: bool = True
+) -> dict[str, tuple[list[dict[str, Any]], Autopsies]]:
+    """By anomaly: its rows, and their autopsies."""
+    around, known = world.scene()
+    history = indexed(world.made(), timeline=known)
+    looked = looked_at([left_by(reader(world, epochs=epochs))], history, Promises())
+    return {
+        found.anomaly: (
+            found.rows.to_pylist(),
+            perform_shown(history, around, found, looked.clients),
+        )
+        for found in looked.found
+        if found.anomaly in (VANISHED, INCONSISTENT)
+    }
+
+
+def made(planted: Losses, acks: str) -> World:
+    world = World(acks=acks)
+    for kind, count, appended in planted:
+        lose(world, kind, count, appended)
+    return world
+
+
+@ANY_MACHINE
+@given(st.lists(ONE, min_size=1, max_size=3), st.sampled_from(["1", "all"]))
+@example([(kind, 2, 0) for kind in OF_ALL], "all")
+@example([(kind, 2, 3) for kind in OF_ALL], "1")
+def test_what_was_shown_and_is_gone_is_laid_to_what_was_planted(planted: Losses, acks: str) -> None:
+    """Whatever acks ask for: what consumers are shown all in sync have."""
+    world = made(planted, acks)
+    by_sequence = {sequence: one for one in world.planted for sequence in one.sequences}
+    told = set()
+    for rows, found in performed(world).values():
+        for row, autopsy in zip(rows, found.of_records.to_pylist(), strict=True):
+            told.add(row["sequence"])
+            agrees(by_sequence[row["sequence"]], autopsy)
+        assert sum(cause.records for cause in found.causes) == len(rows)
+        assert all(cause.promised == cause.records for cause in found.causes)
+    # Of offsets that were lost more than once the last that was shown is told.
+    gone = {ack.offset for ack in world.sends if ack.type == "ok" and ack.sequence in by_sequence}
+    offsets = {row["offset"] for rows, _ in performed(world).values() for row in rows}
+    assert offsets == gone
+    assert told <= by_sequence.keys()
+
+
+def agrees(planted: Planted, autopsy: dict[str, object]) -> None:
+    assert autopsy["kind"] == planted.kind
+    assert (autopsy["epochs"], autopsy["leaders"]) == ([planted.epoch], [planted.leader])
+    assert autopsy["next_offset"] == planted.next_offset
+    assert (autopsy["next_leader"], autopsy["shown_to"]) == (planted.next_leader, ["reader-7"])
+    assert (autopsy["shown_by"], autopsy["shown_epoch"]) == (planted.leader, planted.epoch)
+    assert planted.leader in autopsy["cut_by"]
+    assert autopsy["below_watermark"] is None
+
+
+def only(world: World, anomaly: str, *, epochs: bool = True) -> Cause:
+    (cause,) = performed(world, epochs=epochs)[anomaly][1].causes
+    return cause
+
+
+def test_a_deposed_leader_that_showed_them_in_one_sentence() -> None:
+    cause = only(made([(Kind.DEPOSED_LEADER, 1_500, 0)], "all"), VANISHED)
+    assert cause.sentence == (
+        "consumers were shown these, up to 2.0 s after broker-2 was seen to lead; broker-1 "
+        "appended them as leader of epoch 0; isolate#1 was on broker-1; broker-2 led epoch 1 from "
+        "offset 5, without them; broker-1 cut its log from 1,505 to 5 as follower of broker-2 in "
+        "epoch 1 (leader epoch 0 and offset 5)."
+    )
+
+
+def test_what_a_leader_said_to_be_committed_is_told_to_have_been() -> None:
+    world = made([(Kind.UNEXPLAINED, 2, 0)], "all")
+    first = world.words[0]
+    object.__setattr__(first, "high_watermark", 7)
+    rows, found = performed(world)[VANISHED]
+    assert [row["below_watermark"] for row in found.of_records.to_pylist()] == [True, True]
+    assert "broker-1 had a high watermark beyond them when it began epoch 0" in (
+        found.causes[0].sentence
+    )
+    assert len(rows) == 2
+
+
+@pytest.mark.parametrize("anomaly", [VANISHED, INCONSISTENT])
+def test_without_any_witness_it_is_unknown(anomaly: str) -> None:
+    world = made([(Kind.DEPOSED_LEADER, 1, 0 if anomaly == VANISHED else 3)], "all")
+    world.rows[1:], world.words, world.cuts = [], [], []
+    world.rows[0] = state(0, -1, -1, ())
+    cause = only(world, anomaly, epochs=False)
+    assert cause.kind == Kind.UNKNOWN
+    assert "who appended them is not known" in cause.sentence

@@ -1,0 +1,114 @@
+"""Generated duplicates, each for a known reason: the autopsy names it, and nothing else; and where
+evidence is taken away it does not pretend to know."""
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from made_repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
+
+from checkers.autopsy.kinds import Kind
+from checkers.verdict import Cause
+
+ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+OF_NO_IDEMPOTENCE = EXPECTED + NEVER_RESENT
+
+Bursts = list[tuple[Way, int, int]]
+
+
+def bursts(ways: tuple[Way, ...]) -> st.SearchStrategy[Bursts]:
+    """How, how many records stand twice, how many are appended after."""
+    one = st.tuples(st.sampled_from(ways), st.integers(1, 5), st.integers(0, 5))
+    return st.lists(one, min_size=1, max_size=4)
+
+
+def made(planted: Bursts, *, idempotent: bool, retries: int = -1) -> World:
+    world = World(idempotent=idempotent, retries=retries)
+    for burst in planted:
+        repeat(world, *burst)
+    return world
+
+
+def holds(world: World) -> None:
+    performed = world.autopsies()
+    causes = sorted(performed.causes, key=lambda cause: cause.number)
+    assert [cause.kind for cause in causes] == [one.kind for one in world.planted]
+    rows = iter(performed.of_records.to_pylist())
+    for planted, cause in zip(world.planted, causes, strict=True):
+        assert cause.records == len(planted.sequences)
+        assert cause.epochs == tuple(dict.fromkeys(planted.epochs))
+        assert (cause.first_offset, cause.anomaly) == (planted.first, "duplicated")
+        excused = not world.idempotent or planted.kind is Kind.NEW_SESSION
+        assert cause.promised == (0 if excused else cause.records)
+        for _ in planted.sequences:
+            row = next(rows)
+            assert (row["cause"], row["kind"]) == (cause.number, planted.kind)
+            assert (row["epochs"], len(row["offsets"])) == (planted.epochs, 2)
+            assert row["leaders"] == [epoch % 3 + 1 for epoch in planted.epochs]
+            assert row["acked_offset"] == row["offsets"][1]
+            assert len(row["producer_sequences"]) == 2
+    assert next(rows, None) is None
+
+
+@ANY_MACHINE
+@given(bursts(OF_NO_IDEMPOTENCE))
+@example([(way, 2, 1) for way in OF_NO_IDEMPOTENCE])
+def test_without_idempotence_a_retry_is_told_where_there_can_have_been_one(planted: Bursts) -> None:
+    holds(made(planted, idempotent=False))
+
+
+@ANY_MACHINE
+@given(bursts(NUMBERED))
+@example([(way, 2, 1) for way in NUMBERED])
+def test_of_an_idempotent_producer_sessions_and_numbers_tell(planted: Bursts) -> None:
+    holds(made(planted, idempotent=True))
+
+
+@ANY_MACHINE
+@given(bursts(NUMBERED))
+def test_without_raw_logs_an_idempotent_producer_s_are_unknown(planted: Bursts) -> None:
+    world = made(planted, idempotent=True)
+    world.written.clear()
+    assert {cause.kind for cause in world.autopsies().causes} == {Kind.UNKNOWN}
+
+
+@ANY_MACHINE
+@given(bursts(EXPECTED))
+def test_who_never_sends_again_explains_no_copy(planted: Bursts) -> None:
+    world = made(planted, idempotent=False, retries=0)
+    assert {cause.kind for cause in world.autopsies().causes} == {Kind.UNEXPLAINED}
+
+
+def only(way: Way, *, idempotent: bool) -> Cause:
+    (cause,) = made([(way, 2, 0)], idempotent=idempotent).autopsies().causes
+    return cause
+
+
+def test_an_expected_one_says_so() -> None:
+    assert only(EXPECTED[1], idempotent=False).sentence == (
+        "the leader changed before the first attempt was answered, and the producer sent these "
+        "again, as expected without enable.idempotence; appended by broker-3 as leader of epoch 2, "
+        "then by broker-1 as leader of epoch 3; the ack names the last of the copies; no fault was "
+        "on."
+    )
+
+
+def test_a_client_that_begins_another_session_is_named() -> None:
+    told = only(NUMBERED[0], idempotent=True).sentence
+    assert told.startswith(
+        "the producer began another session (producer id 7 epoch 2, then producer id 7 epoch 3) "
+        "and sent these again, which no log can know (KIP-98), as librdkafka does: "
+        "confluentinc/librdkafka#4953; broker-3 appended them twice, as leader of epoch 2"
+    )
+
+
+def test_what_a_log_should_have_known_again_is_not_explained() -> None:
+    told = only(NUMBERED[4], idempotent=True).sentence
+    assert "nothing that was recorded explains it: they have the same producer id, epoch" in told
+
+
+def test_nothing_that_stands_twice_has_no_autopsy() -> None:
+    world = World(idempotent=False)
+    world.era()
+    world.append(3, 0, 2, (-1, -1), 0)
+    world.send(3, 0, 0, 1)
+    performed = world.autopsies()
+    assert (list(performed.causes), len(performed.of_records)) == ([], 0)
