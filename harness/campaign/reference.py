@@ -53,7 +53,7 @@ def _paths(whole: Schema) -> dict[str, str]:
         path, section = waiting.pop(0)
         for key, node in section["properties"].items():
             for name in _referred(node):
-                inner = f"{path}.{key}".removeprefix(".")
+                inner = f"{path}.{key}{'.NAME' if _of_names(node) else ''}".removeprefix(".")
                 definition = whole["$defs"][name]
                 if name not in found and "properties" in definition:
                     # Where either of two may stand, each is called after what it cannot lack.
@@ -67,8 +67,14 @@ def _referred(node: Schema) -> Iterator[str]:
     if "$ref" in node:
         yield node["$ref"].rpartition("/")[2]
     either = (*node.get("anyOf", ()), *node.get("oneOf", ()))
-    for inner in (*either, *([node["items"]] if "items" in node else [])):
+    for inner in (*either, *([node["items"]] if "items" in node else []), *_of_names(node)):
         yield from _referred(inner)
+
+
+def _of_names(node: Schema) -> Sequence[Schema]:
+    """What the values of a mapping are whose keys are names."""
+    values = (node.get("additionalProperties"), *node.get("patternProperties", {}).values())
+    return [one for one in values if isinstance(one, dict) and "$ref" in one]
 
 
 def _rows(section: Schema, paths: Mapping[str, str]) -> Iterator[str]:
@@ -112,6 +118,8 @@ def _kind(node: Schema, paths: Mapping[str, str]) -> str:
         return _either(node.get("anyOf") or node["oneOf"], paths)
     if "title" in node:
         return "`[shortest, longest]`" if node["type"] == "array" else f"[{node['title']}](#values)"
+    if of_names := _of_names(node):
+        return f"mapping of names to {_kind(of_names[0], paths)}"
     if node["type"] == "array":
         return f"list of {_kind(node['items'], paths)}"
     if node["type"] in ("integer", "number"):

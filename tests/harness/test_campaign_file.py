@@ -163,7 +163,7 @@ REFUSALS = [
     (
         {"cluster.backend": "moon"},
         "cluster.backend",
-        "unknown backend 'moon'; known: local, docker, ssh",
+        "unknown backend 'moon'; known: local, docker, ssh, here",
     ),
     ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
     (

@@ -37,7 +37,7 @@ def test_names_that_are_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("pulsar", "unknown system 'pulsar'; known: bundled, kafka:3.9.1, kafka:4.1.1"),
+        ("pulsar", "unknown system 'pulsar'; known: bundled, external, kafka:3.9.1, kafka:4.1.1"),
         ("bundle", "did you mean bundled?"),
         ("kafak:3.9.1", "did you mean kafka:3.9.1?"),
         ("kafka", "which Apache Kafka? kafka:3.9.1, kafka:4.1.1, or kafka:/DIRECTORY"),
