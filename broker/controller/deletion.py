@@ -98,6 +98,11 @@ class Deletions:
         for tp, error in errors.items():
             if phases[tp, broker] is not ReplicaPhase.DELETION_STARTED:
                 continue
+            # It was asked of a former registration, whose end brokers_down tells, sooner or later.
+            # Taken for a refusal behind that, it would make the answer to what was asked since
+            # count for nothing: nobody would ask again, and the topic stay for ever.
+            if error is ErrorCode.stale_broker_epoch:
+                continue
             if error is not ErrorCode.none:
                 phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
                 continue

@@ -256,6 +256,19 @@ def test_topic_deletion_waits_for_dead_brokers(three):
     assert three.state(TP) == (3, (3, 2), 0)
 
 
+def test_an_answer_to_what_was_asked_of_a_former_registration_is_none(three):
+    """It may come when the deletion was asked for anew."""
+    three.silent.add(3)
+    three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
+    three.brokers(1, 2)
+    three.brokers(1, 2, 3)
+    refused = {TP: ErrorCode.stale_broker_epoch}
+    three.feed(events.StopReplicaAnswered(broker=3, errors=refused))
+    assert "orders" in three.topics
+    three.feed(events.StopReplicaAnswered(broker=3, errors={TP: ErrorCode.none}))
+    assert "orders" not in three.topics
+
+
 def test_new_topic_of_a_deleted_ones_name_stays(three):
     three.topic("other", (1,))
     three.feed(events.DeletionAsked(topics=frozenset({"orders"})))

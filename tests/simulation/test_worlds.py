@@ -58,6 +58,7 @@ FAILED_ONCE = {
     "a fault of the observer",
     30905: "a broker that started while a topic's creation was completed, without a controller, "
     "hosted none of it",
+    34384: "a late answer of a broker's former registration kept a topic from being deleted",
     31940: "two brokers created a topic at once, without a controller: it had two ids",
     32237: "a partition was added, without a controller, to a topic that was being deleted",
     33634: "a log that was to begin at 12 began at 0 after a power failure",
