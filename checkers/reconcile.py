@@ -1,12 +1,11 @@
-"""Reconciling partition by partition inside Spark.
+"""Reconciling partition by partition.
 
 A record belongs to one partition, and ``sends`` and ``log`` files hold one partition each, so a
-partition is a work item of its own: listed by the driver, reconciled by one task of ``mapInArrow``,
-without a shuffle. A task holds one partition at a time; memory grows with the largest partition,
-not with the campaign.
+partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
+(``checkers.task``), without a shuffle.
 
-Each item yields its anomalies and one row of metrics, in one table (a mapInArrow has one schema):
-metrics stand in the rows whose ``anomaly`` is null.
+Each item yields its anomalies and one row of metrics, in one schema: metrics stand in the rows
+whose ``anomaly`` is null.
 """
 
 from collections import Counter
@@ -93,14 +92,6 @@ class Doubt:
 
     checker: str
     message: str
-
-
-def reconcile_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What ``mapInArrow`` runs: rows of ITEMS in, rows of RESULTS out."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            for table in reconcile(WorkItem.from_row(row)):
-                yield from table.to_batches()
 
 
 def reconcile(item: WorkItem) -> Iterator[pa.Table]:
