@@ -196,16 +196,15 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
 # the sends to u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from history import reader
-read_files = reader.read_files
+from checkers import columns
+read_file = columns._read_file
 
-def killed_at(table, paths, columns=None):
-    paths = list(paths)
-    if any(path.name.startswith("sends.u.") for path in paths):
+def killed_at(table, path, schema):
+    if path.name.startswith("sends.u."):
         os.kill(os.getpid(), signal.SIGKILL)
-    return read_files(table, paths, columns)
+    return read_file(table, path, schema)
 
-reader.read_files = killed_at
+columns._read_file = killed_at
 """
 CHECK = """
 import pathlib, pickle, sys
