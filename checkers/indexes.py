@@ -17,15 +17,18 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.numbering import Array, first_positions, record_numbers
+from checkers.numbering import first_positions, record_numbers
 from checkers.overtaking import overtaken
 from checkers.reach import NO_FAULTS, FaultWindows
 from checkers.replicas.sessions import UNTOLD, Session
 from checkers.timeline.known import UNSEEN, Timeline
 from history.schema import SendType
+
+Array = npt.NDArray[Any]
 
 SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset")
 LOG_COLUMNS = ("offset", "leader_epoch", "cell", "producer", "sequence")
