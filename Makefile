@@ -8,7 +8,7 @@ ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-clients test-ssh test-docker docker-tests docker-image \
-        docker-base docker-clean bench bench-quick bench-ready \
+        docker-base docker-clean bench bench-quick bench-ready bench-check \
         reference lint nightly clean
 
 help:  ## what there is to make
@@ -85,7 +85,7 @@ docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no re
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
 	$(BIN)/python -m infra.docker.cleanup
 
-bench: setup bench-ready  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
+bench: setup bench-ready bench-check  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
 
 bench-quick: setup  ## the same with fewer records and repetitions: for a look
@@ -93,6 +93,9 @@ bench-quick: setup  ## the same with fewer records and repetitions: for a look
 
 bench-ready: setup  ## the wait for a ready cluster, backend by backend, as ratios (minutes)
 	PYTHONPATH=.:tests/support $(ENGINE) --or-without $(BIN)/python -m benchmarks.ready
+
+bench-check: setup  ## what a check costs beside DuckDB, on histories of 0.1 to 30 M sends (minutes)
+	$(BIN)/python -m benchmarks.checking
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
 	$(BIN)/python docs/generate.py

@@ -16,37 +16,6 @@ from checkers.reads.anomalies import Coordinated
 from checkers.shown import Counts
 from checkers.terms import Terms
 
-CONSUMERS = pa.list_(
-    pa.struct(
-        [
-            ("client", pa.string()),
-            ("member", pa.bool_()),
-            ("polls", pa.list_(pa.string())),
-            ("assignments", pa.list_(pa.string())),
-            ("commits", pa.list_(pa.string())),
-            ("polls_whole", pa.bool_()),
-            ("assignments_whole", pa.bool_()),
-            ("commits_whole", pa.bool_()),
-            ("cut", pa.bool_()),
-        ]
-    )
-)
-
-GROUPS = pa.list_(
-    pa.struct(
-        [
-            ("name", pa.string()),
-            ("at_least_once", pa.bool_()),
-            ("unpromised_before", pa.int64()),
-            ("unknown_before", pa.int64()),
-            ("stale_starts", pa.list_(pa.int64())),
-            ("stale_ends", pa.list_(pa.int64())),
-            ("fault_bounds", pa.list_(pa.int64())),
-            ("fault_labels", pa.list_(pa.string())),
-        ]
-    )
-)
-
 COUNTED = pa.list_(
     pa.struct(
         [

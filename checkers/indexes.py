@@ -12,6 +12,7 @@ is counted as contradictory.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.numbering import first_positions, record_numbers
+from checkers.overtaking import overtaken
 from checkers.reach import NO_FAULTS, FaultWindows
 from checkers.replicas.sessions import UNTOLD, Written
 from checkers.timeline.known import UNSEEN, Timeline
@@ -51,7 +54,7 @@ class FinalRead:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionHistory:
     """One partition of one run.
 
@@ -113,7 +116,7 @@ class PartitionHistory:
         """How many records have contradictory events."""
         return int(np.count_nonzero(self.contradicted))
 
-    @property
+    @cached_property
     def named_acks(self) -> Array:
         """The numbers of the records whose acks name an offset, and are not contradicted."""
         named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
@@ -125,6 +128,19 @@ class PartitionHistory:
         where it was not read completely."""
         gone = (self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete
         return np.flatnonzero(gone)
+
+    @cached_property
+    def out_of_order(self) -> tuple[Array, Array]:
+        """Numbers of the records that stand behind one that their producer sent later, in log
+        order, and for each of the latest-sent one of its producer that stands before it. First
+        copies count."""
+        first = np.zeros(len(self.log_record), dtype=bool)
+        first[self.first[(self.first != NONE) & (self.fate != Fate.NEVER_SENT)]] = True
+        records = self.log_record[first]
+        identity = (self.cell_of[records], self.producer[records], self.sequence[records])
+        behind, ahead = overtaken(*identity)
+        in_log_order = np.argsort(behind)
+        return records[behind[in_log_order]], records[ahead[in_log_order]]
 
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""
@@ -152,6 +168,7 @@ class PartitionHistory:
             found[there] = self.log_epoch[within[there]]
         return found
 
+    @cached_property
     def at_acked_offset(self) -> Array:
         """By record number: the position in the log arrays at which it stands at the offset of its
         ack, or NONE."""
@@ -194,13 +211,13 @@ def index(
         np.concatenate([numbers_of(table[column]) for table in (sends, named)])
         for column in ("producer", "sequence")
     )
-    numbers, count = record_numbers(cells, producers, sequences)
+    numbers, representative = record_numbers(cells, producers, sequences)
+    count = len(representative)
     sent, logged = numbers[: len(sends)], numbers[len(sends) :]
     log_record = np.full(len(log), NONE, dtype=np.int64)
     log_record[ours] = logged
     new = _without_repeats(numbers_of(log["offset"]), log_record)
     log_record = log_record[new]
-    representative = _first_position(numbers, count)
     cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
     untold = np.zeros(count, dtype=bool)
     for (name, number), last in last_recorded.items():
@@ -221,49 +238,37 @@ def index(
         log_offset=numbers_of(log["offset"])[new],
         log_epoch=numbers_of(log["leader_epoch"])[new],
         log_record=log_record,
-        first=_first_position(log_record, count),
+        first=first_positions(log_record, count),
         timeline=timeline,
     )
-
-
-def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, int]:
-    """A dense number for each distinct (cell, producer, sequence); and how many there are.
-
-    Two numbers below 2**31 fit one int64: exact whatever the values are, and nothing is sorted.
-    """
-    stream, _ = _dense(cell_of << 32 | (producer & 0xFFFFFFFF))
-    place, _ = _dense(sequence)
-    return _dense(stream << 32 | place)
-
-
-def _dense(values: Array) -> tuple[Array, int]:
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     types: dict[str, int] = {}
     codes = _codes(sends["type"], types)
-    of_type = {kind: codes == types.get(kind, NONE) for kind in SendType}
-    acks = of_type[SendType.OK]
+    invoked, acks, failed = (
+        codes == types.get(kind, NONE) for kind in (SendType.INVOKE, SendType.OK, SendType.FAIL)
+    )
+    # Where rows disagree: of what an ack tells nothing is overruled.
+    of_invoke, of_ack, of_other = (
+        np.flatnonzero(rows) for rows in (invoked, acks, ~invoked & ~acks)
+    )
+    asks, acked, others = sent[of_invoke], sent[of_ack], sent[of_other]
     fate = np.full(count, Fate.NEVER_SENT, dtype=np.int8)
     fate[sent] = Fate.INDETERMINATE
-    fate[sent[of_type[SendType.FAIL]]] = Fate.FAILED
-    fate[sent[acks]] = Fate.ACKED
-    acked_offset = np.full(count, NONE, dtype=np.int64)
-    acked_offset[sent[acks]] = numbers_of(sends["offset"])[acks]
-    invoked = of_type[SendType.INVOKE]
-    time = np.full(count, NONE, dtype=np.int64)
+    fate[sent[failed]] = Fate.FAILED
+    fate[acked] = Fate.ACKED
     times = numbers_of(sends["time"])
-    asked, answered = time.copy(), time.copy()
-    for rows in (~invoked, invoked, acks):
-        time[sent[rows]] = times[rows]
-    asked[sent[invoked]] = times[invoked]
-    for rows in (~invoked, acks):
-        answered[sent[rows]] = times[rows]
-    invokes = np.bincount(sent[invoked], minlength=count)
-    completions = np.bincount(sent[~invoked], minlength=count)
-    contradicted = (invokes > 1) | (completions > 1) | (completions > invokes)
+    asked, answered = np.full((2, count), NONE, dtype=np.int64)
+    asked[asks] = times[of_invoke]
+    answered[others] = times[of_other]
+    answered[acked] = times[of_ack]
+    # Of the completion where it never was invoked, of the invoke where it was not acked.
+    time = np.where((fate != Fate.ACKED) & (asked != NONE), asked, answered)
+    acked_offset = np.full(count, NONE, dtype=np.int64)
+    acked_offset[acked] = numbers_of(sends["offset"])[of_ack]
+    invokes = np.bincount(asks, minlength=count)
+    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
     return {
         "fate": fate,
         "acked_offset": acked_offset,
@@ -271,15 +276,8 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "asked": asked,
         "answered": answered,
         "begun": int(times.min()) if len(times) else NONE,
-        "contradicted": contradicted,
+        "contradicted": (invokes > 1) | (completions > 1) | (completions > invokes),
     }
-
-
-def _first_position(numbers: Array, count: int) -> Array:
-    """Position of the first occurrence of each number; NONE of those that do not occur."""
-    first = np.full(count + 1, NONE, dtype=np.int64)  # the last place takes the NONEs
-    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return first[:count]
 
 
 def _in_offset_order(log: pa.Table) -> pa.Table:
@@ -303,7 +301,7 @@ def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     for chunk in column.dictionary_encode().chunks:
         names = chunk.dictionary.to_pylist()
         known_codes = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
-        codes.append(known_codes[chunk.indices.to_numpy()])
+        codes.append(known_codes.take(chunk.indices))
     return np.concatenate(codes)
 
 

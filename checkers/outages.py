@@ -44,7 +44,7 @@ def outages(history: PartitionHistory) -> Iterator[Outage]:
     asked, answered = history.asked[sent], history.answered[sent]
     last = int(max(asked.max(), answered.max()))
     since, until = _merged(asked, np.where(answered == NONE, last, answered))
-    acks = np.sort(history.answered[history.fate == Fate.ACKED])
+    acks = np.sort(history.answered[history.fate == Fate.ACKED], kind="stable")
     edges = np.append(acks, last) if len(acks) else np.array([since[0], last])
     for place in np.flatnonzero(np.diff(edges) > OUTAGE_MIN_NS):
         start, end = edges[place], edges[place + 1]

@@ -1,12 +1,11 @@
-"""Reconciling partition by partition inside Spark.
+"""Reconciling partition by partition.
 
 A record belongs to one partition, and ``sends`` and ``log`` files hold one partition each, so a
-partition is a work item of its own: listed by the driver, reconciled by one task of ``mapInArrow``,
-without a shuffle. A task holds one partition at a time; memory grows with the largest partition,
-not with the campaign.
+partition is a work item of its own: listed by the driver, reconciled in a task of Spark's
+(``checkers.task``), without a shuffle.
 
-Each item yields its anomalies and one row of metrics, in one table (a mapInArrow has one schema):
-metrics stand in the rows whose ``anomaly`` is null.
+Each item yields its anomalies and one row of metrics, in one schema: metrics stand in the rows
+whose ``anomaly`` is null.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from checkers import outages, standing
+from checkers import columns, outages, standing
 from checkers.autopsy.causes import CAUSE
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
@@ -40,12 +39,10 @@ from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.replicas.sessions import Written, written
-from checkers.rules.order import copies, out_of_order, renewed
+from checkers.rules.order import copies, renewed
 from checkers.timeline.known import Timeline
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
-from history import reader
-from history.errors import DamagedFiles
 
 HISTORY = "history"
 """Stands for the checker where what went wrong is the history itself."""
@@ -95,14 +92,6 @@ class Doubt:
 
     checker: str
     message: str
-
-
-def reconcile_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What ``mapInArrow`` runs: rows of ITEMS in, rows of RESULTS out."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            for table in reconcile(WorkItem.from_row(row)):
-                yield from table.to_batches()
 
 
 def reconcile(item: WorkItem) -> Iterator[pa.Table]:
@@ -246,8 +235,10 @@ def _divergent(
 
 
 def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
-    sends, sends_whole = _read(item.sends, "sends", SEND_COLUMNS, doubts)
-    log, log_whole = _read(item.log, "log", LOG_COLUMNS, doubts)
+    problems: list[str] = []
+    sends, sends_whole = columns.read("sends", item.sends, SEND_COLUMNS, problems)
+    log, log_whole = columns.read("log", item.log, LOG_COLUMNS, problems)
+    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
     if item.complete and item.records != len(log):
         message = f"the final read got {item.records} records, its files hold {len(log)}"
         doubts.append(Doubt(checker=HISTORY, message=message))
@@ -276,23 +267,11 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
 def _last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:
     """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
     can be read."""
-    rows, _ = _read(files, "sends", ("cell", "producer", "sequence"), [])
-    last = rows.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
+    rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"), [])
+    # Each file has a dictionary of its own, which cannot be grouped by.
+    plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
+    last = plain.group_by(["cell", "producer"]).aggregate([("sequence", "max")]).to_pylist()
     return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}
-
-
-def _read(
-    files: Iterable[str], table: str, columns: tuple[str, ...], doubts: list[Doubt]
-) -> tuple[pa.Table, bool]:
-    """What can be read of a partition's table, and whether that is all of it."""
-    tables = [reader.read_files(table, [], columns)]
-    before = len(doubts)
-    for file in map(Path, files):
-        try:
-            tables.append(reader.read_files(table, [file], columns))
-        except DamagedFiles as error:
-            doubts.append(Doubt(checker=HISTORY, message=str(error)))
-    return pa.concat_tables(tables), len(doubts) == before
 
 
 def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
@@ -359,7 +338,7 @@ def _seen(timeline: Timeline) -> Counter[str]:
 def _by_moment(item: WorkItem, acks: np.ndarray) -> Counter[str]:
     if not item.moments:
         return Counter()
-    in_order = np.sort(acks)
+    in_order = np.sort(acks, kind="stable")
     starts = np.searchsorted(in_order, np.array(item.moment_starts, np.int64))
     ends = np.searchsorted(in_order, np.array(item.moment_ends, np.int64))
     found = np.maximum(ends - starts, 0).tolist()
@@ -384,7 +363,7 @@ def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table)
         counts[standing.name(name, standing.Standing.PROMISED)] += len(rows) - in_log
         counts[standing.name(name, standing.Standing(item.agreement))] += in_log
     if name == "reordered" and len(rows):
-        behind, _ = out_of_order(history)
+        behind, _ = history.out_of_order
         acked = int(np.count_nonzero(history.fate[behind] == Fate.ACKED))
         of_partition = standing.of_partition(history.begun, item.terms)
         counts[standing.name(standing.REORDERED_ACKED, of_partition)] += acked

@@ -1,52 +1,12 @@
 """A partition to reconcile, as Spark hands it to a task: all that is to be known of it."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
 
-import pyarrow as pa
-
-from checkers.autopsy.scene import SCENE, Scene
-from checkers.consumption import CONSUMERS, GROUPS, Consumer, Group
+from checkers.autopsy.scene import Scene
+from checkers.consumption import Consumer, Group
 from checkers.reads.anomalies import Promises
 from checkers.terms import Terms
-from checkers.timeline.known import TIMELINE, Timeline
-
-ITEMS = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("cell", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("sends", pa.list_(pa.string())),
-        pa.field("cut", pa.list_(pa.string())),
-        pa.field("log", pa.list_(pa.string())),
-        pa.field("sends_whole", pa.bool_()),
-        pa.field("log_whole", pa.bool_()),
-        pa.field("complete", pa.bool_()),
-        pa.field("records", pa.int64()),
-        pa.field("start", pa.int64()),
-        pa.field("end", pa.int64()),
-        pa.field("fault_bounds", pa.list_(pa.int64())),
-        pa.field("fault_labels", pa.list_(pa.string())),
-        pa.field("unpromised_before", pa.int64()),
-        pa.field("unknown_before", pa.int64()),
-        pa.field("moments", pa.list_(pa.string())),
-        pa.field("moment_starts", pa.list_(pa.int64())),
-        pa.field("moment_ends", pa.list_(pa.int64())),
-        pa.field("shown_unpromised_before", pa.int64()),
-        pa.field("shown_unknown_before", pa.int64()),
-        pa.field("compacted", pa.bool_()),
-        pa.field("consumers", CONSUMERS),
-        pa.field("groups", GROUPS),
-        pa.field("brokers", pa.list_(pa.int32())),
-        pa.field("copies", pa.list_(pa.string())),
-        pa.field("uncompared", pa.list_(pa.string())),
-        pa.field("agreement", pa.string()),
-        pa.field("timeline", TIMELINE),
-        pa.field("scene", SCENE),
-    ]
-)
+from checkers.timeline.known import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,19 +71,3 @@ class WorkItem:
             groups={group.name: group.coordinated for group in self.groups},
             compacted=self.compacted,
         )
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """An item as it comes back from Spark: a row of ITEMS."""
-        parts = {
-            "consumers": [Consumer(**one) for one in row["consumers"]],
-            "groups": [Group(**one) for one in row["groups"]],
-            "timeline": Timeline.from_row(row["timeline"]),
-            "scene": Scene.from_row(row["scene"]),
-        }
-        return cls(**{**row, **parts})
-
-
-def items_table(items: Iterable[WorkItem]) -> pa.Table:
-    """Work items as the table that Spark is given."""
-    return pa.Table.from_pylist([asdict(item) for item in items], schema=ITEMS)

@@ -1,84 +1,14 @@
-"""What is known around the anomalies of one partition: plain data, which Arrow carries to a task.
+"""What is known around the anomalies of one partition: plain data, for a work item.
 
 Times are nanoseconds of the Unix epoch on the harness's clock, offsets the partition's; -1 stands
 for what nobody knows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
-
-import pyarrow as pa
 
 from checkers.observed import Absence
 from checkers.timeline.cuts import Cut
-
-_BROKERS = pa.list_(pa.int32())
-_REIGN = pa.struct(
-    [
-        pa.field("epoch", pa.int32()),
-        pa.field("leader", pa.int32()),
-        pa.field("seen", pa.int64()),
-        pa.field("elected_after", pa.int64()),
-        pa.field("deposed", pa.int64()),
-        pa.field("failing", pa.int64()),
-        pa.field("log_end", pa.int64()),
-        pa.field("high_watermark", pa.int64()),
-        pa.field("isr_before", _BROKERS),
-        pa.field("clean", pa.bool_()),
-    ]
-)
-_FAULT = pa.struct(
-    [
-        pa.field("label", pa.string()),
-        pa.field("servers", pa.list_(pa.string())),
-        pa.field("start", pa.int64()),
-        pa.field("end", pa.int64()),
-        pa.field("took", pa.int64()),
-    ]
-)
-_ABSENCE = pa.struct(
-    [
-        pa.field("broker", pa.int32()),
-        pa.field("since", pa.int64()),
-        pa.field("until", pa.int64()),
-    ]
-)
-_CUT = pa.struct(
-    [
-        pa.field("broker", pa.int32()),
-        pa.field("leader", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("log_end", pa.int64()),
-        pa.field("offset", pa.int64()),
-        pa.field("due_to", pa.string()),
-    ]
-)
-_SENDER = pa.struct(
-    [
-        pa.field("client", pa.string()),
-        pa.field("idempotent", pa.bool_()),
-        pa.field("retries", pa.int32()),
-        pa.field("resends_after", pa.int64()),
-    ]
-)
-SCENE = pa.struct(
-    [
-        pa.field("reigns", pa.list_(_REIGN)),
-        pa.field("faults", pa.list_(_FAULT)),
-        pa.field("absences", pa.list_(_ABSENCE)),
-        pa.field("cuts", pa.list_(_CUT)),
-        pa.field("isr_times", pa.list_(pa.int64())),
-        pa.field("isrs", pa.list_(_BROKERS)),
-        pa.field("brokers", _BROKERS),
-        pa.field("directories", pa.list_(pa.string())),
-        pa.field("sender", _SENDER),
-        pa.field("readers_bound", pa.int64()),
-        pa.field("contended", pa.list_(pa.int32())),
-        pa.field("speak", _BROKERS),
-    ]
-)
-"""A :class:`Scene`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,18 +98,6 @@ class Scene:
     readers_bound: int = -1
     contended: Sequence[int] = ()
     speak: Sequence[int] = ()
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Of a row of :data:`SCENE`."""
-        parts = {
-            "reigns": [Reign(**one) for one in row["reigns"]],
-            "faults": [FaultSeen(**one) for one in row["faults"]],
-            "absences": [Absence(**one) for one in row["absences"]],
-            "cuts": [Cut(**one) for one in row["cuts"]],
-            "sender": Sender(**row["sender"]),
-        }
-        return cls(**{**row, **parts})
 
 
 NOTHING_KNOWN = Scene()

@@ -75,7 +75,7 @@ def made_by(who: int, seen: Seen, records: Records, contested: Claims) -> Claims
 def contested_acks(history: PartitionHistory) -> Claims:
     """The acks that tell an offset at which the final log does not hold the record."""
     acked = np.flatnonzero((history.fate == Fate.ACKED) & (history.acked_offset != NONE))
-    contested = acked[history.at_acked_offset()[acked] == NONE]
+    contested = acked[history.at_acked_offset[acked] == NONE]
     contested = contested[np.argsort(history.acked_offset[contested], kind="stable")]
     return Claims(
         offset=history.acked_offset[contested],

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.indexes import NONE, Array, PartitionHistory, numbers_of, record_numbers
+from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
+from checkers.numbering import record_numbers
 
 COLUMNS = ("poll", "time", "offset", "leader_epoch", "cell", "producer", "sequence")
 """Of ``polls``."""

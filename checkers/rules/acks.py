@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.indexes import NONE, Array, PartitionHistory
-from checkers.rules.order import overtaken
+from checkers.overtaking import overtaken
 from checkers.rules.rows import rows
+from checkers.rules.words import joined, names
 from checkers.timeline.known import Timeline
 
 
@@ -24,15 +25,11 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     """
     named = partition.named_acks
     sent = named[np.argsort(partition.sequence[named], kind="stable")]
-    behind, ahead = overtaken(partition, sent, partition.acked_offset)
-    details = (
-        f"acked at offset {offset}; {partition.name(earlier)}, which its producer sent before, "
-        f"at offset {higher}"
-        for offset, earlier, higher in zip(
-            partition.acked_offset[behind], ahead, partition.acked_offset[ahead], strict=True
-        )
-    )
-    offsets = partition.acked_offset[behind]
+    acked = partition.acked_offset[sent]
+    places, before = overtaken(partition.cell_of[sent], partition.producer[sent], acked)
+    behind, offsets = sent[places], acked[places]
+    earlier = joined(names(partition, sent[before]), ", which its producer sent before, ")
+    details = joined("acked at offset ", offsets, "; ", earlier, "at offset ", acked[before])
     return rows(partition, "nonmonotonic-send", records=behind, offsets=offsets, details=details)
 
 
@@ -116,7 +113,7 @@ def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
       an epoch before. Not where a disk lost data: a leader may then have filled the offset again.
     """
     acked = _telling(partition)
-    stands = partition.at_acked_offset()[acked]
+    stands = partition.at_acked_offset[acked]
     there, gone = acked[stands != NONE], acked[stands == NONE]
     epochs = partition.log_epoch[stands[stands != NONE]]
     words = dict(_deposed(partition, there, epochs))

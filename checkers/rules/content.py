@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.indexes import NONE, Fate, PartitionHistory
 from checkers.rules.rows import rows
+from checkers.rules.words import joined, names
 
 
 def phantom(partition: PartitionHistory) -> pa.Table:
@@ -22,12 +24,10 @@ def phantom(partition: PartitionHistory) -> pa.Table:
     sent = (partition.fate != Fate.NEVER_SENT) | partition.untold
     positions = np.flatnonzero(alien | ~np.append(sent, True)[partition.log_record])
     records = partition.log_record[positions]
-    details = (
-        "the payload is none of a client's, or damaged"
-        if record == NONE
-        else f"{partition.name(record)} was never sent to this partition"
-        for record in records
-    )
+    ours = records != NONE
+    told = joined(names(partition, records[ours]), " was never sent to this partition")
+    alien_words = pa.repeat("the payload is none of a client's, or damaged", len(records))
+    details = pc.replace_with_mask(alien_words, pa.array(ours), told)
     offsets = partition.log_offset[positions]
     return rows(partition, "phantom", records=records, offsets=offsets, details=details)
 
@@ -36,7 +36,7 @@ def failed_but_present(partition: PartitionHistory) -> pa.Table:
     """Records that certainly failed, and yet stand in the log: one row a record."""
     failed = partition.fate == Fate.FAILED
     present = np.flatnonzero(failed & (partition.first != NONE))
-    details = ["failed for certain, and stands in the log"] * len(present)
+    details = pa.repeat("failed for certain, and stands in the log", len(present))
     offsets = partition.first_offset(present)
     return rows(partition, "failed-but-present", records=present, offsets=offsets, details=details)
 

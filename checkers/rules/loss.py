@@ -3,8 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Fate, PartitionHistory
+from checkers.indexes import NONE, Array, Fate, PartitionHistory
 from checkers.rules.rows import rows
+from checkers.rules.words import chosen, joined, names, standing_at
 
 
 def lost(partition: PartitionHistory) -> pa.Table:
@@ -15,7 +16,7 @@ def lost(partition: PartitionHistory) -> pa.Table:
     """
     gone = partition.lost
     offsets = partition.acked_offset[gone]
-    ends = (_ending(partition, int(offset)) for offset in offsets)
+    ends = _endings(partition, offsets)
     seen = None if partition.seen is None else partition.seen[gone]
     return rows(partition, "lost", records=gone, offsets=offsets, details=ends, seen=seen)
 
@@ -29,53 +30,76 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
       where none does, or the log was not read so far, all but the one that was acked last: it was
       theirs before.
     """
-    details = _shared(partition) | _moved(partition)
-    records = np.array(sorted(details), dtype=np.int64)
+    moved = _moved(partition)
+    others, owners = _shared(partition)
+    # What stands elsewhere is told so, whoever else was acked there.
+    still = ~np.isin(others, moved)
+    others, owners = others[still], owners[still]
+    records = np.concatenate([moved, others])
+    ascending = np.argsort(records)
+    told = [_moved_words(partition, moved), _shared_words(partition, others, owners)]
+    details = pa.concat_arrays(told).take(pa.array(ascending))
+    records = records[ascending]
     offsets = partition.acked_offset[records]
-    told = (details[int(record)] for record in records)
-    return rows(partition, "offset-mismatch", records=records, offsets=offsets, details=told)
+    return rows(partition, "offset-mismatch", records=records, offsets=offsets, details=details)
 
 
-def _moved(partition: PartitionHistory) -> dict[int, str]:
+def _moved(partition: PartitionHistory) -> Array:
+    """Those that stand in the log, but not at the offset of their ack."""
     named = np.flatnonzero(
         (partition.fate == Fate.ACKED)
         & (partition.acked_offset != NONE)
         & (partition.first != NONE)
     )
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
-    moved = elsewhere[partition.at_acked_offset()[elsewhere] == NONE]
-    return {
-        int(record): f"acked at offset {acked}, stands at {stands}; "
-        f"offset {acked} now holds {partition.standing_at(int(acked))}"
-        for record, acked, stands in zip(
-            moved, partition.acked_offset[moved], partition.first_offset(moved), strict=True
-        )
-    }
+    moved: Array = elsewhere[partition.at_acked_offset[elsewhere] == NONE]
+    return moved
 
 
-def _shared(partition: PartitionHistory) -> dict[int, str]:
+def _moved_words(partition: PartitionHistory, moved: Array) -> pa.Array:
+    acked, stands = partition.acked_offset[moved], partition.first_offset(moved)
+    told = joined("acked at offset ", acked, ", stands at ", stands, "; offset ", acked)
+    return joined(told, " now holds ", standing_at(partition, acked))
+
+
+def _shared(partition: PartitionHistory) -> tuple[Array, Array]:
     """Of the records that were acked at one offset, those whose it is not, and whose it is."""
     named = partition.named_acks
-    stands = partition.at_acked_offset()[named] != NONE
+    named = named[_repeated(partition.acked_offset[named])]
+    if not len(named):
+        return named, named
+    stands = partition.at_acked_offset[named] != NONE
     offsets = partition.acked_offset[named]
     # Whose it is comes last of its offset: who stands there, else who was acked last.
     order = np.lexsort((partition.time[named], stands, offsets))
     named, offsets = named[order], offsets[order]
     last = np.append(np.flatnonzero(np.diff(offsets)), len(offsets) - 1)
-    owner = named[last[np.searchsorted(last, np.arange(len(offsets)))]] if len(named) else named
+    owner = named[last[np.searchsorted(last, np.arange(len(offsets)))]]
     others = named != owner
-    return {
-        int(record): f"acked at offset {offset}, as was {partition.name(whose)}"
-        for record, offset, whose in zip(named[others], offsets[others], owner[others], strict=True)
-    }
+    return named[others], owner[others]
 
 
-def _ending(partition: PartitionHistory, offset: int) -> str:
+def _repeated(values: Array) -> Array:
+    """Which of them occur more than once."""
+    order = np.argsort(values, kind="stable")
+    same = np.diff(values[order]) == 0
+    found = np.zeros(len(values), dtype=bool)
+    found[order[1:][same]] = found[order[:-1][same]] = True
+    return found
+
+
+def _shared_words(partition: PartitionHistory, others: Array, owners: Array) -> pa.Array:
+    acked = partition.acked_offset[others]
+    return joined("acked at offset ", acked, ", as was ", names(partition, owners))
+
+
+def _endings(partition: PartitionHistory, offsets: Array) -> pa.Array:
+    """What became of each: the first that applies."""
     start, end = partition.read.start, partition.read.end
-    if offset == NONE:
-        return "acked without an offset"
-    if end is not None and offset >= end:
-        return f"acked at offset {offset}; truncated: the log ends at {end}"
-    if start is not None and offset < start:
-        return f"acked at offset {offset}; the log starts at {start}"
-    return f"acked at offset {offset}; rewritten: it now holds {partition.standing_at(offset)}"
+    told = joined("rewritten: it now holds ", standing_at(partition, offsets))
+    if start is not None:
+        told = chosen(offsets < start, f"the log starts at {start}", told)
+    if end is not None:
+        told = chosen(offsets >= end, f"truncated: the log ends at {end}", told)
+    told = joined("acked at offset ", offsets, "; ", told)
+    return chosen(offsets == NONE, "acked without an offset", told)

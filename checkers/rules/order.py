@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.indexes import NONE, Array, Fate, PartitionHistory
+from checkers.indexes import NONE, Fate, PartitionHistory
 from checkers.rules.rows import rows
+from checkers.rules.words import joined, names
 
 
 def copies(partition: PartitionHistory) -> Mapping[int, Sequence[int]]:
@@ -47,39 +48,8 @@ def renewed(partition: PartitionHistory, offsets: Sequence[int]) -> bool:
 
 def reordered(partition: PartitionHistory) -> pa.Table:
     """Records that stand behind one that their producer sent later. First copies count."""
-    behind, ahead = out_of_order(partition)
-    details = (
-        f"stands behind {partition.name(record)} at offset {offset}"
-        for record, offset in zip(ahead, partition.first_offset(ahead), strict=True)
-    )
+    behind, ahead = partition.out_of_order
+    above = partition.first_offset(ahead)
+    details = joined("stands behind ", names(partition, ahead), " at offset ", above)
     offsets = partition.first_offset(behind)
     return rows(partition, "reordered", records=behind, offsets=offsets, details=details)
-
-
-def out_of_order(partition: PartitionHistory) -> tuple[Array, Array]:
-    """Numbers of the reordered records in log order, and for each of the latest-sent one of its
-    producer that stands before it."""
-    first = partition.first[(partition.first != NONE) & (partition.fate != Fate.NEVER_SENT)]
-    records = partition.log_record[np.sort(first)]
-    behind, ahead = overtaken(partition, records, partition.sequence)
-    in_log_order = np.argsort(partition.first[behind])
-    return behind[in_log_order], ahead[in_log_order]
-
-
-def overtaken(partition: PartitionHistory, records: Array, rank: Array) -> tuple[Array, Array]:
-    """Of records in some order: producer by producer, those that rank lower than one of the same
-    producer before them, and for each the one before it that ranks highest. ``rank``: by record
-    number."""
-    stream = partition.cell_of[records] << 32 | (partition.producer[records] & 0xFFFFFFFF)
-    by_stream = np.argsort(stream, kind="stable")
-    ends = np.flatnonzero(np.diff(stream[by_stream])) + 1
-    pairs = [_of_one(group, rank[group]) for group in np.split(records[by_stream], ends)]
-    return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
-
-
-def _of_one(records: Array, rank: Array) -> tuple[Array, Array]:
-    highest = np.maximum.accumulate(rank) if len(rank) else rank
-    positions = np.arange(len(records))
-    highest_at = np.maximum.accumulate(np.where(rank == highest, positions, 0))
-    lower = rank < highest
-    return records[lower], records[highest_at[lower]]

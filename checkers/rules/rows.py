@@ -20,7 +20,7 @@ def rows(
     anomaly: str,
     *,
     offsets: Sequence[int] | Array,
-    details: Iterable[str],
+    details: Iterable[str] | pa.Array,
     records: Sequence[int] | Array | None = None,
     times: Sequence[int] | Array | None = None,
     faults: FaultWindows | None = None,
@@ -57,7 +57,7 @@ def rows(
         "sequence": _nullable(_of(partition.sequence, records, nameless), nameless),
         "time": _nullable(when, when == NONE),
         "fault": pc.if_else(pa.array(when != NONE), faults.at(when), None),
-        "detail": pa.array(details, pa.string()),
+        "detail": details if isinstance(details, pa.Array) else pa.array(details, pa.string()),
         "seen": _flags(np.full(count, NONE) if seen is None else seen),
     }
     return pa.table(columns, schema=ROWS)

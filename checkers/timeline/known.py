@@ -1,47 +1,12 @@
-"""What the rules are given of a partition's observed timeline: plain lists, which Arrow carries.
+"""What the rules are given of a partition's observed timeline: plain data, for a work item.
 
 Times are of the clients' clock, nanoseconds of the Unix epoch, and on the strict side: an ack with
 a time beyond one of them was beyond it, however far the clocks were off and however late the
 observation was.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-import pyarrow as pa
-
-TIMELINE = pa.struct(
-    [
-        pa.field("acks", pa.string()),
-        pa.field("clock_bound_ns", pa.int64()),
-        pa.field("disks_kept", pa.bool_()),
-        pa.field("epochs", pa.list_(pa.int32())),
-        pa.field("elected_after", pa.list_(pa.int64())),
-        pa.field("deposed", pa.list_(pa.int64())),
-        pa.field("log_ends", pa.list_(pa.int64())),
-        pa.field("watched_until", pa.int64()),
-        pa.field("thin_starts", pa.list_(pa.int64())),
-        pa.field("thin_ends", pa.list_(pa.int64())),
-        pa.field("thin_isrs", pa.list_(pa.string())),
-        pa.field("watched", pa.bool_()),
-        pa.field("versioned", pa.bool_()),
-        pa.field("spoken", pa.bool_()),
-        pa.field(
-            "told",
-            pa.list_(
-                pa.struct(
-                    [
-                        pa.field("anomaly", pa.string()),
-                        pa.field("time", pa.int64()),
-                        pa.field("detail", pa.string()),
-                    ]
-                )
-            ),
-        ),
-    ]
-)
-"""A :class:`Timeline`."""
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +62,6 @@ class Timeline:
     def tells_of_acks(self) -> bool:
         """Whether acks say something of the ISR (acks=all), at times that are known."""
         return self.acks == "all" and self.clock_bound_ns is not None
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> "Timeline":
-        """Of a row of :data:`TIMELINE`."""
-        given = cls(**row)
-        return replace(given, told=tuple(Told(**one) for one in row["told"]))
 
 
 UNSEEN = Timeline()

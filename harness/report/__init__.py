@@ -55,15 +55,15 @@ def write(directory: Path, result: CampaignResult) -> Written:
         if run.name.isdigit()
     }
     told = about.read(directory, timelines)
-    lost = losses.lost(directory)
+    listed, lost_total = losses.lost(directory)
     counted = losses.by_fault(directory)
     verdict.write(directory, verdict.to_document(campaign, result, told, counted))
     first_rows = losses.first_rows(directory)
     for_ci = junit.Told(about=told, first_rows=first_rows, page=directory / PAGE)
     junit.write(directory / JUNIT, campaign, result, cells, for_ci)
-    windows = losses.windows(lost[: losses.LISTED_MAX])
+    windows = losses.windows(listed)
     html = page.render(
-        campaign, result, cells, timelines, windows, lost_total=len(lost), about=told
+        campaign, result, cells, timelines, windows, lost_total=lost_total, about=told
     )
     write_text(directory / PAGE, html)
     return Written(page=directory / PAGE, cells=cells, windows=windows)

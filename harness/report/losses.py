@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -68,18 +69,18 @@ def name_of(row: Row) -> str:
     return f"producer {row['producer']} sequence {row['sequence']}"
 
 
-def lost(directory: Path) -> list[dict[str, Any]]:
-    """The rows of anomalies.parquet that are lost records, in the order of their acks.
+def lost(directory: Path) -> tuple[list[dict[str, Any]], int]:
+    """The rows of anomalies.parquet that are lost records, in the order of their acks: those that
+    are listed, and how many there are.
 
     Raises DamagedFiles when it is not there or cannot be read: that nothing is lost would be said
     otherwise, by a file that is gone.
     """
     rows = _rows(directory)
     order = [(key, "ascending") for key in ("run", "cell", "partition", "time", "sequence")]
-    records: list[dict[str, Any]] = (
-        rows.filter(pc.equal(rows["anomaly"], "lost")).sort_by(order).to_pylist()
-    )
-    return records
+    found = rows.filter(pc.equal(rows["anomaly"], "lost")).sort_by(order)
+    # As Python's objects a row takes a kilobyte, and there may be millions.
+    return found.slice(0, LISTED_MAX).to_pylist(), len(found)
 
 
 def by_fault(directory: Path) -> list[dict[str, Any]]:
@@ -99,7 +100,7 @@ def by_fault(directory: Path) -> list[dict[str, Any]]:
 def first_rows(directory: Path) -> dict[tuple[int, str, str], Row]:
     """The earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
     rows = _rows(directory)
-    numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
+    numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
     by_time = numbered.sort_by([("time", "ascending"), ("partition", "ascending")])
     grouped = by_time.group_by(["run", "cell", "anomaly"], use_threads=False)
     chosen = grouped.aggregate([("row", "first")])["row_first"]

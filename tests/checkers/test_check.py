@@ -39,9 +39,8 @@ from reference_checker import findings
 from checkers.catalogue import CATALOGUE
 from checkers.check import check, evidence
 from checkers.items import work_items
-from checkers.reconcile import reconcile_batches
+from checkers.reconcile import reconcile
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
-from checkers.work_item import items_table
 from history.manifest import FILE
 
 pytestmark = pytest.mark.spark
@@ -197,16 +196,15 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
 # the sends to u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal
-from history import reader
-read_files = reader.read_files
+from checkers import columns
+read_file = columns._read_file
 
-def killed_at(table, paths, columns=None):
-    paths = list(paths)
-    if any(path.name.startswith("sends.u.") for path in paths):
+def killed_at(table, path, schema):
+    if path.name.startswith("sends.u."):
         os.kill(os.getpid(), signal.SIGKILL)
-    return read_files(table, paths, columns)
+    return read_file(table, path, schema)
 
-reader.read_files = killed_at
+columns._read_file = killed_at
 """
 CHECK = """
 import pathlib, pickle, sys
@@ -306,22 +304,11 @@ def test_spark_agrees_with_the_plain_implementation(
         assert found.duplicated in (mine["duplicated"], None if not mine["duplicated"] else -1)
 
 
-def test_one_item_a_task(tmp_path: Path, spark: SparkSession) -> None:
-    """Memory grows with one partition: no task may be given two, whatever their number."""
-    directory = write_campaign(tmp_path, run(cells=[cell(partitions=17)]))
-    (evident,), _ = evidence(directory)
-    items = work_items(evident)
-    work = spark.createDataFrame(items_table(items))
-    spread = work.repartitionByRange(len(items), "run", "topic", "partition")
-    assert [len(rows) for rows in spread.rdd.glom().collect()] == [1] * 17
-
-
 def test_a_rule_that_throws_leaves_the_others_alone(tmp_path: Path) -> None:
     """Labelling what is lost fails; counts and the other rules do not."""
     (evident,), _ = evidence(write_campaign(tmp_path, run(WELL.but(log=WELL.log[:1], end=1))))
     (item,) = work_items(evident)
-    unlabelled = items_table([replace(item, fault_labels=[])])
-    rows = pa.Table.from_batches(reconcile_batches(unlabelled.to_batches())).to_pylist()
+    rows = pa.concat_tables(reconcile(replace(item, fault_labels=[]))).to_pylist()
     assert [row["anomaly"] for row in rows] == [None]
     (doubt,) = rows[0]["doubts"]
     assert doubt["checker"] == "lost"

@@ -22,7 +22,6 @@ from checkers.check import evidence
 from checkers.items import work_items
 from checkers.reach import NO_FAULTS, FaultWindows
 from checkers.reconcile import reconcile
-from checkers.work_item import items_table
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:
@@ -98,6 +97,5 @@ def test_times_at_the_edge_of_what_can_be_written(tmp_path: Path, time: int) -> 
     (run,), _ = evidence(directory)
     assert history_of(directory) == run.history
     (item,) = work_items(run)
-    assert len(items_table([item])) == 1
     *_, metrics = (found.to_pylist() for found in reconcile(item))
     assert metrics[0]["doubts"] == []

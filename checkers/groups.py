@@ -1,0 +1,48 @@
+"""Which partitions a task reconciles, one after the other.
+
+A task for each of 1,800 small partitions would cost more to hand out than to carry out. A group is
+of neighbours, so that what its task writes is in the order of the items.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from checkers.work_item import WorkItem
+
+ITEM_BYTES = 100_000
+"""What a partition costs whatever it holds: as much as reading so many bytes."""
+
+
+def grouped(items: Sequence[WorkItem], groups: int) -> list[Sequence[WorkItem]]:
+    """The items in their order, in at most so many groups of about as many bytes each; a partition
+    of more is a group of its own, or the last of one."""
+    sizes = [_bytes(item) for item in items]
+    share = sum(sizes) / groups
+    found: list[Sequence[WorkItem]] = []
+    begun, filled = 0, 0
+    for place, size in enumerate(sizes, start=1):
+        filled += size
+        # By what all groups so far should hold: what one lacks or exceeds is the next one's.
+        if filled >= share * (len(found) + 1) or place == len(items):
+            found.append(items[begun:place])
+            begun = place
+    return found
+
+
+def _bytes(item: WorkItem) -> int:
+    return ITEM_BYTES + sum(map(_size, _files(item)))
+
+
+def _files(item: WorkItem) -> Iterator[str]:
+    yield from item.sends
+    yield from item.log
+    for consumer in item.consumers:
+        yield from consumer.polls
+
+
+def _size(file: str) -> int:
+    """0 of what is not there, or cannot be looked at: that is told by who reads it."""
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,91 @@
+"""A number for each record that the rows of a partition name: (cell, producer, sequence).
+
+A producer numbers its records one by one, over all partitions of its cell, so that those in one
+partition are as far apart as there are partitions. Then (sequence - least) / stride is an address,
+producer by producer, and nothing is hashed. Where sequences are scattered, as in a history that is
+damaged or not ours, there would be more addresses than memory: there they are hashed. Both give the
+same numbers.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Array = npt.NDArray[Any]
+
+ADDRESSES_A_ROW = 4
+"""Of so many no more than one need be in use. A quarter is not rare: the rows are of sends and of
+the log, and half of the partitions' records may be recorded elsewhere."""
+_FEW = 1_024
+_SAMPLE = 4_096
+_FAR = 2**62
+
+
+def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, Array]:
+    """Of each row the number of its record, and of each record its first row. Numbers are dense and
+    in the order of these. Exact whatever the values are."""
+    stream, streams = dense(cell_of << 32 | (producer & 0xFFFFFFFF))
+    addressed = addresses(stream, len(streams), sequence)
+    if addressed is not None:
+        return _by_appearance(*addressed)
+    return hashed(stream, sequence)
+
+
+def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:
+    """As :func:`record_numbers`, of rows whose ``stream`` is a number for cell and producer."""
+    place, _ = dense(sequence)
+    # Two numbers below 2**31 fit one int64.
+    numbers, found = dense(stream << 32 | place)
+    return numbers, first_positions(numbers, len(found))
+
+
+def addresses(stream: Array, streams: int, sequence: Array) -> tuple[Array, int] | None:
+    """An address for each row, the same for the same record alone, and how many addresses there
+    are; None where there would be too many."""
+    if not len(sequence):
+        return sequence, 0
+    bounds = np.iinfo(np.int64)
+    least, greatest = np.full(streams, bounds.max), np.full(streams, bounds.min)
+    np.minimum.at(least, stream, sequence)
+    np.maximum.at(greatest, stream, sequence)
+    if max(map(int, greatest)) - min(map(int, least)) > _FAR:
+        return None
+    stride, places = _strided(sequence - least[stream])
+    ends = np.cumsum((greatest - least) // stride + 1)
+    if ends[-1] > ADDRESSES_A_ROW * len(sequence) + _FEW:
+        return None
+    return places + np.append(0, ends[:-1])[stream], int(ends[-1])
+
+
+def first_positions(numbers: Array, count: int) -> Array:
+    """Position of the first occurrence of each number; -1 of those that do not occur. Of the
+    numbers, -1 is none."""
+    first = np.full(count + 1, -1, dtype=np.int64)  # the last place takes those
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return first[:count]
+
+
+def _strided(steps: Array) -> tuple[int, Array]:
+    """The greatest stride that all steps are multiples of, and of which multiple each is."""
+    stride = max(int(np.gcd.reduce(steps[:_SAMPLE])), 1)
+    places = steps // stride
+    if stride > 1 and not np.array_equal(places * stride, steps):
+        stride = int(np.gcd.reduce(steps))
+        places = steps // stride
+    return stride, places
+
+
+def _by_appearance(address: Array, size: int) -> tuple[Array, Array]:
+    first = first_positions(address, size)
+    begins = np.flatnonzero(first[address] == np.arange(len(address)))
+    number = first
+    number[address[begins]] = np.arange(len(begins))
+    return number[address], begins
+
+
+def dense(values: Array) -> tuple[Array, Array]:
+    """A number for each value, the same for the same alone; and the values, by these numbers."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()

@@ -1,0 +1,92 @@
+"""How partitions become tasks, and that this changes nothing in what is found."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, write_campaign
+
+from checkers.check import evidence
+from checkers.groups import ITEM_BYTES, grouped
+from checkers.items import work_items
+from checkers.reconcile import reconcile
+from checkers.task import Task, carry_out, rows_of
+from checkers.work_item import WorkItem
+
+WELL = kept(BEFORE, DURING, AFTER)
+ANYWHERE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> list[WorkItem]:
+    """Nine partitions, of each third one a record is lost."""
+    partitions = {("t", n): losing(WELL, 1) if n % 3 == 0 else WELL for n in range(9)}
+    made = MadeRun(partitions=partitions, cells=[cell(partitions=9)])
+    (run,), _ = evidence(write_campaign(tmp_path_factory.mktemp("campaign"), made))
+    return work_items(run)
+
+
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory: pytest.TempPathFactory, items: list[WorkItem]) -> dict[int, WorkItem]:
+    """Items whose files have so many bytes."""
+    directory = tmp_path_factory.mktemp("sized")
+    found = {}
+    for size in (0, 1, 3, 10):
+        file = directory / str(size)
+        with file.open("wb") as written:
+            written.truncate(size * ITEM_BYTES)
+        found[size] = replace(items[0], sends=[], log=[str(file)])
+    return found
+
+
+@ANYWHERE
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 3, 10]), min_size=1, max_size=30), most=st.integers(1, 9)
+)
+def test_groups_are_neighbours_of_about_as_many_bytes(
+    sized: dict[int, WorkItem], sizes: list[int], most: int
+) -> None:
+    given_items = [sized[size] for size in sizes]
+    groups = grouped(given_items, most)
+    assert [item for group in groups for item in group] == given_items
+    assert 1 <= len(groups) <= most
+    assert all(groups)
+    share = sum(size + 1 for size in sizes) / most
+    weights = [[size + 1 for size in sizes_of(group, sized)] for group in groups]
+    # Without its last one, a group is no larger than what it was to hold.
+    assert all(sum(weight[:-1]) <= share for weight in weights)
+
+
+def sizes_of(group: Iterable[WorkItem], sized: dict[int, WorkItem]) -> list[int]:
+    by_file = {item.log[0]: size for size, item in sized.items()}
+    return [by_file[item.log[0]] for item in group]
+
+
+def test_files_that_are_not_there_weigh_nothing(items: list[WorkItem]) -> None:
+    gone = [replace(item, sends=["/nowhere/sends"], log=["/nowhere/log"]) for item in items]
+    assert [len(group) for group in grouped(gone, 3)] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_grouped_items_give_what_each_gives_alone(
+    tmp_path: Path, items: list[WorkItem], seed: int
+) -> None:
+    """Whatever the groups are."""
+    rng = random.Random(seed)
+    cuts = [0, *sorted(rng.sample(range(1, len(items)), rng.randrange(0, 5))), len(items)]
+    told = []
+    for number, (begin, end) in enumerate(pairwise(cuts)):
+        task = Task(items=items[begin:end], rows=str(tmp_path / f"{number:09}.arrows"))
+        told += carry_out(task)
+        assert carry_out(task) == told[begin:end], "once more it gives the same"
+    alone = pa.concat_tables(table for item in items for table in reconcile(item)).to_pylist()
+    assert told == [row for row in alone if row["anomaly"] is None]
+    found = pa.Table.from_batches(rows_of(tmp_path)).to_pylist()
+    assert found == [row for row in alone if row["anomaly"] is not None]
+    assert len(found) == 3
