@@ -8,7 +8,6 @@ before the next step: a thousand partitions then take about as long as one.
 
 import enum
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
 
 from broker.coordination.admin_steps import (
     AdminWrite,
@@ -16,31 +15,24 @@ from broker.coordination.admin_steps import (
     Answer,
     AwaitChange,
     ReadNodes,
-    ReadQueues,
     ReadReassigned,
     ReadTopic,
     Step,
     TopicNodes,
 )
+from broker.coordination.admin_writes import AdminWrites, Names, Replicas
 from broker.coordination.events import (
     Check,
     CreateTopic,
     Delete,
     DeletePartition,
     DeleteTopic,
-    Dequeue,
-    Enqueue,
-    Fault,
-    Lifecycle,
     Op,
     PutAssigned,
-    Refused,
     Result,
-    Stage,
 )
-from broker.coordination.hold import Hold, held
+from broker.coordination.hold import Hold
 from broker.coordination.nodes import (
-    ABSENT,
     ADMIN,
     ADMIN_EPOCH,
     ANY_VERSION,
@@ -48,14 +40,9 @@ from broker.coordination.nodes import (
     Kind,
     Node,
     PartitionView,
-    QueuedRequest,
     StateChangeRequest,
 )
-from broker.coordination.queue import superfluous
-from broker.types import BrokerId, TopicPartition, ZkVersion
-
-Replicas = tuple[BrokerId, ...]
-Names = dict[BrokerId, set[str]]
+from broker.types import TopicPartition
 
 
 class Outcome(enum.Enum):
@@ -70,15 +57,10 @@ class Outcome(enum.Enum):
 
 
 Command = Generator[Step, Answer, Outcome]
-Sending = Generator[Step, Answer, "Names | None"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admin:
-    """The commands, under one variant. ``queue_max`` as in :class:`Settings`."""
-
-    fenced: bool = True
-    queue_max: int = 1_000
+class Admin(AdminWrites):
+    """The commands, under one variant."""
 
     # --- topics -------------------------------------------------------------------------------
 
@@ -150,7 +132,7 @@ class Admin:
         if view.reassigned is not None:
             version = view.reassigned.version if hold else ANY_VERSION
             gone = (Delete(node=Node(Kind.REASSIGNED, tp), expected=version), *gone)
-        return (yield from self._send(closes, gone, hold)) is not None
+        return (yield from self.send(closes, gone, hold)) is not None
 
     def delete_topic(self, topic: str) -> Command:
         """``deleteTopic``: all its partitions, then its path."""
@@ -195,10 +177,10 @@ class Admin:
             elif (yield from self._ask_for_deletion(tp, view, hold)) is not Outcome.DONE:
                 return Outcome.CONFLICT
         for tp, view in live.items():
-            if not (yield from self._closed(tp, _brokers(view))):
+            if not (yield from self.closed(tp, _brokers(view))):
                 return Outcome.TIMED_OUT
             gone = _delete(Kind.REASSIGNED, topic, tp.partition)
-            removed = yield from self._write(DeletePartition(partition=tp), gone, hold=hold)
+            removed = yield from self.write(DeletePartition(partition=tp), gone, hold=hold)
             if removed is not Result.DONE:
                 return Outcome.CONFLICT
         return Outcome.DONE
@@ -228,23 +210,23 @@ class Admin:
         for partition, replicas in sorted(assignment.items()):
             tp = TopicPartition(topic, partition)
             put = PutAssigned(
-                node=Node(Kind.REASSIGNED, tp), replicas=replicas, expected=self._absent
+                node=Node(Kind.REASSIGNED, tp), replicas=replicas, expected=self.absent
             )
             starts = [(broker, _request(Change.START_REPLICA, tp)) for broker in replicas]
-            sent = yield from self._send(starts, (put,), hold)
+            sent = yield from self.send(starts, (put,), hold)
             if sent is None:
                 return Outcome.QUEUE_FULL
             for broker, queued in sent.items():
                 names.setdefault(broker, set()).update(queued)
         for partition, replicas in sorted(assignment.items()):
             tp = TopicPartition(topic, partition)
-            if not (yield from self._consumed(tp, replicas, names)):
+            if not (yield from self.consumed(tp, replicas, names)):
                 return Outcome.TIMED_OUT
             done = PutAssigned(
-                node=Node(Kind.REPLICAS, tp), replicas=replicas, expected=self._absent
+                node=Node(Kind.REPLICAS, tp), replicas=replicas, expected=self.absent
             )
             begun = _delete(Kind.REASSIGNED, topic, partition)
-            written = yield from self._write(done, begun, hold=hold)
+            written = yield from self.write(done, begun, hold=hold)
             if written is not Result.DONE:
                 return Outcome.CONFLICT
         return Outcome.DONE
@@ -262,10 +244,10 @@ class Admin:
             )
         for partition in deleting:
             tp = TopicPartition(topic, partition)
-            if not (yield from self._closed(tp, _brokers(nodes.partitions[partition]))):
+            if not (yield from self.closed(tp, _brokers(nodes.partitions[partition]))):
                 return Outcome.TIMED_OUT
             gone = _delete(Kind.REASSIGNED, topic, partition)
-            yield from self._write(DeletePartition(partition=tp), gone)
+            yield from self.write(DeletePartition(partition=tp), gone)
         return Outcome.DONE
 
     def _ask_for_deletion(
@@ -336,7 +318,7 @@ class Admin:
         """
         node = Node(Kind.REASSIGNED, tp)
         old = view.reassigned
-        ops: tuple[Op, ...] = (PutAssigned(node=node, replicas=target, expected=self._absent),)
+        ops: tuple[Op, ...] = (PutAssigned(node=node, replicas=target, expected=self.absent),)
         if old is not None and self.fenced:
             ops = (Delete(node=node, expected=old.version), *ops)
         if target and view.isr is not None and self.fenced:
@@ -348,112 +330,8 @@ class Admin:
             replicas = Node(Kind.REPLICAS, tp)
             version = view.replicas.version
             ops += (PutAssigned(node=replicas, replicas=view.assigned, expected=version),)
-        result = yield from self._write_together(ops, hold)
+        result = yield from self.write_together(ops, hold)
         return Outcome.DONE if result is Result.DONE else Outcome.CONFLICT
-
-    # --- sending and waiting --------------------------------------------------------------------
-
-    @property
-    def _absent(self) -> ZkVersion:
-        return ABSENT if self.fenced else ANY_VERSION
-
-    def _write(self, *ops: Op, hold: Hold | None = None) -> Generator[Step, Answer, Result]:
-        """In one write, or as printed one after the other."""
-        if self.fenced:
-            return (yield from self._write_together(ops, hold))
-        for op in ops:
-            yield AdminWrite(ops=(op,))
-        return Result.DONE
-
-    def _write_together(
-        self, ops: tuple[Op, ...], hold: Hold | None
-    ) -> Generator[Step, Answer, Result]:
-        written: AdminWritten = yield AdminWrite(ops=held(hold, ops))
-        if hold and written.result is Result.DONE:
-            hold.moved_on()
-        return written.result
-
-    def _send(
-        self,
-        requests: list[tuple[BrokerId, StateChangeRequest]],
-        with_ops: tuple[Op, ...],
-        hold: Hold | None,
-    ) -> Sending:
-        """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
-        None: a queue is full, and (fenced) nothing was written, or it was refused."""
-        brokers = tuple(dict.fromkeys(broker for broker, _ in requests))
-        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
-        for broker, request in requests:
-            if not (yield from self._has_room(broker, queues[broker])):
-                yield Refused(fault=Fault.QUEUE_FULL, request=request, broker=broker)
-                return None
-        puts = tuple(Enqueue(broker=broker, request=request) for broker, request in requests)
-        names: Names = {}
-        if self.fenced:
-            written: AdminWritten = yield AdminWrite(ops=held(hold, (*with_ops, *puts)))
-            if written.result is not Result.DONE:
-                return None
-            if hold:
-                hold.moved_on()
-            queued = written.queued
-        else:
-            yield from self._write(*with_ops)
-            queued = ()
-            for put in puts:
-                one: AdminWritten = yield AdminWrite(ops=(put,))
-                queued += one.queued
-        for (broker, request), name in zip(requests, queued, strict=False):
-            names.setdefault(broker, set()).add(name)
-            yield Lifecycle(stage=Stage.REQUESTED, request=request, broker=broker)
-        return names
-
-    def _has_room(
-        self, broker: BrokerId, entries: tuple[QueuedRequest, ...]
-    ) -> Generator[Step, Answer, bool]:
-        if len(entries) < self.queue_max:
-            return True
-        dropped = superfluous(entries)
-        if dropped:
-            names = tuple(Dequeue(broker=broker, name=name) for name in dropped)
-            yield AdminWrite(ops=names)
-        return len(entries) - len(dropped) < self.queue_max
-
-    def _consumed(
-        self, tp: TopicPartition, brokers: Replicas, names: Names
-    ) -> Generator[Step, Answer, bool]:
-        """``waitTillStateChangeRequestConsumed``. Printed, whatever changes in a queue is taken for
-        it: the topic may be there before anybody has started its replicas. (Where the queues are
-        empty before the watch is there, the printed wait would be for nothing: it is left out.)"""
-        while True:
-            queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
-            left = any(
-                entry.name in names.get(broker, set())
-                for broker, entries in queues.items()
-                for entry in entries
-            )
-            if not left if self.fenced else not any(queues.values()):
-                return True
-            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
-            if not changed or not self.fenced:
-                return changed
-
-    def _closed(self, tp: TopicPartition, brokers: Replicas) -> Generator[Step, Answer, bool]:
-        """The same for close-replicas, which the leader sends. Fenced: first it must have sent
-        them (the version of ``partitions_reassigned`` says so), then none may be left."""
-        while True:
-            view: PartitionView = yield ReadNodes(partition=tp)
-            queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
-            left = any(
-                entry.request.partition == tp and entry.request.change is Change.CLOSE_REPLICA
-                for entries in queues.values()
-                for entry in entries
-            )
-            sent = view.reassigned is not None and view.reassigned.version > 0
-            if self.fenced and ((sent and not left) or view == PartitionView()):
-                return True
-            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
-            if not changed or not self.fenced:
-                return changed
 
 
 def _view(tp: TopicPartition) -> Generator[Step, Answer, PartitionView]:

@@ -256,8 +256,7 @@ class PartitionLog:
         while self._segments:
             self._segments.pop().delete()
         self._new_segment(offset)
-        # A power failure that left neither the old segments nor the new one's name would leave an
-        # empty log at offset 0: one that leads would give the same offsets once more.
+        # Else a power failure may leave neither: a log at 0, which gives the same offsets again.
         self._directory.sync()
         self._start = Offset(offset)
         self.epochs.clear()
@@ -279,11 +278,8 @@ class PartitionLog:
 
     @last_if_it_fails
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> None:
-        """Applies ``retention.ms`` and ``retention.bytes``, and moves the log's start.
-
-        Which segments go: :func:`broker.log.retention.count_deletable`. When even the newest does,
-        an empty one takes its place.
-        """
+        """Applies ``retention.ms`` and ``retention.bytes``, and moves the log's start: see
+        :func:`broker.log.retention.count_deletable`. There is always an active segment."""
         count = count_deletable(
             self._segments,
             self.config,
@@ -295,7 +291,7 @@ class PartitionLog:
             return
         if count == len(self._segments):
             self._roll(self._end)
-            self._directory.sync()  # before the others go: see truncate_fully
+            self._directory.sync()  # as in truncate_fully
         self.flushing.settle()
         if not self.producers.has_snapshot(self._segments[count].base_offset):
             # What the segments know of producers goes with them.

@@ -1,0 +1,152 @@
+"""What admin commands write, and what they wait for (seed 001, "Admin commands")."""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+
+from broker.coordination.admin_steps import (
+    AdminWrite,
+    AdminWritten,
+    Answer,
+    AwaitChange,
+    ReadNodes,
+    ReadQueues,
+    Step,
+)
+from broker.coordination.events import (
+    Dequeue,
+    Enqueue,
+    Fault,
+    Lifecycle,
+    Op,
+    Refused,
+    Result,
+    Stage,
+)
+from broker.coordination.hold import Hold, held
+from broker.coordination.nodes import (
+    ABSENT,
+    ANY_VERSION,
+    Change,
+    PartitionView,
+    QueuedRequest,
+    StateChangeRequest,
+)
+from broker.coordination.queue import superfluous
+from broker.types import BrokerId, TopicPartition, ZkVersion
+
+Replicas = tuple[BrokerId, ...]
+Names = dict[BrokerId, set[str]]
+Sending = Generator[Step, Answer, "Names | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminWrites:
+    """As printed a line at a time; fenced, what belongs together is one write. ``queue_max`` as in
+    :class:`Settings`."""
+
+    fenced: bool = True
+    queue_max: int = 1_000
+
+    @property
+    def absent(self) -> ZkVersion:
+        """Of a node that is to be created; printed, whatever is there is written over."""
+        return ABSENT if self.fenced else ANY_VERSION
+
+    def write(self, *ops: Op, hold: Hold | None = None) -> Generator[Step, Answer, Result]:
+        """In one write, or as printed one after the other."""
+        if self.fenced:
+            return (yield from self.write_together(ops, hold))
+        for op in ops:
+            yield AdminWrite(ops=(op,))
+        return Result.DONE
+
+    def write_together(
+        self, ops: tuple[Op, ...], hold: Hold | None
+    ) -> Generator[Step, Answer, Result]:
+        """In one write, in the hold of its topic, if there is one."""
+        written: AdminWritten = yield AdminWrite(ops=held(hold, ops))
+        if hold and written.result is Result.DONE:
+            hold.moved_on()
+        return written.result
+
+    def send(
+        self,
+        requests: list[tuple[BrokerId, StateChangeRequest]],
+        with_ops: tuple[Op, ...],
+        hold: Hold | None,
+    ) -> Sending:
+        """``sendStateChange`` for each, and ``with_ops`` before them. The names of the entries;
+        None: a queue is full, and (fenced) nothing was written, or it was refused."""
+        brokers = tuple(dict.fromkeys(broker for broker, _ in requests))
+        queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
+        for broker, request in requests:
+            if not (yield from self._has_room(broker, queues[broker])):
+                yield Refused(fault=Fault.QUEUE_FULL, request=request, broker=broker)
+                return None
+        puts = tuple(Enqueue(broker=broker, request=request) for broker, request in requests)
+        names: Names = {}
+        if self.fenced:
+            written: AdminWritten = yield AdminWrite(ops=held(hold, (*with_ops, *puts)))
+            if written.result is not Result.DONE:
+                return None
+            if hold:
+                hold.moved_on()
+            queued = written.queued
+        else:
+            yield from self.write(*with_ops)
+            queued = ()
+            for put in puts:
+                one: AdminWritten = yield AdminWrite(ops=(put,))
+                queued += one.queued
+        for (broker, request), name in zip(requests, queued, strict=False):
+            names.setdefault(broker, set()).add(name)
+            yield Lifecycle(stage=Stage.REQUESTED, request=request, broker=broker)
+        return names
+
+    def _has_room(
+        self, broker: BrokerId, entries: tuple[QueuedRequest, ...]
+    ) -> Generator[Step, Answer, bool]:
+        if len(entries) < self.queue_max:
+            return True
+        dropped = superfluous(entries)
+        if dropped:
+            names = tuple(Dequeue(broker=broker, name=name) for name in dropped)
+            yield AdminWrite(ops=names)
+        return len(entries) - len(dropped) < self.queue_max
+
+    def consumed(
+        self, tp: TopicPartition, brokers: Replicas, names: Names
+    ) -> Generator[Step, Answer, bool]:
+        """``waitTillStateChangeRequestConsumed``. Printed, whatever changes in a queue is taken for
+        it: the topic may be there before anybody has started its replicas. (Where the queues are
+        empty before the watch is there, the printed wait would be for nothing: it is left out.)"""
+        while True:
+            queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
+            left = any(
+                entry.name in names.get(broker, set())
+                for broker, entries in queues.items()
+                for entry in entries
+            )
+            if not left if self.fenced else not any(queues.values()):
+                return True
+            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
+            if not changed or not self.fenced:
+                return changed
+
+    def closed(self, tp: TopicPartition, brokers: Replicas) -> Generator[Step, Answer, bool]:
+        """The same for close-replicas, which the leader sends. Fenced: first it must have sent
+        them (the version of ``partitions_reassigned`` says so), then none may be left."""
+        while True:
+            view: PartitionView = yield ReadNodes(partition=tp)
+            queues: Mapping[BrokerId, tuple[QueuedRequest, ...]] = yield ReadQueues(brokers=brokers)
+            left = any(
+                entry.request.partition == tp and entry.request.change is Change.CLOSE_REPLICA
+                for entries in queues.values()
+                for entry in entries
+            )
+            sent = view.reassigned is not None and view.reassigned.version > 0
+            if self.fenced and ((sent and not left) or view == PartitionView()):
+                return True
+            changed: bool = yield AwaitChange(brokers=brokers, partition=tp)
+            if not changed or not self.fenced:
+                return changed
