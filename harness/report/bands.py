@@ -25,25 +25,22 @@ _LETTERS = 105
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """What stands over a band or, ``spans``, over those of a story; ``start`` and ``end`` of it in
-    seconds since the first ack, ``storey`` from 0."""
+    """What stands over a band or, ``spans``, over those of a story; ``start`` and ``end`` of it,
+    and ``middle`` of the words, in seconds since the first ack; ``storey`` from 0."""
 
     text: str
     start: float
     end: float
+    middle: float
     storey: int
     colour: str
     spans: bool = False
-
-    @property
-    def middle(self) -> float:
-        return (self.start + self.end) / 2
 
 
 def names(faults: Sequence[FaultSpan], first: int, last: int) -> tuple[Name, ...]:
     """The names of faults over a picture from second ``first`` to ``last`` of the Unix epoch; where
     bands overlap or are narrow, above each other."""
-    house = _House(letter=max(1, last - first) / _LETTERS)
+    house = _House(width=max(1, last - first))
     groups = zip(_groups(faults), cycle(COLOURS), strict=False)
     for (title, group), colour in groups:
         spans = [_seconds(fault, first, last) for fault in group]
@@ -91,14 +88,15 @@ def draw(figure: Figure, grid: Sequence[Axes], placed: Sequence[Name]) -> None:
 
 
 def _groups(faults: Sequence[FaultSpan]) -> Iterator[tuple[str | None, Sequence[FaultSpan]]]:
-    """Each fault by itself, or the steps of a story with its title, by when they begin."""
+    """Each fault by itself, or the steps of a story with its name, by when they begin. What the
+    story is about stands in the list below the picture, where there is room."""
     groups: dict[object, list[FaultSpan]] = {}
     for fault in sorted(faults, key=lambda fault: fault.start):
         key = fault.fault_id if fault.part is None else fault.part.title
         groups.setdefault(key, []).append(fault)
     for group in groups.values():
         part = group[0].part
-        yield None if part is None else part.title, group
+        yield None if part is None else part.story, group
 
 
 def _seconds(fault: FaultSpan, first: int, last: int) -> tuple[float, float]:
@@ -110,9 +108,9 @@ def _seconds(fault: FaultSpan, first: int, last: int) -> tuple[float, float]:
 
 @dataclass(slots=True)
 class _House:
-    """Names, storey by storey. ``letter``: the width of one, in seconds."""
+    """Names, storey by storey. ``width``: of the picture, in seconds."""
 
-    letter: float
+    width: float
     names: list[Name] = field(default_factory=list)
     _taken: list[list[tuple[float, float]]] = field(default_factory=list)
 
@@ -127,15 +125,25 @@ class _House:
         spans: bool = False,
     ) -> None:
         """On the lowest storey from ``above`` on where there is room."""
-        half = len(text) * self.letter / 2
-        middle = (start + end) / 2
+        half = len(text) * self.width / _LETTERS / 2
+        # Words beyond its sides would have to be made room for: the picture became narrower.
+        middle = max(half, min(self.width - half, (start + end) / 2))
         room = min(start, middle - half), max(end, middle + half)
         storey = above
         while not self._free(storey, room):
             storey += 1
         self._taken[storey].append(room)
-        named = Name(text=text, start=start, end=end, storey=storey, colour=colour, spans=spans)
-        self.names.append(named)
+        self.names.append(
+            Name(
+                text=text,
+                start=start,
+                end=end,
+                middle=middle,
+                storey=storey,
+                colour=colour,
+                spans=spans,
+            )
+        )
 
     def _free(self, storey: int, room: tuple[float, float]) -> bool:
         while storey >= len(self._taken):

@@ -4,14 +4,16 @@ Text stays text, so that it can be read aloud, searched and copied, and takes th
 """
 
 import io
+import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from checkers.verdict import Verdict
@@ -45,6 +47,10 @@ VERDICT_INK = {
     Verdict.INCONCLUSIVE: "#3f3f52",
 }
 SERIES = ("#2563a8", "#c2570c", "#4d7c2f", "#8b3a8f")
+
+_WIDTH_IN = 10.5
+_LETTER_IN, _LEGEND_LINE_IN, _LEGEND_ROW_IN = 0.083, 0.6, 0.21
+"""Of a legend, at the size of the page's text: a letter, what stands beside the words, a row."""
 
 _ACKS_ORDER = ("0", "1", "all")
 _STYLE: dict[Any, Any] = {
@@ -137,12 +143,15 @@ def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
     if span is None:
         return ""
     levels = sorted({setting(cell, ROWS) for cell in cells}, key=_acks_rank)
-    named = [name for name in columns(cells) if name != ROWS]
     named_faults = bands.names(run.faults, *span)
     storeys = max((one.storey + 1 for one in named_faults), default=0)
-    height = 1.0 + 1.55 * len(levels) + storeys * bands.STOREY_PT / 72
+    looks = _looks(cells)
+    entries = {str(look["label"]): look for look in looks.values()}
+    beside = _beside(entries)
+    rows = math.ceil(len(entries) / beside)
+    height = 0.8 + 1.55 * len(levels) + storeys * bands.STOREY_PT / 72 + rows * _LEGEND_ROW_IN
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "timeline"}):
-        figure = Figure(figsize=(10.5, height), layout="constrained")
+        figure = Figure(figsize=(_WIDTH_IN, height), layout="constrained")
         grid = list(
             figure.subplots(
                 len(levels) + 1,
@@ -154,35 +163,51 @@ def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
         )
         for axes, acks in zip(grid, levels, strict=False):
             here = [cell for cell in cells if setting(cell, ROWS) == acks]
-            _panel(axes, run, here, named, span)
+            _panel(axes, run, here, looks, span)
         _leader_marks(grid[-1], run, span)
         bands.draw(figure, grid, named_faults)
-        handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside upper right", frameon=False, ncols=min(4, len(labels))
-        )
+        handles = [Line2D([], [], **look) for look in entries.values()]
+        figure.legend(handles=handles, loc="outside upper right", frameon=False, ncols=beside)
         grid[-1].set_xlabel("seconds since the first ack")
         return _svg(figure)
+
+
+def _looks(cells: Sequence[CellRow]) -> Mapping[str, Mapping[str, Any]]:
+    """The line of each cell: one look for all that differ in acks alone, which have panels of their
+    own. Dashed where there are more than colours that can be told apart."""
+    named = [name for name in columns(cells) if name != ROWS]
+    labels = {c.cell: ", ".join(f"{name}={setting(c, name)}" for name in named) for c in cells}
+    looks = cycle((colour, style) for style in ("-", "--", ":") for colour in SERIES)
+    look_of = dict(zip(dict.fromkeys(labels.values()), looks, strict=False))
+    return {
+        cell: {"label": words, "color": look_of[words][0], "linestyle": look_of[words][1]}
+        for cell, words in labels.items()
+    }
+
+
+def _beside(labels: Collection[str]) -> int:
+    """How many entries of a legend stand beside each other, so that none is cut off."""
+    widest_in = _LEGEND_LINE_IN + _LETTER_IN * max(map(len, labels), default=0)
+    return max(1, min(4, len(labels), int(_WIDTH_IN / widest_in)))
 
 
 def _panel(
     axes: Axes,
     run: Timeline,
     cells: Sequence[CellRow],
-    named: Sequence[str],
+    looks: Mapping[str, Mapping[str, Any]],
     span: tuple[int, int],
 ) -> None:
     first, last = span
-    for cell, colour in zip(cells, cycle(SERIES), strict=False):
+    for cell in cells:
         series = run.acks.get(cell.cell, {})
         seconds = range(first, last + 1)
         axes.step(
             [second - first for second in seconds],
             [series.get(second, 0) for second in seconds],
             where="post",
-            color=colour,
             linewidth=1.4,
-            label=", ".join(f"{name}={setting(cell, name)}" for name in named),
+            **looks[cell.cell],
         )
     axes.set_ylim(bottom=0)
     axes.set_ylabel(f"{ROWS}={setting(cells[0], ROWS)}", color=INK, weight="bold")

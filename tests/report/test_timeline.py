@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from checked_in_process import checked
 from made_histories import MadeRun, a_fault, kept, write_campaign
 
@@ -44,6 +45,14 @@ def test_faults_that_overlap_have_their_names_above_each_other() -> None:
     assert stands(faults) == [("kill#1", 0), ("kill#2", 1), ("kill#3", 0), ("kill#4", 1)]
 
 
+def test_no_name_reaches_beyond_the_picture() -> None:
+    """However near its side the band is."""
+    faults = [span(1, 0, 1), span(2, 50, 51), span(3, 99, None)]
+    first, middle, last = bands.names(faults, T0 // SECOND, T0 // SECOND + 100)
+    half = len("kill#1") * 100 / 105 / 2
+    assert [one.middle for one in (first, middle, last)] == pytest.approx([half, 50.5, 100 - half])
+
+
 def test_so_have_faults_that_are_short_for_their_names() -> None:
     faults = [span(1, 10, 12), span(2, 13, 15)]
     assert stands(faults) == [("kill#1", 0), ("kill#2", 1)]
@@ -58,7 +67,7 @@ def test_the_steps_of_a_story_stand_below_its_name() -> None:
     assert stands(faults) == [
         ("first", 0),
         ("second", 1),
-        ("crash-loop#1 on t-0", 2),
+        ("crash-loop#1", 2),
         ("kill#3", 0),
     ]
     *_, title, other = bands.names(faults, T0 // SECOND, T0 // SECOND + 100)
@@ -86,6 +95,6 @@ def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
     ]
     picture = page[page.index("<svg", page.index("acks over time")) :]
     picture = picture[: picture.index("</svg>")]
-    for name in ("crash-loop#1 on t-0", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
+    for name in ("crash-loop#1", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
         assert f">{name}</text>" in picture
     assert ">kill#1</text>" not in picture
