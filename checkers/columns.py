@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from history import reader
 from history.errors import DamagedFiles
+from history.names import CLOSED_SUFFIX
 from history.schema import TABLES
 
 
@@ -33,7 +34,7 @@ def read(
 
 def _read_file(table: str, path: Path, schema: pa.Schema) -> pa.Table:
     """Raises DamagedFiles."""
-    if path.suffix == ".parquet":
+    if path.suffix == CLOSED_SUFFIX:
         try:
             rows = pq.ParquetFile(path).read(schema.names)
             if set(rows.column_names) == set(schema.names):

@@ -169,12 +169,12 @@ class Admin(AdminWrites):
         live = {}
         for partition, view in sorted(nodes.partitions.items()):
             tp = TopicPartition(topic, partition)
-            if view.replicas is not None:
-                live[tp] = view
-            if tp not in live:
+            if view.replicas is None:
                 if not (yield from self._clean(tp, view, hold)):
                     return Outcome.CONFLICT
-            elif (yield from self._ask_for_deletion(tp, view, hold)) is not Outcome.DONE:
+                continue
+            live[tp] = view
+            if (yield from self._ask_for_deletion(tp, view, hold)) is not Outcome.DONE:
                 return Outcome.CONFLICT
         for tp, view in live.items():
             if not (yield from self.closed(tp, _brokers(view))):
