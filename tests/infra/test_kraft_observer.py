@@ -10,7 +10,7 @@ from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ViewUnavailable
 from infra.systems.kraft.image import Image
 from infra.systems.kraft.log import Moment
-from infra.systems.kraft.observer import LogObserver
+from infra.systems.kraft.observer import log_observer
 
 SECOND = 1_000_000_000
 LOST, BACK = ChangeKind.ZOOKEEPER_LOST, ChangeKind.ZOOKEEPER_BACK
@@ -43,8 +43,10 @@ class Log:
 
 def told(*answers: tuple[float, bool]) -> list[tuple[ChangeKind, float]]:
     log, seen = Log(answers), list[ClusterChange]()
-    with LogObserver(log, seen.append, log.clock):  # type: ignore[arg-type]
-        assert log.over.wait(PATIENCE_S)
+    observer = log_observer(log, seen.append, log.clock)  # type: ignore[arg-type]
+    observer.start()
+    assert log.over.wait(PATIENCE_S)
+    observer.close()
     rows = sorted(seen, key=lambda one: one.time_ns)
     return [(one.kind, one.time_ns / SECOND - 100) for one in rows if one.kind in (LOST, BACK)]
 
@@ -82,7 +84,7 @@ def test_what_on_change_raises_ends_it() -> None:
         raise RuntimeError("full")
 
     log = Log([(0.1, True)])
-    observer = LogObserver(log, refuse, log.clock)  # type: ignore[arg-type]
+    observer = log_observer(log, refuse, log.clock)  # type: ignore[arg-type]
     observer.start()
     with pytest.raises(RuntimeError, match="full"):
         observer.close()

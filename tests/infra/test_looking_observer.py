@@ -8,7 +8,7 @@ from patience import PATIENCE_S
 from infra.changes import ChangeKind, ClusterChange
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
 from infra.systems.external.looking import UNTOLD
-from infra.systems.external.observer import LookingObserver
+from infra.systems.external.observer import looking_observer
 
 
 def view(leader: int) -> ClusterView:
@@ -39,7 +39,7 @@ def observed(*looks: Callable[[], ClusterView]) -> list[ClusterChange]:
         return left.pop(0)()
 
     ticks = iter(range(0, 10**12, 1_000_000))
-    observer = LookingObserver(look, found.append, lambda: next(ticks))
+    observer = looking_observer(look, found.append, lambda: next(ticks))
     observer.start()
     assert enough.wait(PATIENCE_S)
     observer.close()

@@ -17,7 +17,7 @@ from infra.systems.external.admin import OutsideAdmin
 from infra.systems.external.described import Described
 from infra.systems.external.journal import Journal
 from infra.systems.external.looking import Looking
-from infra.systems.external.observer import LookingObserver
+from infra.systems.external.observer import looking_observer
 from infra.systems.external.restoring import undo
 from infra.systems.external.server import OutsideServer
 from infra.systems.names import EXTERNAL
@@ -132,7 +132,7 @@ class ExternalSystem:
     ) -> Observer:
         # A client of its own: one that waits for a broker that is paused keeps nobody else waiting.
         own = Looking(self._connection, self._all_topics)
-        return LookingObserver(own.view, on_change, clock)
+        return looking_observer(own.view, on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
         return None

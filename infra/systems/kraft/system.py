@@ -37,7 +37,7 @@ from infra.systems.kafka.jars import class_path
 from infra.systems.kafka.java import knock
 from infra.systems.kafka.releases import Release
 from infra.systems.kraft.log import MetadataLog
-from infra.systems.kraft.observer import LogObserver
+from infra.systems.kraft.observer import log_observer
 from infra.systems.kraft.properties import SESSION, in_force
 from infra.systems.kraft.quorum import LEADER, Quorum
 from infra.systems.kraft.server import Program, metadata
@@ -150,7 +150,7 @@ class SystemOnKRaft:
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
-        return LogObserver(MetadataLog(self._voters), on_change, clock)
+        return log_observer(MetadataLog(self._voters), on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
         modes = self._ensemble.modes()

@@ -1,0 +1,112 @@
+"""Asks for the cluster's view several times a second and reports what changes.
+
+For where nothing calls when something has changed. While nobody answers, nothing is seen; that is
+told as it is of ZooKeeper: lost since the last answer, and back.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from infra.changes import ChangeKind, ClusterChange
+from infra.interface import ClusterView, ViewUnavailable
+from infra.systems.observer import EMPTY, changes
+
+_LATE_NS = 950_000_000
+"""Without an answer for that long, a change might be reported later than the checkers allow for
+(``checkers.observed.OBSERVATION_LAG_NS``)."""
+
+Report = Callable[[ClusterView], None]
+
+
+class PollingObserver:
+    """Implements ``infra.changes.Observer``.
+
+    Args:
+        ask: Calls what it is given with each view that there was since it was asked last, the
+            oldest first, as it gets them; raises ViewUnavailable.
+        every_s: Pause between two questions, in seconds.
+        on_change: Called with each change, from one thread of the observer's own. What it raises
+            ends the observation and is raised by :meth:`close`.
+        clock: Nanoseconds of the Unix epoch.
+        end: Called by :meth:`close`, every time.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Report], None],
+        every_s: float,
+        on_change: Callable[[ClusterChange], None],
+        clock: Callable[[], int] = time.time_ns,
+        end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._ask = ask
+        self._every_s = every_s
+        self._on_change = on_change
+        self._clock = clock
+        self._end = end
+        self._seen: ClusterView = EMPTY
+        self._answered_ns = 0
+        self._back_ns = 0
+        self._lost = False
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="polling-observer", daemon=True)
+        self._failure: BaseException | None = None
+
+    @property
+    def watches(self) -> int:
+        """Nobody keeps one."""
+        return 0
+
+    def start(self) -> None:
+        self._answered_ns = self._clock()
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._end()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._look()
+                self._closing.wait(self._every_s)
+        except BaseException as error:  # noqa: BLE001 - raised again by close()
+            self._failure = error
+
+    def _look(self) -> None:
+        asked_ns = self._clock()
+        try:
+            self._ask(self._report)
+        except ViewUnavailable:
+            self._lose()
+            return
+        if self._lost:
+            self._lost = False
+            self._back_ns = self._clock()
+            self._tell(ChangeKind.ZOOKEEPER_BACK, self._back_ns)
+        # What had changed by then has been reported; what came while it was asked, perhaps not.
+        self._answered_ns = asked_ns
+
+    def _report(self, view: ClusterView) -> None:
+        now_ns = self._clock()
+        if now_ns - self._answered_ns > _LATE_NS:
+            self._lose()
+        for change in changes(self._seen, view, now_ns):
+            self._on_change(change)
+        self._seen = view
+
+    def _lose(self) -> None:
+        if not self._lost:
+            self._lost = True
+            # A second loss is behind the end of the first: told as of before it, the two would be
+            # one that ends with the first.
+            self._tell(ChangeKind.ZOOKEEPER_LOST, max(self._answered_ns, self._back_ns + 1))
+
+    def _tell(self, kind: ChangeKind, time_ns: int) -> None:
+        self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
