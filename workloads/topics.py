@@ -52,7 +52,8 @@ def create_topics(
         for cell in cells
         for name, value in connection_properties(producer_config(cell)).items()
     }
-    admin = AdminClient({**connection, **security, "bootstrap.servers": bootstrap_servers})
+    quiet = {"log_level": 0}  # what matters is raised
+    admin = AdminClient({**connection, **security, **quiet, "bootstrap.servers": bootstrap_servers})
     _await_controller(admin, deadline_s)
     created: Mapping[str, Future[None]] = admin.create_topics(
         [_new_topic(cell, kept) for cell in cells],
