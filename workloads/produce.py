@@ -3,12 +3,13 @@ consumers that a campaign asks for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 from history.cell import LIBRDKAFKA, Cell, Value
 from history.manifest import PlannedWriter
 from history.names import PARTITIONED
 from workloads.configuration import connection_properties, producer_config
-from workloads.interface import Client, Group, Load, Role
+from workloads.interface import Client, Group, Load, Place, Role
 from workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
 
 
@@ -21,7 +22,9 @@ class Produce:
         "that read beside them; then reads all back"
     )
 
-    def writers(self, loads: Sequence[tuple[Cell, Load]], node: str) -> Sequence[PlannedWriter]:
+    def writers(
+        self, loads: Sequence[tuple[Cell, Load]], nodes: Sequence[str]
+    ) -> Sequence[PlannedWriter]:
         """The tables of each client, ``sends`` and ``polls`` in a file a partition; the logs of
         all; the final reads. A member of a group may be given any partition."""
         of_clients = [
@@ -34,18 +37,19 @@ class Produce:
                 partitions=cell.topic_partitions if table in PARTITIONED else (),
             )
             for cell, load in loads
-            for client, tables in _tables(cell, load)
+            for (client, tables), node in zip(_tables(cell, load), cycle(nodes), strict=False)
             for table in tables
         ]
         partitions = tuple(partition for cell, _ in loads for partition in cell.topic_partitions)
-        log = PlannedWriter(table="log", writer=FINAL_READ, node=node, partitions=partitions)
-        return (*of_clients, log, PlannedWriter(table="reads", writer=FINAL_READ, node=node))
+        first = nodes[0]
+        log = PlannedWriter(table="log", writer=FINAL_READ, node=first, partitions=partitions)
+        return (*of_clients, log, PlannedWriter(table="reads", writer=FINAL_READ, node=first))
 
     def clients(
-        self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str
+        self, cell: Cell, load: Load, *, bootstrap_servers: str, places: Sequence[Place]
     ) -> Sequence[Client]:
         """The clients of a cell, producers first; see :mod:`workloads.spec`."""
-        make = _Clients(cell, load, bootstrap_servers, history, progress)
+        make = _Clients(cell, load, bootstrap_servers, cycle(places))
         return (*make.producers(), *make.readers(), *make.members())
 
     def final_read(
@@ -53,8 +57,7 @@ class Produce:
         cells: Sequence[Cell],
         *,
         bootstrap_servers: str,
-        history: str,
-        progress: str,
+        place: Place,
         deadline_s: float,
     ) -> Client:
         """The reader of all cells; see :class:`workloads.spec.FinalReadSpec`."""
@@ -62,8 +65,7 @@ class Produce:
             "topics": [{"topic": cell.topic, "partitions": cell.partitions} for cell in cells],
             "bootstrap_servers": bootstrap_servers,
             "client_config": _connection(cells),
-            "history": history,
-            "progress": _progress_file(progress, FINAL_READ),
+            **_written_at(place, FINAL_READ),
             "deadline_s": deadline_s,
         }
         return Client(
@@ -71,19 +73,19 @@ class Produce:
             module="workloads.final_read",
             role=Role.CONSUMER,
             cell=None,
+            node=place.node,
             specification=specification,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Clients:
-    """Makes the clients of a cell."""
+    """Makes the clients of a cell, each at the next of the places."""
 
     cell: Cell
     load: Load
     bootstrap_servers: str
-    history: str
-    progress: str
+    places: Iterator[Place]
 
     def producers(self) -> Iterator[Client]:
         for number in range(self.load.producers):
@@ -131,12 +133,12 @@ class _Clients:
         return self._client(name, module, Role.CONSUMER, specification)
 
     def _client(self, name: str, module: str, role: Role, further: Mapping[str, object]) -> Client:
+        place = next(self.places)
         specification = {
             "topic": self.cell.topic,
             "partitions": self.cell.partitions,
             "bootstrap_servers": self.bootstrap_servers,
-            "history": self.history,
-            "progress": _progress_file(self.progress, name),
+            **_written_at(place, name),
             **further,
         }
         return Client(
@@ -144,6 +146,7 @@ class _Clients:
             module=module,
             role=role,
             cell=self.cell.name,
+            node=place.node,
             specification=specification,
         )
 
@@ -164,8 +167,9 @@ def _tables(cell: Cell, load: Load) -> Iterator[tuple[str, Sequence[str]]]:
             yield member_of(group_id(cell, group), number), ("polls", "assignments", "commits")
 
 
-def _progress_file(directory: str, client: str) -> str:
-    return f"{directory}/{client}.json"
+def _written_at(place: Place, client: str) -> Mapping[str, str]:
+    """Where it writes, for its specification."""
+    return {"history": place.history, "progress": f"{place.progress}/{client}.json"}
 
 
 def _connection(cells: Sequence[Cell]) -> Config:

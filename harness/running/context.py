@@ -19,7 +19,7 @@ from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
 from nemesis.interface import OWN_TOPICS, Cluster, WorkloadClient
 from nemesis.ledger import Ledger
-from workloads.interface import Workload
+from workloads.interface import Place, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class Run:
         running: Those of them that are not known to have ended; emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
+        client_nodes: Where clients run; on the first one the final read, too.
         failovers: What is measured when the final read is over.
         room: How many servers may suffer at once.
         connection: librdkafka's properties that connecting takes, secrets among them: for the
@@ -52,7 +53,7 @@ class Run:
     system: System
     observer: Observer
     workload: Workload
-    client_node: Node
+    client_nodes: Sequence[Node]
     cells: Sequence[Cell]
     plan: Sequence[ScheduledFault]
     recorder: RunRecorder
@@ -84,13 +85,24 @@ class Run:
         """Where the clients say how far they are."""
         return self.directory / "progress"
 
+    def place(self, node: Node) -> Place:
+        """Where clients on ``node`` write."""
+        shared = node.share(self.directory)
+        return Place(
+            node=node.name, history=str(shared / "history"), progress=str(shared / "progress")
+        )
+
+    def client_node(self, name: str) -> Node:
+        """The node of that name, where clients run."""
+        return next(node for node in self.client_nodes if node.name == name)
+
     @property
     def cluster(self) -> Cluster:
         """What faults may touch."""
         return Cluster(
             backend=self.backend,
             system=self.system,
-            clients=[self.client_node],
+            clients=self.client_nodes,
             workload=self._workload,
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
         )
@@ -99,7 +111,7 @@ class Run:
         return [
             WorkloadClient(
                 name=one.client.name,
-                node=self.client_node.name,
+                node=one.client.node,
                 process=one.process,
                 role=one.client.role,
                 runs=one in self.running,

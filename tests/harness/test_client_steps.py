@@ -95,7 +95,7 @@ def busy(run: Run, node: ClientNode, campaign_file) -> Iterator[Run]:
     """The run with one cell that has ten clients."""
     campaign = load(campaign_file(WORKLOAD)).resolved(seed=7)
     one = [cell for cell in run.cells if cell.name == "acks-all.minisr-1"]
-    with_clients = replace(run, campaign=campaign, client_node=node, cells=one)
+    with_clients = replace(run, campaign=campaign, client_nodes=[node], cells=one)
     yield with_clients
     watch.stop(with_clients.watches, list(with_clients.watches))
 

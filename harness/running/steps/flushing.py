@@ -34,9 +34,10 @@ def flush(run: Run, deadline: Deadline) -> None:
         # them would be killed for it.
         end = min(deadline.end, run.clock.monotonic() + _share_s(run, role))
         _stop(run, role, replace(deadline, end=end))
-    _tried(run, run.client_node.sync)
-    if run.ended_well.get("workload") is not None:
-        _tried(run, partial(compare_clocks, run, "end"))
+    for node in run.client_nodes:
+        _tried(run, node.sync)
+        if run.ended_well.get("workload") is not None:
+            _tried(run, partial(compare_clocks, run, node, "end"))
 
 
 def _share_s(run: Run, role: Role) -> float:
