@@ -186,6 +186,8 @@ class Target:
         nodes: The nodes it stood for, in no particular order of importance; of links, their ends.
         links: Of an expression with an arrow.
         servers: The servers that a fault on it befalls: those among ``nodes``.
+        clients: The nodes of clients that a fault on it befalls: those among ``nodes``, but for
+            the ends of links.
         partitions: ``topic-partition`` of all that these servers led, followed or coordinated at
             that moment, or of those that the fault is aimed at; None where ZooKeeper did not
             answer.
@@ -199,6 +201,7 @@ class Target:
     nodes: tuple[str, ...]
     links: tuple[Link, ...] = ()
     servers: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
     partitions: tuple[str, ...] | None = None
     placed: tuple[Placed, ...] = ()
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

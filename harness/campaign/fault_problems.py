@@ -25,7 +25,7 @@ from infra.ssh.backend import SshBackend
 from infra.systems import names
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
-from nemesis.clients import CRASH_CLIENT
+from nemesis.clients import CLIENTS
 from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from nemesis.placement import planned_view
 from nemesis.targets import TargetUnavailable, resolve_planned
@@ -88,7 +88,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         for index, entry in enumerate(draft.faults or ())
         for problem in _fault_or_story(entry, f"faults[{index}]", members, cells, offsets)
     ]
-    found += _crashes_of_nobody(draft)
+    found += _on_nobody(draft)
     yield from found or schedule_problems(draft)
     if (spec := draft.failover) is not None:
         if topics is not None and failover.TOPIC in topics:
@@ -99,14 +99,14 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         yield from _entry_problems(spec.kill, "failover", members, grown)
 
 
-def _crashes_of_nobody(draft: Draft) -> Iterator[Problem]:
-    """Consumers are to crash, and there are none."""
+def _on_nobody(draft: Draft) -> Iterator[Problem]:
+    """Consumers are to crash, or to be paused, and there are none."""
     if draft.workload is None or draft.workload.readers or draft.workload.groups:
         return
     for index, entry in enumerate(draft.faults or ()):
         of_consumers = (
             isinstance(entry, FaultEntry)
-            and entry.fault == CRASH_CLIENT.name
+            and entry.fault in CLIENTS
             and entry.parameters.get("role") == Role.CONSUMER
         )
         if of_consumers:

@@ -204,6 +204,22 @@ def crash(run: Run, role: Role) -> None:
     run.executor.inject(OpenFault(fault_id=1, fault=fault, target=target, plan=plan, hold_ms=0))
 
 
+def test_clients_are_started_each_on_its_node(busy: Run, node: ClientNode) -> None:
+    """And looked after there: the clock of each is compared, the files of each are fetched."""
+    other = ClientNode("client-2", "client-2", figures=AT_WORK)
+    run = replace(busy, client_nodes=[node, other])
+    setup.start_workload(run, deadline(run))
+    flushing.flush(run, deadline(run))
+    assert {one.client.node for one in run.started} == {"client-1", "client-2"}
+    assert len(node.processes) == len(other.processes) == 5
+    assert run.cluster.members.clients == ("client-1", "client-2")
+    assert {client.node for client in run.cluster.workload()} == {"client-1", "client-2"}
+    clocks = reader.read(run.history, "clocks").to_pylist()
+    assert [(row["node"], row["moment"]) for row in clocks] == [
+        (name, moment) for moment in ("start", "end") for name in ("client-1", "client-2")
+    ]
+
+
 def test_the_time_for_stopping_grows_with_what_there_is(busy: Run) -> None:
     alone_s = flushing.limit_s(busy)
     setup.start_workload(busy, deadline(busy))

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, MemoryServer, memory_cluster
+from memory_cluster import Memory, MemoryNode, MemoryServer, memory_cluster
 from struck import Nemesis
 
 from infra.interface import ProcessState
@@ -161,6 +161,24 @@ class TestIsolation:
         cut = [str(e.link) for e in entry.plan.effects if isinstance(e, Cut)]
         assert len(cut) == 3
         assert expected in cut
+        assert nemesis.bitten(entry).proven
+
+    def test_of_clients_leaves_other_clients_the_cluster(self, nemesis: Nemesis) -> None:
+        nemesis.memory.cluster.clients.append(MemoryNode("client-2", "client-2"))
+        entry = nemesis.strike("isolate", "client-1")
+        assert nemesis.bitten(entry).observations["still connected"] == {
+            "client-2->broker-1": "open"
+        }
+        cut = {str(effect.link) for effect in entry.plan.effects if isinstance(effect, Cut)}
+        assert {link.partition("->")[0] for link in cut} >= {"client-1", "zookeeper-1", "broker-3"}
+        assert not any("client-2" in link for link in cut)
+        assert (entry.target.servers, entry.target.clients) == ((), ("client-1",))
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+
+    def test_of_all_clients_has_nobody_to_ask(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("isolate", "clients")
+        assert entry.plan.spares == ()
         assert nemesis.bitten(entry).proven
 
     def test_of_one_of_three_zookeepers_expires_nobody(self, tmp_path: Path) -> None:

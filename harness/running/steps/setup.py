@@ -7,6 +7,7 @@ from harness.running import clients, servers
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.ends import exit_status, in_words
+from harness.running.silence import Silences
 from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
 from harness.running.watch import Watch
@@ -14,8 +15,8 @@ from infra.interface import Node
 from workloads.interface import Role
 from workloads.topics import create_topics
 
-CLIENTS = "clients"
-"""Their watch."""
+CLIENTS, SILENCE = "clients", "clients' silence"
+"""Their watches: whether they run, and whether they say anything."""
 
 
 def deploy(run: Run, deadline: Deadline) -> None:
@@ -57,6 +58,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             run.started.append(started)
             run.running.append(started)
     run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()
+    run.watches[SILENCE] = Watch(SILENCE, Silences(run).look).start()
     if not deadline.until(lambda: not unready(run)):
         raise StepTimeout("; ".join(unready(run)))
 
