@@ -29,6 +29,16 @@ class OfClients(Parameters):
     )
 
 
+class Crashed(OfClients):
+    """Of a crash."""
+
+    comes_back: bool = Field(
+        default=False,
+        description="whether another client comes in the place of each at the end: a new process "
+        "that goes on with the same work, a producer under a number of its own",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFault:
     """The same effect on clients of the workload, on the nodes of the target.
@@ -42,13 +52,13 @@ class ClientFault:
 
     name: str
     summary: str
-    effect: Callable[[str], Effect]
+    effect: Callable[[str, Parameters], Effect]
     bite: Callable[[Injection], Look]
     mended: Sequence[Callable[[Injection], Look]] = ()
     full_effect_ms: int = 0
+    parameters: type[Parameters] = OfClients
 
     aim: ClassVar[Aim] = Aim.CLIENTS
-    parameters: ClassVar[type[Parameters]] = OfClients
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.SIGNALS})
     destroys: ClassVar[None] = None
 
@@ -62,7 +72,7 @@ class ClientFault:
             if node in target.nodes and parameters.role in ("any", members.roles[name])
         )
         chosen = rng.sample(there, min(1, len(there))) if parameters.clients == "one" else there
-        return Plan(effects=tuple(map(self.effect, chosen)))
+        return Plan(effects=tuple(self.effect(client, parameters) for client in chosen))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
         return [self.bite(injection)]
@@ -74,11 +84,18 @@ class ClientFault:
         return self.full_effect_ms
 
 
+def _crash(client: str, parameters: Parameters) -> Crash:
+    assert isinstance(parameters, Crashed)
+    return Crash(client, parameters.comes_back)
+
+
 CRASH_CLIENT = ClientFault(
     name="crash-client",
-    summary="kill -9 clients of the workload, which do not come back",
-    effect=Crash,
+    summary="kill -9 clients of the workload; others may come in their place at the end",
+    effect=_crash,
     bite=seen.crashed,
+    mended=[seen.replaced],
+    parameters=Crashed,
 )
 """What producers had under way may be in the log or not, and the last second of what any client did
 is in nobody's history: their own cells are without evidence of it from then on, and nobody else's;
@@ -88,7 +105,7 @@ its session has ended."""
 PAUSE_CLIENT = ClientFault(
     name="pause-client",
     summary="SIGSTOP clients of the workload, SIGCONT at the end; connections stay open",
-    effect=StopClient,
+    effect=lambda client, _: StopClient(client),
     bite=seen.client_stopped,
     mended=[seen.client_goes_on],
     full_effect_ms=OUTLASTED_MS,

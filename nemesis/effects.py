@@ -159,7 +159,10 @@ class OnClient:
 
 @dataclass(frozen=True, slots=True)
 class Crash(OnClient):
-    """SIGKILL. Nothing brings it back."""
+    """SIGKILL. It does not come back; at the end another one comes in its place, if it is said to
+    (``comes_back``)."""
+
+    comes_back: bool = False
 
     @property
     def ends(self) -> str:
@@ -168,7 +171,9 @@ class Crash(OnClient):
     def apply(self, cluster: Cluster) -> bool:
         return kill(cluster.client(self.client).process)
 
-    def undo(self, cluster: Cluster) -> None: ...
+    def undo(self, cluster: Cluster) -> None:
+        if self.comes_back:
+            cluster.bring_back(self.client)
 
     def __str__(self) -> str:
         return f"crash {self.client}"

@@ -16,7 +16,8 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from infra.ensemble import CONTROLLER_IDS
-from infra.interface import Backend, Capability, Node, Process, Server, System, Timings
+from infra.interface import Backend, Capability, Node, Server, System, Timings
+from nemesis.workload import WorkloadClient, nobody_comes_back
 
 OWN_TOPICS = "ackproof-"
 """What the names of topics of the faults' own begin with, where nobody says otherwise."""
@@ -59,24 +60,14 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadClient:
-    """A client of the workload that was started. ``node``: the name of the node that it runs on;
-    ``role``: ``producer`` or ``consumer``; ``runs``: whether it is not known to have ended."""
-
-    name: str
-    node: str
-    process: Process
-    role: str = "producer"
-    runs: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What a fault may touch.
 
     Attributes:
         clients: The nodes where workload clients run.
         workload: The workload's clients that were started until now.
+        bring_back: Starts whoever comes in the place of a client that has ended, by its name.
+            Idempotent. Raises LookupError where nobody does.
         prefix: See :class:`Members`.
     """
 
@@ -84,6 +75,7 @@ class Cluster:
     system: System
     clients: Sequence[Node]
     workload: Callable[[], Sequence[WorkloadClient]] = tuple
+    bring_back: Callable[[str], None] = nobody_comes_back
     prefix: str = OWN_TOPICS
 
     @property

@@ -88,6 +88,23 @@ def crashed(injection: Injection) -> Look:
     return _killed(injection, Crash, _of_client(injection), "had ended already")
 
 
+def replaced(injection: Injection) -> Look:
+    """Of the clients that this fault crashed, and that are to come back: in the place of each there
+    is another one, and it runs."""
+    cluster = injection.cluster
+
+    def process(name: str) -> Process:
+        mine = (client for client in cluster.workload() if client.instead_of == name)
+        return next(mine, cluster.client(name)).process
+
+    def look() -> Observation:
+        gone = [e for e in injection.done() if isinstance(e, Crash) and e.comes_back]
+        names = [effect.client for effect in gone]
+        return observe("come back", names, in_one_of(process, "running", "stopped"), lambda _: None)
+
+    return look
+
+
 def stopped(injection: Injection) -> Look:
     """The kernel says state T of the processes that this fault stopped."""
 

@@ -102,6 +102,7 @@ class Client:
         name: Unique in a run; the writer of its tables, too.
         cell: The name of the cell that it is of; None for the final read.
         node: Where it is to run.
+        successor: Who comes in its place, should a fault crash it; None for nobody.
         library: Whose program it has to start, as in :data:`history.cell.LIBRARIES`, or the path of
             one; whoever starts the client adds its command line to the specification, as
             ``program``. None where the client is its own.
@@ -114,24 +115,41 @@ class Client:
     node: str
     specification: Mapping[str, object]
     library: str | None = None
+    successor: "Client | None" = None
+
+
+NO_COMEBACKS: Mapping[Role, int] = {}
+"""How often somebody may have to come in the place of a client, by its role: never."""
 
 
 class Workload(Protocol):
     """A kind of traffic. Clients are spread over the places (or their nodes) that are given: the
     first client of each cell runs at the first, the next at the next, and so on in turn. So every
-    cell has the same clients there, and all cells live through it alike when a node is cut off."""
+    cell has the same clients there, and all cells live through it alike when a node is cut off.
+
+    ``comebacks``: how often somebody may have to come in the place of a client, by its role. Who
+    does is a client and a writer of its own, at the same place."""
 
     name: str
     summary: str
 
     def writers(
-        self, loads: Sequence[tuple[Cell, Load]], nodes: Sequence[str]
+        self,
+        loads: Sequence[tuple[Cell, Load]],
+        nodes: Sequence[str],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,
     ) -> Sequence[PlannedWriter]:
         """Every file that its clients and the final read will write, which is on the first of the
         ``nodes``. ``loads``: each cell with what its clients do."""
 
     def clients(
-        self, cell: Cell, load: Load, *, bootstrap_servers: str, places: Sequence[Place]
+        self,
+        cell: Cell,
+        load: Load,
+        *,
+        bootstrap_servers: str,
+        places: Sequence[Place],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,
     ) -> Sequence[Client]: ...
 
     def final_read(

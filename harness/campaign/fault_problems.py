@@ -25,11 +25,14 @@ from infra.ssh.backend import SshBackend
 from infra.systems import names
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
-from nemesis.clients import CLIENTS
+from nemesis.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
 from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from nemesis.placement import planned_view
 from nemesis.targets import TargetUnavailable, resolve_planned
 from workloads.interface import Role
+
+_OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}
+"""Faults on servers, and what does the same to clients."""
 
 _DISKS = Capability.LOSE_UNSYNCED_WRITES
 
@@ -191,7 +194,10 @@ def _target_problems(
 ) -> Iterator[str]:
     fault, target = FAULTS[entry.fault], expressions.parse(text)
     reasons = list(expressions.problems(target, fault.aim, members, topics))
-    yield from reasons
+    instead = _OF_CLIENTS.get(entry.fault)
+    on_clients = any(role.name.startswith("client") for role in target.roles)
+    hint = f"; {instead} is for clients" if instead and on_clients else ""
+    yield from (f"{reason}{hint}" for reason in reasons)
     if not reasons and members is not None and _foreseen(fault, target, cells):
         parameters = parameters_of(entry.fault, entry.parameters)
         view = planned_view(members, _placement(target, cells or {}, members))

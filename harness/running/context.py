@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.campaign.model import Campaign
 from harness.campaign.planned import ScheduledFault
+from harness.running import clients
 from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock
 from harness.running.progress import Progress
@@ -17,8 +18,9 @@ from infra.changes import Observer
 from infra.interface import Backend, Node, System
 from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
-from nemesis.interface import OWN_TOPICS, Cluster, WorkloadClient
+from nemesis.interface import OWN_TOPICS, Cluster
 from nemesis.ledger import Ledger
+from nemesis.workload import WorkloadClient
 from workloads.interface import Place, Workload
 
 
@@ -104,10 +106,27 @@ class Run:
             system=self.system,
             clients=self.client_nodes,
             workload=self._workload,
+            bring_back=self._bring_back,
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
         )
 
+    def _bring_back(self, name: str) -> None:
+        gone = next((one.client for one in self.started if one.client.name == name), None)
+        if gone is None or gone.successor is None:
+            raise LookupError(f"nobody was planned to come in the place of {name}")
+        if any(one.client is gone.successor for one in self.started):
+            return
+        node = self.client_node(gone.node)
+        started = clients.start(gone.successor, node, self.progress_files, self.connection)
+        self.started.append(started)
+        self.running.append(started)
+
     def _workload(self) -> Sequence[WorkloadClient]:
+        instead_of = {
+            one.client.successor.name: one.client.name
+            for one in self.started
+            if one.client.successor is not None
+        }
         return [
             WorkloadClient(
                 name=one.client.name,
@@ -115,6 +134,7 @@ class Run:
                 process=one.process,
                 role=one.client.role,
                 runs=one in self.running,
+                instead_of=instead_of.get(one.client.name),
             )
             for one in self.started
         ]

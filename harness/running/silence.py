@@ -93,17 +93,23 @@ class Silences:
             acked[cell] = acked.get(cell, 0) + figures.get("acked", 0)
         for one, figures in running:
             for number, sign in enumerate(_SIGNS[one.client.role]):
-                heard = self._heard.get((one.client.name, number))
-                now = self._now(sign, figures, acked[one.client.cell])
-                if heard is None or heard.said != now.said or self._excused(one, sign, figures):
-                    self._heard[one.client.name, number] = now
-                elif not heard.told and self._is_silent(one, sign, heard, now):
-                    heard.told = True
-                    self._tell(one, sign, now.at - heard.at)
+                said = [figures.get(name) for name in sign.figures]
+                now = _Heard(said=said, at=self.run.clock.monotonic(), acked=acked[one.client.cell])
+                if self._excused(one, sign, figures):
+                    self._heard.pop((one.client.name, number), None)
+                # Who does not poll is shown nothing, which goes without saying.
+                if self._listens_in_vain(one, number, sign, now):
+                    break
 
-    def _now(self, sign: _Sign, figures: Figures, acked: int) -> _Heard:
-        said = [figures.get(name) for name in sign.figures]
-        return _Heard(said=said, at=self.run.clock.monotonic(), acked=acked)
+    def _listens_in_vain(self, one: ClientProcess, number: int, sign: _Sign, now: _Heard) -> bool:
+        heard = self._heard.setdefault((one.client.name, number), now)
+        if heard.said != now.said:
+            self._heard[one.client.name, number] = now
+            return False
+        if not heard.told and self._is_silent(one, sign, heard, now):
+            heard.told = True
+            self._tell(one, sign, now.at - heard.at)
+        return heard.told
 
     def _excused(self, one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
         if sign.begun is not None and not figures.get(sign.begun):

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
-from memory_cluster import MemoryProcess
+from memory_cluster import MemoryNode, MemoryProcess
 
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
@@ -65,6 +65,10 @@ class Listening:
 
 @pytest.fixture
 def listening(run: Run) -> Listening:
+    return beginning(run)
+
+
+def beginning(run: Run) -> Listening:
     there = Listening(run, Silences(run))
     there.says(Role.PRODUCER, AT_WORK)
     there.says(Role.CONSUMER, READING)
@@ -97,13 +101,16 @@ def test_one_outcome_is_a_word_and_silence_begins_anew(listening: Listening, wha
     listening.says(Role.PRODUCER, {**AT_WORK, what: 77})
     listening.after(2)
     assert listening.told == []
+    listening.says(Role.CONSUMER, {**READING, "time": 2, "shown": 6})
     listening.after(limit + 1)
     assert [name for name, *_ in listening.told] == ["producer"]
 
 
 def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
-    keeps_on(listening, 2, lambda n: listening.says(Role.PRODUCER, {**AT_WORK, "acked": n}))
-    assert ("consumer", None, None, "was silent for 60 s: it has not polled") in listening.told
+    keeps_on(listening, 3, lambda n: listening.says(Role.PRODUCER, {**AT_WORK, "acked": n}))
+    assert listening.told == [("consumer", None, None, "was silent for 60 s: it has not polled")]
+    listening.after(20)
+    assert len(listening.told) == 1, "that it is shown nothing goes without saying"
 
 
 def test_one_that_polls_and_has_nothing_to_read_is_not(listening: Listening) -> None:
@@ -149,16 +156,17 @@ def test_who_is_paused_is_not_told(listening: Listening, paused: str) -> None:
     assert {name for name, *_ in listening.told} == {other}, "it has just gone on"
 
 
-def test_a_host_that_cannot_be_reached_says_nothing_of_its_clients(
-    listening: Listening, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unreachable() -> None:
+class Unreachable(MemoryNode):
+    """Whose files cannot be fetched."""
+
+    def sync(self) -> None:
         raise InfraError("the host does not answer")
 
-    (node,) = listening.run.client_nodes
-    monkeypatch.setattr(node, "sync", unreachable)
-    keeps_on(listening, 4, lambda _: None)
-    assert listening.told == []
+
+def test_a_host_that_cannot_be_reached_says_nothing_of_its_clients(run: Run) -> None:
+    there = beginning(replace(run, client_nodes=[Unreachable("client-1", "client-1")]))
+    keeps_on(there, 4, lambda _: None)
+    assert there.told == []
 
 
 def keeps_on(listening: Listening, times: int, say: Callable[[int], None]) -> None:

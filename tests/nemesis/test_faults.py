@@ -10,6 +10,7 @@ from struck import Nemesis
 from infra.interface import ProcessState
 from nemesis import FAULTS
 from nemesis.churn import CHURN
+from nemesis.clients import CLIENTS
 from nemesis.effects import Kill
 from nemesis.expressions import parse
 from nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
@@ -298,7 +299,7 @@ SHAPES = {
     "halves": 4,
     "majorities-ring": 3,
     "minority": 4,
-    "crash-client": 2,
+    **dict.fromkeys(CLIENTS, 2),
     "reassign": 2,
     **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only", "bit-flip"), 50),
     **dict.fromkeys((fault.name for fault in CHURN), 50),
@@ -357,7 +358,8 @@ def test_an_isolation_that_cuts_nothing() -> None:
 
 
 OVER_AT_ONCE = ("restart", "crash-client", "expire-session", "elect-unclean")
-LASTING = {name: fault for name, fault in FAULTS.items() if name not in OVER_AT_ONCE}
+LASTING = {name: fault for name, fault in FAULTS.items() if name not in {*OVER_AT_ONCE, *CLIENTS}}
+"""All but those on clients, which have limits of their own."""
 
 
 @pytest.mark.parametrize("fault", LASTING.values(), ids=LASTING)

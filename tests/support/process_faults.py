@@ -15,7 +15,7 @@ from infra.interface import Backend, Command, Node
 from infra.systems.bundled import BundledSystem
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.interface import WorkloadClient
+from nemesis.workload import WorkloadClient
 
 TOPIC = "orders"
 VALUES = [b"%d" % number for number in range(200)]

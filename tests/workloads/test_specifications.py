@@ -1,6 +1,7 @@
 """Specifications are checked, and what is secret in them is not repeated."""
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,45 @@ def test_every_cell_has_the_same_clients_on_each_node() -> None:
     planned = {writer.client: writer.node for writer in writers if writer.client}
     assert planned.items() >= {client.name: client.node for client in made}.items()
     assert {writer.node for writer in writers if writer.client is None} == {"client-1"}
+
+
+def test_who_comes_in_the_place_of_a_client_is_a_client_of_its_own() -> None:
+    """With the same work, at the same place; a producer by a number that nobody had."""
+    comebacks = {Role.PRODUCER: 2, Role.CONSUMER: 1}
+    made = PRODUCE.clients(CELL, FULL, bootstrap_servers="b:1", places=[PLACE], comebacks=comebacks)
+    lines = [tuple(line_of(client)) for client in made]
+    assert [len(line) for line in lines] == [3, 3, 2, 2, 2, 2]
+    assert len({client.name for line in lines for client in line}) == sum(map(len, lines))
+    numbers = [client.specification["producer"] for line in lines[:2] for client in line]
+    assert numbers == [0, 2, 4, 1, 3, 5]
+    for first, *others in lines:
+        for other in others:
+            same = {**first.specification}
+            for name in ("producer", "client", "progress"):
+                same.pop(name, None)
+            assert other.specification.items() >= same.items()
+    static = [client for client in made if "fixed" in client.name]
+    (instance,) = {c.specification["instance"] for one in static for c in line_of(one)}
+    assert instance == "member-acks-all-minisr-2-fixed-0"
+    writers = PRODUCE.writers([(CELL, FULL)], ["client-1"], comebacks)
+    planned = {writer.client: writer.instead_of for writer in writers if writer.client}
+    expected = {
+        client.name: before
+        for line in lines
+        for before, client in zip(before_each(line), line, strict=True)
+    }
+    assert planned == expected
+
+
+def line_of(client: Client) -> Iterator[Client]:
+    one: Client | None = client
+    while one is not None:
+        yield one
+        one = one.successor
+
+
+def before_each(line: Sequence[Client]) -> list[str | None]:
+    return [None, *(client.name for client in line[:-1])]
 
 
 def test_every_file_that_clients_will_write_is_planned() -> None:

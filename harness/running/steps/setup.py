@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from harness.campaign.comebacks import comebacks
 from harness.campaign.workload import described, idle
 from harness.running import clients, servers
 from harness.running.context import Run
@@ -51,6 +52,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             spec.load_of(cell),
             bootstrap_servers=run.system.bootstrap_servers,
             places=places,
+            comebacks=comebacks(run.plan),
         ):
             deadline.check()
             node = run.client_node(client.node)
