@@ -6,7 +6,6 @@ themselves, before and after processing), what happens behind its back must be i
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from checked_in_process import checked
 
+from checkers import commits, shown
 from history import reader
 from history.names import Stem
 from history.schema import TABLES, decoded
@@ -51,6 +51,7 @@ CAMPAIGN = {
     "faults": [],
 }
 CELLS = ("idempotence-false", "idempotence-true")
+OF_CELLS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 GROUPS = ("after", "before", "by-itself")
 Rows = list[dict[str, Any]]
 Counts = Mapping[tuple[str, str], int | None]
@@ -94,14 +95,15 @@ class Tampered:
         def say(rows: Rows) -> None:
             for row in rows:
                 there = None if row["topic"] is None else (row["topic"], row["partition"])
-                if (row["table"], there) == (stem.table, stem.partition):
+                if there == stem.partition:
                     row["rows"] = many
 
-        for closing in reader.by_stem(self._history, "closings"):
-            if closing.writer == stem.writer:
-                told = pq.read_table(reader.by_stem(self._history, "closings")[closing][0])
-                if stem.table in told["table"].to_pylist():
-                    self._rewrite("closings", closing, say)
+        (closing,) = (
+            one
+            for one in reader.by_stem(self._history, "closings")
+            if one.writer == f"{stem.table}-{stem.writer}"
+        )
+        self._rewrite("closings", closing, say)
 
     def read_to(self, act: Callable[[dict[str, Any]], None]) -> None:
         """``act`` on what the final read says of the cell's partition."""
@@ -124,15 +126,13 @@ def counts(directory: Path) -> Counts:
     result = checked(directory)
     assert result.cells
     told: dict[tuple[str, str], int | None] = {}
-    for of, things in (
-        ("cell", result.cells),
-        ("client", result.consumption.clients),
-        ("group", result.consumption.groups),
+    for of, names, things in (
+        ("cell", OF_CELLS, result.cells),
+        ("client", shown.COUNTS, result.consumption.clients),
+        ("group", commits.COUNTS, result.consumption.groups),
     ):
         for thing in things:
-            known = asdict(thing)
-            numbers = {k: v for k, v in known.items() if v is None or type(v) is int}
-            told |= {(known[of], name): count for name, count in numbers.items()}
+            told |= {(getattr(thing, of), name): getattr(thing, name) for name in names}
     return told
 
 
