@@ -138,4 +138,6 @@ def _number(count: int | None) -> str:
 
 
 def _seconds(waited: float | None) -> str:
-    return "never" if waited is None else f"{waited:.1f} s"
+    if waited is None:
+        return "never"
+    return f"{waited:.1f} s" if waited >= 1 else f"{waited * 1000:.0f} ms"
