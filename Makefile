@@ -9,7 +9,7 @@ ENGINE := infra/docker/with-engine.sh
 .DEFAULT_GOAL := help
 .PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check \
-        reference lint nightly clean
+        reference clients-table lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ bench-check: setup  ## what a check costs beside DuckDB, on histories of 0.1 to 
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
 	$(BIN)/python docs/generate.py
+
+clients-table: $(STAMP)  ## the table in docs/clients.md, of RESULTS=results/clients-...
+	$(BIN)/python docs/clients_table.py $(or $(RESULTS),results/latest)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -17,7 +17,8 @@ with acks=all its whole ISR was such brokers, min.insync.replicas of them at lea
 value, where a fault sets another). Nor did that leader keep the cell's producer waiting for another
 partition meanwhile; and where the leader had been another that fell silent with its connections
 open, clients had the time that they take to notice. Nothing is asked of what was not seen: while
-the observer had no ZooKeeper it does not know who led.
+the observer had no ZooKeeper it does not know who led. Nor while a fault befell the clients
+themselves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -117,7 +118,8 @@ def _allowed(
 ) -> bool:
     strength = full_strength(fault)
     on = [other for other in faults if Span(other.start, other.end).meets(strength)]
-    if any(other.brokers is None for other in on):
+    # A client that is paused or cut off is acked nothing, whatever the cluster would give.
+    if any(other.brokers is None or other.on_clients for other in on):
         return False
     befallen = {broker for other in on for broker in other.brokers or ()}
     # While its topic's min.insync.replicas is being set, any value may be in force: acks are asked

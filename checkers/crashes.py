@@ -8,6 +8,9 @@ what it recorded counts:
 - What was acked to it and not recorded is no claim. Nothing follows from that it is not in the log.
 - What it sent last and did not record may be in the log: no phantom.
 
+Where another client comes in its place, that is a writer of its own, planned as such: its records
+are no other's, and nothing of its predecessor's last moments is asked of it.
+
 A consumer that was crashed has written to no partition, and no verdict rests on what it read: its
 crash touches none.
 
@@ -57,6 +60,15 @@ def told_apart(
     return tuple(
         replace(fault, consumers_alone=fault.fault_id in crashed - others) for fault in faults
     )
+
+
+def came(run: PlannedRun, crashes: Mapping[str, FaultFacts]) -> PlannedRun:
+    """The run without the writers of clients that never had to come in anybody's place: nothing is
+    missing of them. ``crashes``: as from :func:`crashes_of`."""
+    brings_back = {plan.fault_id for plan in run.faults if plan.parameters.get("comes_back")}
+    followed = {client for client, fault in crashes.items() if fault.fault_id in brings_back}
+    writers = [one for one in run.writers if one.instead_of in {None, *followed}]
+    return run.model_copy(update={"writers": tuple(writers)})
 
 
 def lack(paths: Sequence[Path]) -> str | None:

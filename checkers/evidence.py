@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers import gaps, measures, outside, steps
 from checkers.clocks import Clocks
-from checkers.crashes import crashes_of, told_apart
+from checkers.crashes import came, crashes_of, told_apart
 from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
@@ -128,6 +128,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
     crashes = crashes_of(tables["clients"], faults)
+    planned = came(planned, crashes)
     faults = told_apart(faults, crashes, planned)
     writers = Writers(planned, history, tables["closings"], crashes, tables["clients"])
     reads = _reads(tables["reads"])

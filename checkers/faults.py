@@ -26,6 +26,9 @@ UNCLEANLY = "unclean"
 KEEPERS = ("zookeeper-", "controller-")
 """How servers are called that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
 
+CLIENT_NODES = "client-"
+"""How nodes are called where clients run."""
+
 _BROKER = re.compile(r"broker-(\d{1,9})")
 
 
@@ -35,7 +38,8 @@ class FaultFacts:
 
     Attributes:
         target: The expression it was aimed at.
-        servers: Those that it befell, None where the target was not resolved.
+        servers: Those that it befell, and nodes of clients; None where the target was not
+            resolved.
         partitions: What these led, followed or coordinated; None where that is not told.
         destroys: What it takes from their disks, ``unsynced``, ``all`` or ``bits``; ``unclean``
             for elections outside the ISR; None for nothing.
@@ -89,6 +93,11 @@ class FaultFacts:
             return None
         found = (_BROKER.fullmatch(server) for server in self.servers)
         return frozenset(int(match.group(1)) for match in found if match)
+
+    @property
+    def on_clients(self) -> bool:
+        """Whether it befell nodes where clients run."""
+        return any(server.startswith(CLIENT_NODES) for server in self.servers or ())
 
     def touches(self, partition: Partition) -> bool:
         """Whether it befell a server that led, followed or coordinated the partition.

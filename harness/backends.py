@@ -29,6 +29,12 @@ from infra.systems import make_system, names
 from infra.trials import TRIALS
 
 CLIENT_NODE = "client-1"
+"""The first of them, where the final read runs, too."""
+
+
+def client_nodes(cluster: ClusterSpec) -> tuple[str, ...]:
+    """The nodes where clients run."""
+    return tuple(f"client-{number}" for number in range(1, cluster.clients + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +77,11 @@ class Site:
     def nodes(self) -> Sequence[str]:
         """The names of all nodes."""
         if names.external(self.cluster.system):
-            return [CLIENT_NODE]
+            return client_nodes(self.cluster)
         keepers = names.keepers(self.cluster.system)
         servers = {keepers: self.cluster.zookeepers, "broker": self.cluster.brokers}
         numbered = [f"{kind}-{n}" for kind, many in servers.items() for n in range(1, many + 1)]
-        return [*numbered, CLIENT_NODE]
+        return [*numbered, *client_nodes(self.cluster)]
 
     @property
     def inventory(self) -> Inventory:

@@ -103,6 +103,8 @@ class PlannedWriter(_Planned):
         node: Where it runs, whose clock its rows carry.
         cell: The cell that it writes of; None where it is all of them.
         client: The client of the workload that writes it; None where it is none of these.
+        instead_of: The client in whose place that one comes, should a fault crash it; else it never
+            does, and writes nothing. None for a client that is there from the beginning.
     """
 
     table: str
@@ -110,6 +112,7 @@ class PlannedWriter(_Planned):
     node: str
     cell: str | None = None
     client: str | None = None
+    instead_of: str | None = None
     partitions: tuple[tuple[str, int], ...] = ()
 
 

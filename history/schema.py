@@ -99,7 +99,8 @@ FAULTS = pa.schema(
 ``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``lifted`` (it was not proven to be
 healed, though nothing of it is left: all that is missing is for the system to do), ``failed``.
 
-``target``: the expression. ``servers``: those that it befalls, null where it was not resolved.
+``target``: the expression. ``servers``: those that it befalls, and the nodes of clients, null where
+it was not resolved.
 ``partitions``: ``topic-partition`` of all that these servers led, followed or coordinated at that
 moment; of a fault that is aimed at partitions or topics, these. ``destroys``: what it takes from
 the disks of these servers, ``unsynced`` (what was not synced), ``all``, or ``bits`` (some of what
@@ -170,7 +171,8 @@ CLIENTS = pa.schema(
 )
 """The clients of the workload that have not ended as they were told to, by the manifest's names,
 with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
-ended by itself, and then ``detail`` says how."""
+ended by itself, and then ``detail`` says how. So does it of one that ran, and was silent for longer
+than its own limits allow: there is no exit code, then."""
 
 RECOVERY = pa.schema(
     [

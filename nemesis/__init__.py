@@ -5,7 +5,7 @@
 
 from nemesis.admin import ADMIN
 from nemesis.churn import CHURN
-from nemesis.clients import CRASH_CLIENT
+from nemesis.clients import CRASH_CLIENT, PAUSE_CLIENT
 from nemesis.clocks import CLOCKS
 from nemesis.interface import Fault
 from nemesis.links import FLAP, LOSSY, NARROW, RESET, SLOW
@@ -16,7 +16,8 @@ from nemesis.starvation import STARVE_CPU, STARVE_MEMORY
 from nemesis.storage import STORAGE
 
 _FAMILIES: tuple[Fault, ...] = (
-    *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY, CRASH_CLIENT),
+    *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY),
+    *(CRASH_CLIENT, PAUSE_CLIENT),
     *(ISOLATE, CUT, MINORITY, HALVES, MAJORITIES_RING, BRIDGE),
     *(FLAP, LOSSY, RESET, NARROW, SLOW),
     *STORAGE,

@@ -137,33 +137,32 @@ class Stop(OnProcess):
         return None
 
     def apply(self, cluster: Cluster) -> bool:
-        process = cluster.server(self.server).process
-        if process.state() is not ProcessState.RUNNING:
-            return False
-        with suppress(ProcessLookupError):
-            process.signal(signal.SIGSTOP)
-            return True
-        return False
+        return stop(cluster.server(self.server).process)
 
     def undo(self, cluster: Cluster) -> None:
-        process = cluster.server(self.server).process
-        if process.state() is ProcessState.STOPPED:
-            with suppress(ProcessLookupError):
-                process.signal(signal.SIGCONT)
+        let_go_on(cluster.server(self.server).process)
 
     def __str__(self) -> str:
         return f"stop {self.server}"
 
 
 @dataclass(frozen=True, slots=True)
-class Crash:
-    """SIGKILL to a client of the workload. Nothing brings it back."""
+class OnClient:
+    """On a client of the workload: its process, and what that has started."""
 
     client: str
 
     @property
     def resource(self) -> Resource:
         return Resource(CLIENT, (self.client,))
+
+
+@dataclass(frozen=True, slots=True)
+class Crash(OnClient):
+    """SIGKILL. It does not come back; at the end another one comes in its place, if it is said to
+    (``comes_back``)."""
+
+    comes_back: bool = False
 
     @property
     def ends(self) -> str:
@@ -172,10 +171,47 @@ class Crash:
     def apply(self, cluster: Cluster) -> bool:
         return kill(cluster.client(self.client).process)
 
-    def undo(self, cluster: Cluster) -> None: ...
+    def undo(self, cluster: Cluster) -> None:
+        if self.comes_back:
+            cluster.bring_back(self.client)
 
     def __str__(self) -> str:
         return f"crash {self.client}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopClient(OnClient):
+    """SIGSTOP, undone by SIGCONT. Whoever does not live through it has ended by itself."""
+
+    @property
+    def ends(self) -> None:
+        return None
+
+    def apply(self, cluster: Cluster) -> bool:
+        return stop(cluster.client(self.client).process)
+
+    def undo(self, cluster: Cluster) -> None:
+        let_go_on(cluster.client(self.client).process)
+
+    def __str__(self) -> str:
+        return f"stop {self.client}"
+
+
+def stop(process: Process) -> bool:
+    """SIGSTOP; False when it did not run."""
+    if process.state() is not ProcessState.RUNNING:
+        return False
+    with suppress(ProcessLookupError):
+        process.signal(signal.SIGSTOP)
+        return True
+    return False
+
+
+def let_go_on(process: Process) -> None:
+    """SIGCONT to a process that is stopped."""
+    if process.state() is ProcessState.STOPPED:
+        with suppress(ProcessLookupError):
+            process.signal(signal.SIGCONT)
 
 
 def kill(process: Process) -> bool:

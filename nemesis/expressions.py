@@ -43,7 +43,7 @@ OF_CLUSTER: Mapping[str, str] = {
     QUORUM_LEADER: "the one of them that leads",
     "zookeeper": "every ZooKeeper server",
     ZK_LEADER: "the leader of the ZooKeeper ensemble",
-    "clients": "the nodes where clients run (not where a fault is aimed at servers)",
+    "clients": "the nodes where clients run (where a fault is aimed at servers alone, none)",
 }
 _NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
 _LEADING = frozenset({ZK_LEADER, QUORUM_LEADER})

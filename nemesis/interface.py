@@ -16,7 +16,8 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from infra.ensemble import CONTROLLER_IDS
-from infra.interface import Backend, Capability, Node, Process, Server, System, Timings
+from infra.interface import Backend, Capability, Node, Server, System, Timings
+from nemesis.workload import WorkloadClient, nobody_comes_back
 
 OWN_TOPICS = "ackproof-"
 """What the names of topics of the faults' own begin with, where nobody says otherwise."""
@@ -59,24 +60,14 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadClient:
-    """A client of the workload that was started. ``node``: the name of the node that it runs on;
-    ``role``: ``producer`` or ``consumer``; ``runs``: whether it is not known to have ended."""
-
-    name: str
-    node: str
-    process: Process
-    role: str = "producer"
-    runs: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What a fault may touch.
 
     Attributes:
         clients: The nodes where workload clients run.
         workload: The workload's clients that were started until now.
+        bring_back: Starts whoever comes in the place of a client that has ended, by its name.
+            Idempotent. Raises LookupError where nobody does.
         prefix: See :class:`Members`.
     """
 
@@ -84,6 +75,7 @@ class Cluster:
     system: System
     clients: Sequence[Node]
     workload: Callable[[], Sequence[WorkloadClient]] = tuple
+    bring_back: Callable[[str], None] = nobody_comes_back
     prefix: str = OWN_TOPICS
 
     @property
@@ -186,6 +178,8 @@ class Target:
         nodes: The nodes it stood for, in no particular order of importance; of links, their ends.
         links: Of an expression with an arrow.
         servers: The servers that a fault on it befalls: those among ``nodes``.
+        clients: The nodes of clients that a fault on it befalls: those among ``nodes``, but for
+            the ends of links.
         partitions: ``topic-partition`` of all that these servers led, followed or coordinated at
             that moment, or of those that the fault is aimed at; None where ZooKeeper did not
             answer.
@@ -199,6 +193,7 @@ class Target:
     nodes: tuple[str, ...]
     links: tuple[Link, ...] = ()
     servers: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
     partitions: tuple[str, ...] | None = None
     placed: tuple[Placed, ...] = ()
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

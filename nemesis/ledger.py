@@ -117,6 +117,15 @@ class Ledger:
             )
             return next(ending, None)
 
+    def is_upon(self, name: str) -> bool:
+        """Whether an open fault holds anything of this server or client itself."""
+        with self._lock:
+            return any(
+                name in effect.resource.at
+                for entry in self._open.values()
+                for effect in self._begun[entry.fault_id]
+            )
+
     def ended_by(self, client: str) -> int | None:
         """The fault, open or healed, that ended a client for good; None where none did."""
         with self._lock:

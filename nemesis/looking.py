@@ -8,8 +8,8 @@ cut it; with ZooKeeper stopped, no registration expires.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from infra.interface import ClusterView, ProcessState, ViewUnavailable
-from nemesis.effects import DISK, PROCESS
+from infra.interface import ClusterView, Process, ProcessState, ViewUnavailable
+from nemesis.effects import CLIENT, DISK, PROCESS
 from nemesis.interface import Cluster, Effect, Injection, Look, Observation, Resource
 
 Seen = tuple[bool, object]
@@ -82,10 +82,15 @@ def observe(
 
 def in_state(cluster: Cluster, wanted: str) -> Callable[[str], Seen]:
     """Whether a server's process is in a state, a value of ``infra.interface.ProcessState``."""
+    return in_one_of(lambda server: cluster.server(server).process, wanted)
 
-    def seen(server: str) -> Seen:
-        state = cluster.server(server).process.state()
-        return state is ProcessState(wanted), state.value
+
+def in_one_of(process: Callable[[str], Process], *wanted: str) -> Callable[[str], Seen]:
+    """Whether the process that goes by a name is in one of these states."""
+
+    def seen(name: str) -> Seen:
+        state = process(name).state()
+        return state in map(ProcessState, wanted), state.value
 
     return seen
 
@@ -140,6 +145,11 @@ def held(injection: Injection, resource: Resource) -> str | None:
 def of_process(injection: Injection, server: str) -> str | None:
     """Whatever else is done to the server's process."""
     return held(injection, Resource(PROCESS, (server,)))
+
+
+def of_client(injection: Injection, client: str) -> str | None:
+    """Whatever else is done to the client's process."""
+    return held(injection, Resource(CLIENT, (client,)))
 
 
 def of_disk(injection: Injection, server: str) -> str | None:

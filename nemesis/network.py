@@ -161,8 +161,12 @@ def _isolate(
     rng: random.Random,  # noqa: ARG001
 ) -> Shape:
     grudge = shapes.apart(target.nodes, members.servers, _direction(parameters))
+    others = [client for client in members.clients if client not in target.nodes]
+    reachable = [server for server in target.nodes if server in members.servers]
+    if len(reachable) < len(target.nodes):  # with other clients the cluster still talks
+        reachable += [broker for broker in members.brokers if broker not in target.nodes][:1]
     # The first client stands for all: without any it would be a broker off the network.
-    reached = tuple(Link(client, node) for node in target.nodes for client in members.clients[:1])
+    reached = tuple(Link(client, server) for server in reachable for client in others[:1])
     return Shape(grudge=grudge, spares=reached)
 
 
@@ -226,8 +230,9 @@ def _shuffled(target: Target, rng: random.Random) -> list[str]:
 
 ISOLATE = NetworkFault(
     name="isolate",
-    summary="cut servers off from all other servers, ZooKeeper too; clients still reach them",
-    aim=Aim.SERVERS,
+    summary="cut nodes off from all servers, ZooKeeper too: brokers, which clients still reach, or "
+    "nodes of clients, while the others go on",
+    aim=Aim.NODES,
     parameters=DirectedOfService,
     shape=_isolate,
     full_effect_ms=expiry_ms,

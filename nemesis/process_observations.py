@@ -4,12 +4,14 @@ import signal
 from collections.abc import Callable
 
 from infra.interface import Process, ViewUnavailable
-from nemesis.effects import Crash, Empty, Kill, Stop, Terminate
+from nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
 from nemesis.interface import Effect, Injection, Look, Observation
 from nemesis.looking import (
     Seen,
+    in_one_of,
     in_state,
     observe,
+    of_client,
     of_process,
     of_session,
     sessions_before,
@@ -83,9 +85,24 @@ def session_closed(injection: Injection) -> Look:
 
 def crashed(injection: Injection) -> Look:
     """Signal 9 ended the clients that this fault sent it to, as the kernel tells."""
+    return _killed(injection, Crash, _of_client(injection), "had ended already")
 
+
+def replaced(injection: Injection) -> Look:
+    """Of the clients that this fault crashed, and that are to come back: in the place of each there
+    is another one, and it runs."""
     cluster = injection.cluster
-    return _killed(injection, Crash, lambda name: cluster.client(name).process, "had ended already")
+
+    def process(name: str) -> Process:
+        mine = (client for client in cluster.workload() if client.instead_of == name)
+        return next(mine, cluster.client(name)).process
+
+    def look() -> Observation:
+        gone = [e for e in injection.done() if isinstance(e, Crash) and e.comes_back]
+        names = [effect.client for effect in gone]
+        return observe("come back", names, in_one_of(process, "running", "stopped"), lambda _: None)
+
+    return look
 
 
 def stopped(injection: Injection) -> Look:
@@ -100,6 +117,36 @@ def stopped(injection: Injection) -> Look:
         return observe("stopped", planned, in_state(injection.cluster, "stopped"), why_not)
 
     return look
+
+
+def client_stopped(injection: Injection) -> Look:
+    """The kernel says state T of the clients that this fault stopped."""
+
+    def look() -> Observation:
+        done, planned = struck(injection, StopClient)
+
+        def why_not(client: str) -> str | None:
+            return unless(done, "was not running")(client) or of_client(injection, client)
+
+        return observe("stopped", planned, in_one_of(_of_client(injection), "stopped"), why_not)
+
+    return look
+
+
+def client_goes_on(injection: Injection) -> Look:
+    """None of the clients that this fault stopped is so any more. One that has ended meanwhile is
+    told by who looks after clients, and is not to be healed."""
+
+    def look() -> Observation:
+        done, _ = struck(injection, StopClient)
+        seen = in_one_of(_of_client(injection), "running", "exited")
+        return observe("not stopped", sorted(done), seen, lambda name: of_client(injection, name))
+
+    return look
+
+
+def _of_client(injection: Injection) -> Callable[[str], Process]:
+    return lambda name: injection.cluster.client(name).process
 
 
 def emptied(injection: Injection) -> Look:

@@ -77,7 +77,7 @@ def _resolved(expression: Expression, moment: "_Moment", aim: Aim) -> Target:
     if aim in (Aim.PARTITIONS, Aim.TOPICS):
         return _of_partitions(expression, moment)
     found = _of_nodes(expression, moment)
-    return found if aim.befalls_servers else replace(found, servers=())
+    return found if aim.befalls_servers else replace(found, servers=(), clients=())
 
 
 def _of_partitions(expression: Expression, moment: "_Moment") -> Target:
@@ -107,6 +107,7 @@ def _of_nodes(expression: Expression, moment: "_Moment") -> Target:
         nodes=nodes,
         links=links,
         servers=servers,
+        clients=() if links else tuple(name for name in nodes if name in moment.members.clients),
         partitions=None if moment.view is None else moment.befallen(moment.view, ends),
         placed=moment.held_by(servers),
         facts=_facts(moment, links),

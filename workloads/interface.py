@@ -64,6 +64,22 @@ class Load:
     groups: Sequence[Group] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A node where clients run.
+
+    Attributes:
+        node: Its name.
+        history: The directory there that tables go to.
+        progress: The directory there of the files ``<client>.json`` that clients rewrite once a
+            second, for the display.
+    """
+
+    node: str
+    history: str
+    progress: str
+
+
 class Role(StrEnum):
     """What a client does; decides what it is waited for at the start and at the end."""
 
@@ -85,6 +101,8 @@ class Client:
     Attributes:
         name: Unique in a run; the writer of its tables, too.
         cell: The name of the cell that it is of; None for the final read.
+        node: Where it is to run.
+        successor: Who comes in its place, should a fault crash it; None for nobody.
         library: Whose program it has to start, as in :data:`history.cell.LIBRARIES`, or the path of
             one; whoever starts the client adds its command line to the specification, as
             ``program``. None where the client is its own.
@@ -94,24 +112,44 @@ class Client:
     module: str
     role: Role
     cell: str | None
+    node: str
     specification: Mapping[str, object]
     library: str | None = None
+    successor: "Client | None" = None
+
+
+NO_COMEBACKS: Mapping[Role, int] = {}
+"""How often somebody may have to come in the place of a client, by its role: never."""
 
 
 class Workload(Protocol):
-    """A kind of traffic. ``history`` is the directory, on the node where the client runs, that its
-    tables go to; ``progress`` the directory of the files ``<client>.json`` that they rewrite once a
-    second for the display."""
+    """A kind of traffic. Clients are spread over the places (or their nodes) that are given: the
+    first client of each cell runs at the first, the next at the next, and so on in turn. So every
+    cell has the same clients there, and all cells live through it alike when a node is cut off.
+
+    ``comebacks``: how often somebody may have to come in the place of a client, by its role. Who
+    does is a client and a writer of its own, at the same place."""
 
     name: str
     summary: str
 
-    def writers(self, loads: Sequence[tuple[Cell, Load]], node: str) -> Sequence[PlannedWriter]:
-        """Every file that its clients and the final read will write, all on ``node``. ``loads``:
-        each cell with what its clients do."""
+    def writers(
+        self,
+        loads: Sequence[tuple[Cell, Load]],
+        nodes: Sequence[str],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,
+    ) -> Sequence[PlannedWriter]:
+        """Every file that its clients and the final read will write, which is on the first of the
+        ``nodes``. ``loads``: each cell with what its clients do."""
 
     def clients(
-        self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str
+        self,
+        cell: Cell,
+        load: Load,
+        *,
+        bootstrap_servers: str,
+        places: Sequence[Place],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,
     ) -> Sequence[Client]: ...
 
     def final_read(
@@ -119,7 +157,6 @@ class Workload(Protocol):
         cells: Sequence[Cell],
         *,
         bootstrap_servers: str,
-        history: str,
-        progress: str,
+        place: Place,
         deadline_s: float,
     ) -> Client: ...

@@ -1,14 +1,16 @@
 """The workload ``produce``: each cell has producers of its own that send at a steady rate, and the
 consumers that a campaign asks for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle
 
 from history.cell import LIBRDKAFKA, Cell, Value
 from history.manifest import PlannedWriter
 from history.names import PARTITIONED
 from workloads.configuration import connection_properties, producer_config
-from workloads.interface import Client, Group, Load, Role
+from workloads.interface import NO_COMEBACKS, Client, Group, Load, Place, Role
 from workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
 
 
@@ -21,7 +23,12 @@ class Produce:
         "that read beside them; then reads all back"
     )
 
-    def writers(self, loads: Sequence[tuple[Cell, Load]], node: str) -> Sequence[PlannedWriter]:
+    def writers(
+        self,
+        loads: Sequence[tuple[Cell, Load]],
+        nodes: Sequence[str],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,
+    ) -> Sequence[PlannedWriter]:
         """The tables of each client, ``sends`` and ``polls`` in a file a partition; the logs of
         all; the final reads. A member of a group may be given any partition."""
         of_clients = [
@@ -31,21 +38,32 @@ class Produce:
                 node=node,
                 cell=cell.name,
                 client=client,
+                instead_of=before,
                 partitions=cell.topic_partitions if table in PARTITIONED else (),
             )
             for cell, load in loads
-            for client, tables in _tables(cell, load)
+            for (tables, names), node in zip(
+                _lines(cell, load, comebacks), cycle(nodes), strict=False
+            )
+            for before, client in zip((None, *names), names, strict=False)
             for table in tables
         ]
         partitions = tuple(partition for cell, _ in loads for partition in cell.topic_partitions)
-        log = PlannedWriter(table="log", writer=FINAL_READ, node=node, partitions=partitions)
-        return (*of_clients, log, PlannedWriter(table="reads", writer=FINAL_READ, node=node))
+        first = nodes[0]
+        log = PlannedWriter(table="log", writer=FINAL_READ, node=first, partitions=partitions)
+        return (*of_clients, log, PlannedWriter(table="reads", writer=FINAL_READ, node=first))
 
     def clients(
-        self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str
+        self,
+        cell: Cell,
+        load: Load,
+        *,
+        bootstrap_servers: str,
+        places: Sequence[Place],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,
     ) -> Sequence[Client]:
         """The clients of a cell, producers first; see :mod:`workloads.spec`."""
-        make = _Clients(cell, load, bootstrap_servers, history, progress)
+        make = _Clients(cell, load, bootstrap_servers, cycle(places), comebacks)
         return (*make.producers(), *make.readers(), *make.members())
 
     def final_read(
@@ -53,8 +71,7 @@ class Produce:
         cells: Sequence[Cell],
         *,
         bootstrap_servers: str,
-        history: str,
-        progress: str,
+        place: Place,
         deadline_s: float,
     ) -> Client:
         """The reader of all cells; see :class:`workloads.spec.FinalReadSpec`."""
@@ -62,8 +79,7 @@ class Produce:
             "topics": [{"topic": cell.topic, "partitions": cell.partitions} for cell in cells],
             "bootstrap_servers": bootstrap_servers,
             "client_config": _connection(cells),
-            "history": history,
-            "progress": _progress_file(progress, FINAL_READ),
+            **_written_at(place, FINAL_READ),
             "deadline_s": deadline_s,
         }
         return Client(
@@ -71,72 +87,100 @@ class Produce:
             module="workloads.final_read",
             role=Role.CONSUMER,
             cell=None,
+            node=place.node,
             specification=specification,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Clients:
-    """Makes the clients of a cell."""
+    """Makes the clients of a cell, each at the next of the places."""
 
     cell: Cell
     load: Load
     bootstrap_servers: str
-    history: str
-    progress: str
+    places: Iterator[Place]
+    comebacks: Mapping[Role, int]
 
     def producers(self) -> Iterator[Client]:
-        for number in range(self.load.producers):
-            name = producer_of(self.cell.topic, number)
-            specification = {
-                "cell": self.cell.name,
-                "acks": self.cell.acks,
-                "producer": number,
-                "rate": self.load.rate / self.load.producers,
-                "record_bytes": self.load.record_bytes,
-                "producer_config": producer_config(self.cell),
-            }
-            if (library := self.cell.client) == LIBRDKAFKA:
-                yield self._client(name, "workloads.producer", Role.PRODUCER, specification)
-            else:
-                specification["library"] = library
-                module = "workloads.foreign.producer"
-                client = self._client(name, module, Role.PRODUCER, specification)
-                yield replace(client, library=library)
+        many = self.load.producers
+        for number in range(many):
+            yield self._line(Role.PRODUCER, number, many, self._producer)
 
     def readers(self) -> Iterator[Client]:
-        for number in range(self.load.readers):
-            yield self._consumer(reader_of(self.cell.topic, number), "workloads.tail_reader", {})
+        many = self.load.readers
+        for number in range(many):
+            yield self._line(Role.CONSUMER, number, many, self._reader)
 
     def members(self) -> Iterator[Client]:
         for group in self.load.groups:
             for number in range(group.members):
-                name = member_of(group_id(self.cell, group), number)
-                of_group = {
-                    "group": group_id(self.cell, group),
-                    "delivery": group.delivery,
-                    "instance": name if group.static else None,
-                }
-                yield self._consumer(name, "workloads.group_member", of_group, group.config)
+                make = partial(self._member, group)
+                yield self._line(Role.CONSUMER, number, group.members, make)
+
+    def _line(
+        self, role: Role, number: int, many: int, make: Callable[[int, Place], Client]
+    ) -> Client:
+        """A client, and whoever may come in its place."""
+        place, successor = next(self.places), None
+        for one in reversed(_numbers(number, many, self.comebacks.get(role, 0))):
+            successor = replace(make(one, place), successor=successor)
+        assert successor is not None
+        return successor
+
+    def _producer(self, number: int, place: Place) -> Client:
+        name = producer_of(self.cell.topic, number)
+        specification = {
+            "cell": self.cell.name,
+            "acks": self.cell.acks,
+            "producer": number,
+            "rate": self.load.rate / self.load.producers,
+            "record_bytes": self.load.record_bytes,
+            "producer_config": producer_config(self.cell),
+        }
+        if (library := self.cell.client) == LIBRDKAFKA:
+            return self._client(name, "workloads.producer", Role.PRODUCER, specification, place)
+        specification["library"] = library
+        module = "workloads.foreign.producer"
+        client = self._client(name, module, Role.PRODUCER, specification, place)
+        return replace(client, library=library)
+
+    def _reader(self, number: int, place: Place) -> Client:
+        name = reader_of(self.cell.topic, number)
+        return self._consumer(name, "workloads.tail_reader", {}, {}, place)
+
+    def _member(self, group: Group, number: int, place: Place) -> Client:
+        """A static one has the instance of whom it comes in the place of: its partitions are
+        waiting for it."""
+        first = member_of(group_id(self.cell, group), number % group.members)
+        of_group = {
+            "group": group_id(self.cell, group),
+            "delivery": group.delivery,
+            "instance": first if group.static else None,
+        }
+        name = member_of(group_id(self.cell, group), number)
+        return self._consumer(name, "workloads.group_member", of_group, group.config, place)
 
     def _consumer(
         self,
         name: str,
         module: str,
         further: Mapping[str, object],
-        config: Mapping[str, Value] | None = None,
+        config: Mapping[str, Value],
+        place: Place,
     ) -> Client:
-        consumer_config = {**connection_properties(producer_config(self.cell)), **(config or {})}
+        consumer_config = {**connection_properties(producer_config(self.cell)), **config}
         specification = {"client": name, "consumer_config": consumer_config, **further}
-        return self._client(name, module, Role.CONSUMER, specification)
+        return self._client(name, module, Role.CONSUMER, specification, place)
 
-    def _client(self, name: str, module: str, role: Role, further: Mapping[str, object]) -> Client:
+    def _client(
+        self, name: str, module: str, role: Role, further: Mapping[str, object], place: Place
+    ) -> Client:
         specification = {
             "topic": self.cell.topic,
             "partitions": self.cell.partitions,
             "bootstrap_servers": self.bootstrap_servers,
-            "history": self.history,
-            "progress": _progress_file(self.progress, name),
+            **_written_at(place, name),
             **further,
         }
         return Client(
@@ -144,6 +188,7 @@ class _Clients:
             module=module,
             role=role,
             cell=self.cell.name,
+            node=place.node,
             specification=specification,
         )
 
@@ -153,19 +198,38 @@ def group_id(cell: Cell, group: Group) -> str:
     return f"{cell.topic}-{group.name}"
 
 
-def _tables(cell: Cell, load: Load) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each client of a cell, and the tables that it writes."""
+def _lines(
+    cell: Cell, load: Load, comebacks: Mapping[Role, int]
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """The tables that each client of a cell writes, and its name, followed by the names of those
+    who may come in its place; in the order in which they are made."""
+
+    def line(role: Role, number: int, many: int, name: Callable[[int], str]) -> Sequence[str]:
+        return [name(one) for one in _numbers(number, many, comebacks.get(role, 0))]
+
     for number in range(load.producers):
-        yield producer_of(cell.topic, number), ("sends",)
+        of_producers = partial(producer_of, cell.topic)
+        yield ("sends",), line(Role.PRODUCER, number, load.producers, of_producers)
     for number in range(load.readers):
-        yield reader_of(cell.topic, number), ("polls", "assignments")
+        of_readers = partial(reader_of, cell.topic)
+        yield ("polls", "assignments"), line(Role.CONSUMER, number, load.readers, of_readers)
     for group in load.groups:
         for number in range(group.members):
-            yield member_of(group_id(cell, group), number), ("polls", "assignments", "commits")
+            of_members = partial(member_of, group_id(cell, group))
+            names = line(Role.CONSUMER, number, group.members, of_members)
+            yield ("polls", "assignments", "commits"), names
 
 
-def _progress_file(directory: str, client: str) -> str:
-    return f"{directory}/{client}.json"
+def _numbers(number: int, many: int, comebacks: int) -> Sequence[int]:
+    """The number of a client, one of so ``many`` of its kind, and of those who may come in its
+    place. They are clients of their own: what a producer had under way when it died may be
+    appended behind the first records of the one that comes in its place."""
+    return range(number, number + many * comebacks + 1, many)
+
+
+def _written_at(place: Place, client: str) -> Mapping[str, str]:
+    """Where it writes, for its specification."""
+    return {"history": place.history, "progress": f"{place.progress}/{client}.json"}
 
 
 def _connection(cells: Sequence[Cell]) -> Config:

@@ -1,10 +1,11 @@
-"""What keeps a campaign's clients from running where it is to run: programs that are not there, and
-programs that nobody said might be started."""
+"""What keeps a campaign's clients from running where it is to run: programs that are not there,
+programs that nobody said might be started; and nodes on which nobody would run."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from harness.campaign.cells import expand
+from harness.campaign.draft import Draft
 from harness.campaign.model import Campaign
 from history.cell import LIBRDKAFKA, is_program
 from infra import client_programs
@@ -12,6 +13,18 @@ from infra.documents import Problem
 from infra.local.backend import LocalBackend
 
 _FIELD = "cells.client"
+
+
+def idle_nodes(draft: Draft) -> Iterator[Problem]:
+    """That nobody would run on some of the nodes for clients: a fault on one of these would be
+    about nothing."""
+    if draft.workload is None or draft.cluster is None:
+        return
+    most, nodes = draft.workload.clients_at_most, draft.cluster.clients
+    if nodes > most:
+        they = "client" if most == 1 else "clients"
+        reason = f"nobody would run on client-{most + 1}: a cell has {most} {they} at the most"
+        yield Problem(field="cluster.clients", reason=reason)
 
 
 def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ COMPARED = "cluster"
 
 _Brokers = Annotated[int, Field(ge=1, le=99)]
 _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
+_ClientNodes = Annotated[int, Field(ge=1, le=99)]
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=40)]
 
 
@@ -45,6 +46,7 @@ class ClusterSpec(Section):
     external: ExternalSpec | None = None
     brokers: _Brokers = 3
     zookeepers: _ZooKeepers = 1
+    clients: _ClientNodes = 1
     disks: DisksSpec | None = None
     clocks: bool = False
     """Whether its servers are started under fake clocks, which costs speed: where a planned fault
@@ -73,6 +75,10 @@ class ClusterSweep(Section):
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
     """How many servers keep the metadata: ZooKeeper's, `zookeeper-1`, ..., or with KRaft the
     controllers, `controller-1`, ..."""
+    clients: _ClientNodes = 1
+    """On how many nodes the workload's clients run: `client-1`, `client-2`, ... Those of each cell
+    take turns, in the same order in every cell, so that all cells have the same there when a node
+    is cut off."""
     disks: DisksSpec | None = None
     """Disks of the brokers' own, that can fail. Without it, brokers have them where a planned fault
     needs them."""
@@ -122,6 +128,7 @@ class ClusterSweep(Section):
             "inventory": self.inventory,
             "system": self.system,
             "external": self.external,
+            "clients": self.clients,
         }
         servers = {name: value for name, value in point.items() if name in _SERVERS}
         properties = {name: value for name, value in point.items() if name not in _SERVERS}

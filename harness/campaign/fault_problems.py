@@ -25,11 +25,14 @@ from infra.ssh.backend import SshBackend
 from infra.systems import names
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
-from nemesis.clients import CRASH_CLIENT
+from nemesis.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
 from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
 from nemesis.placement import planned_view
 from nemesis.targets import TargetUnavailable, resolve_planned
 from workloads.interface import Role
+
+_OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}
+"""Faults on servers, and what does the same to clients."""
 
 _DISKS = Capability.LOSE_UNSYNCED_WRITES
 
@@ -88,7 +91,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         for index, entry in enumerate(draft.faults or ())
         for problem in _fault_or_story(entry, f"faults[{index}]", members, cells, offsets)
     ]
-    found += _crashes_of_nobody(draft)
+    found += _on_nobody(draft)
     yield from found or schedule_problems(draft)
     if (spec := draft.failover) is not None:
         if topics is not None and failover.TOPIC in topics:
@@ -99,14 +102,14 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         yield from _entry_problems(spec.kill, "failover", members, grown)
 
 
-def _crashes_of_nobody(draft: Draft) -> Iterator[Problem]:
-    """Consumers are to crash, and there are none."""
+def _on_nobody(draft: Draft) -> Iterator[Problem]:
+    """Consumers are to crash, or to be paused, and there are none."""
     if draft.workload is None or draft.workload.readers or draft.workload.groups:
         return
     for index, entry in enumerate(draft.faults or ()):
         of_consumers = (
             isinstance(entry, FaultEntry)
-            and entry.fault == CRASH_CLIENT.name
+            and entry.fault in CLIENTS
             and entry.parameters.get("role") == Role.CONSUMER
         )
         if of_consumers:
@@ -191,7 +194,10 @@ def _target_problems(
 ) -> Iterator[str]:
     fault, target = FAULTS[entry.fault], expressions.parse(text)
     reasons = list(expressions.problems(target, fault.aim, members, topics))
-    yield from reasons
+    instead = _OF_CLIENTS.get(entry.fault)
+    on_clients = any(role.name.startswith("client") for role in target.roles)
+    hint = f"; {instead} is for clients" if instead and on_clients else ""
+    yield from (f"{reason}{hint}" for reason in reasons)
     if not reasons and members is not None and _foreseen(fault, target, cells):
         parameters = parameters_of(entry.fault, entry.parameters)
         view = planned_view(members, _placement(target, cells or {}, members))

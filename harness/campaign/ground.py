@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.backends import CLIENT_NODE
+from harness.backends import client_nodes
 from harness.campaign import external
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec
@@ -59,12 +59,12 @@ def planned_members(cluster: ClusterSpec) -> Members:
     """The nodes that there will be."""
     if cluster.external is not None:
         brokers = external.names(cluster.external, cluster.brokers)
-        return Members(brokers=brokers, zookeepers=(), clients=(CLIENT_NODE,))
+        return Members(brokers=brokers, zookeepers=(), clients=client_nodes(cluster))
     kind = names.keepers(cluster.system)
     return Members(
         brokers=tuple(f"broker-{number}" for number in range(1, cluster.brokers + 1)),
         zookeepers=tuple(f"{kind}-{number}" for number in range(1, cluster.zookeepers + 1)),
-        clients=(CLIENT_NODE,),
+        clients=client_nodes(cluster),
     )
 
 

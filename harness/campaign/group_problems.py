@@ -17,9 +17,10 @@ from history.manifest import PlannedWriter
 from history.names import Stem
 from infra.documents import Problem
 from workloads import WORKLOADS
-from workloads.interface import Group
+from workloads.interface import Group, Place
 from workloads.spec import SpecificationError
 
+_NOWHERE = Place(node=CLIENT_NODE, history="", progress="")
 _FILE_NAME_MAX = 255
 """Bytes of a file's name, on every file system that Linux is likely to have."""
 _PARTS_MAX = 999_999
@@ -87,7 +88,7 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
         client.name
         for cell in cells
         for client in WORKLOADS[spec.kind].clients(
-            cell, spec.load_of(cell), bootstrap_servers="", history="", progress=""
+            cell, spec.load_of(cell), bootstrap_servers="", places=[_NOWHERE]
         )
     )
     for name, many in Counter(names).items():
@@ -99,7 +100,7 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
 def _file_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Problem]:
     """A file is called after both the topic and the client, whose name has the topic's, too."""
     for cell in sorted(cells, key=lambda cell: -len(cell.topic)):
-        for writer in WORKLOADS[spec.kind].writers([(cell, spec.load_of(cell))], CLIENT_NODE):
+        for writer in WORKLOADS[spec.kind].writers([(cell, spec.load_of(cell))], [CLIENT_NODE]):
             if (reason := _unwritable(writer)) is not None:
                 yield Problem(field="cells", reason=reason)
                 return

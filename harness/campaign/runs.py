@@ -7,10 +7,11 @@ before anything is started.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.backends import CLIENT_NODE
+from harness.backends import client_nodes
 from harness.campaign import failover, scheduler
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSpec, DisksSpec
+from harness.campaign.comebacks import comebacks
 from harness.campaign.expectations import expected
 from harness.campaign.ground import ground_of
 from harness.campaign.model import Campaign
@@ -158,6 +159,6 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
 def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
     spec = campaign.workload
     loads = [(planned.cell, spec.load_of(planned.cell)) for planned in run.cells]
-    clients = WORKLOADS[spec.kind].writers(loads, CLIENT_NODE)
+    clients = WORKLOADS[spec.kind].writers(loads, client_nodes(run.cluster), comebacks(run.faults))
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]

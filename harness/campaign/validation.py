@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from harness.backends import BACKENDS
 from harness.campaign import sizes
 from harness.campaign.cell_problems import cell_problems
+from harness.campaign.client_problems import idle_nodes
 from harness.campaign.clusters import COMPARED
 from harness.campaign.draft import Draft, draft
 from harness.campaign.external_problems import external_problems, own_external_problems
@@ -146,6 +147,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from _contradictions(part)
     yield from cell_problems(part)
     yield from group_problems(part)
+    yield from idle_nodes(part)
     faults = [*fault_problems(part), *external_problems(part)]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.

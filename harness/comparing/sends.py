@@ -48,14 +48,14 @@ def read(history: Path) -> Mapping[str, Sends]:
     for paths in reader.by_stem(history, "sends").values():
         table = reader.read_files("sends", paths, _COLUMNS)
         for cell in table["cell"].unique().to_pylist():
-            acked = _acked(table.filter(pc.equal(table["cell"], cell)))
-            parts.setdefault(cell, []).append(acked)
+            took = acked(table.filter(pc.equal(table["cell"], cell)))
+            parts.setdefault(cell, []).append(took)
     joined = {cell: pa.concat_tables(tables) for cell, tables in parts.items()}
     return {cell: _sends(table) for cell, table in joined.items() if len(table)}
 
 
-def _acked(sends: pa.Table) -> pa.Table:
-    """``began`` and ``acked`` of every record that was acknowledged."""
+def acked(sends: pa.Table) -> pa.Table:
+    """``time`` and ``time_acked`` of every record that was acknowledged."""
     of = {
         kind: sends.filter(pc.equal(sends["type"], kind.value)).select(
             ["producer", "sequence", "time"]
@@ -69,9 +69,9 @@ def _acked(sends: pa.Table) -> pa.Table:
     return both.select(["time", "time_acked"])
 
 
-def _sends(acked: pa.Table) -> Sends:
-    began = acked["time"].to_numpy()
-    waited_ms = (acked["time_acked"].to_numpy() - began) / _NS_PER_MS
+def _sends(took: pa.Table) -> Sends:
+    began = took["time"].to_numpy()
+    waited_ms = (took["time_acked"].to_numpy() - began) / _NS_PER_MS
     since = began - began.min()
     block = since // (BLOCK_S * _NS_PER_S)
     whole = int(block.max())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.campaign.model import Campaign
 from harness.campaign.planned import ScheduledFault
+from harness.running import clients
 from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock
 from harness.running.progress import Progress
@@ -17,9 +18,10 @@ from infra.changes import Observer
 from infra.interface import Backend, Node, System
 from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
-from nemesis.interface import OWN_TOPICS, Cluster, WorkloadClient
+from nemesis.interface import OWN_TOPICS, Cluster
 from nemesis.ledger import Ledger
-from workloads.interface import Workload
+from nemesis.workload import WorkloadClient
+from workloads.interface import Place, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Run:
         running: Those of them that are not known to have ended; emptied by ``flush``.
         watches: Who looks after servers and clients, by name, from the steps that start them: the
             clients' until ``flush``, the servers' until ``collect``.
+        client_nodes: Where clients run; on the first one the final read, too.
         failovers: What is measured when the final read is over.
         room: How many servers may suffer at once.
         connection: librdkafka's properties that connecting takes, secrets among them: for the
@@ -52,7 +55,7 @@ class Run:
     system: System
     observer: Observer
     workload: Workload
-    client_node: Node
+    client_nodes: Sequence[Node]
     cells: Sequence[Cell]
     plan: Sequence[ScheduledFault]
     recorder: RunRecorder
@@ -84,25 +87,54 @@ class Run:
         """Where the clients say how far they are."""
         return self.directory / "progress"
 
+    def place(self, node: Node) -> Place:
+        """Where clients on ``node`` write."""
+        shared = node.share(self.directory)
+        return Place(
+            node=node.name, history=str(shared / "history"), progress=str(shared / "progress")
+        )
+
+    def client_node(self, name: str) -> Node:
+        """The node of that name, where clients run."""
+        return next(node for node in self.client_nodes if node.name == name)
+
     @property
     def cluster(self) -> Cluster:
         """What faults may touch."""
         return Cluster(
             backend=self.backend,
             system=self.system,
-            clients=[self.client_node],
+            clients=self.client_nodes,
             workload=self._workload,
+            bring_back=self._bring_back,
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
         )
 
+    def _bring_back(self, name: str) -> None:
+        gone = next((one.client for one in self.started if one.client.name == name), None)
+        if gone is None or gone.successor is None:
+            raise LookupError(f"nobody was planned to come in the place of {name}")
+        if any(one.client is gone.successor for one in self.started):
+            return
+        node = self.client_node(gone.node)
+        started = clients.start(gone.successor, node, self.progress_files, self.connection)
+        self.started.append(started)
+        self.running.append(started)
+
     def _workload(self) -> Sequence[WorkloadClient]:
+        instead_of = {
+            one.client.successor.name: one.client.name
+            for one in self.started
+            if one.client.successor is not None
+        }
         return [
             WorkloadClient(
                 name=one.client.name,
-                node=self.client_node.name,
+                node=one.client.node,
                 process=one.process,
                 role=one.client.role,
                 runs=one in self.running,
+                instead_of=instead_of.get(one.client.name),
             )
             for one in self.started
         ]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from checkers.verdict import CampaignResult, Verdict
 from harness import environment
-from harness.backends import BACKENDS, CLIENT_NODE, Site, make
+from harness.backends import BACKENDS, Site, client_nodes, make
 from harness.campaign.model import Campaign
 from harness.campaign.runs import RunPlan, manifest_of, runs_of
 from harness.exit_status import ExitStatus, exit_status
@@ -178,7 +178,7 @@ def _prepare(
         system=system,
         observer=system.observer(recorder.cluster, clock.time_ns),
         workload=WORKLOADS[campaign.workload.kind],
-        client_node=backend.node(CLIENT_NODE),
+        client_nodes=[backend.node(name) for name in client_nodes(plan.cluster)],
         cells=[planned.cell for planned in plan.cells],
         plan=plan.faults,
         recorder=recorder,

@@ -85,8 +85,8 @@ class RunRecorder:
     def client(
         self, client: str, exit_code: int | None, fault_id: int | None, detail: str | None
     ) -> None:
-        """A client of the workload has not ended as it was told to; ``fault_id`` accounts for it,
-        or ``detail`` says how it did end."""
+        """A client of the workload has not ended as it was told to, or fell silent; ``fault_id``
+        accounts for it, or ``detail`` says how it did end, or what did not come."""
         self._write(
             "clients",
             time=self._clock.time_ns(),
@@ -181,7 +181,7 @@ def _noted(table: str) -> Iterator[None]:
 
 def _resolved(target: Target) -> Mapping[str, object]:
     return {
-        "servers": list(target.servers),
+        "servers": [*target.servers, *target.clients],
         "partitions": None if target.partitions is None else list(target.partitions),
         "facts": json.dumps(dict(target.facts), default=str),
     }

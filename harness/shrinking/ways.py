@@ -167,8 +167,9 @@ def _fewer_servers(document: Content) -> Iterator[Callable[[Content], None]]:
 
 
 def _fewer_clients(document: Content) -> Iterator[Callable[[Content], None]]:
-    """One producer a cell; no reader; without each group."""
+    """All on one node; one producer a cell; no reader; without each group."""
     clients = document["workload"]
+    yield _set("cluster", "clients", value=1)
     yield _set("workload", "producers", value=1)
     yield _set("workload", "readers", value=0)
     for number in range(len(clients["groups"])):

@@ -180,11 +180,22 @@ def carry_out(
 
 
 def signal_child(child: Child, number: int) -> None:
-    """In the main thread. Raises ProcessLookupError when it has ended."""
+    """In the main thread. Raises ProcessLookupError when it has ended. One that is stopped is so
+    with all that it has started: of a client that has its library in another process, that one
+    would else go on to send what it was handed already."""
     reap()
     if child.code is not None:
         raise ProcessLookupError(f"process {child.pid} has exited")
     os.kill(child.pid, number)
+    if number in (signal.SIGSTOP, signal.SIGCONT):
+        _signal_below(child.pid, number)
+
+
+def _signal_below(parent: int, number: int) -> None:
+    for pid in tuple(children(parent)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+        _signal_below(pid, number)
 
 
 def _content(file: int) -> str:

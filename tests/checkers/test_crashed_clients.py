@@ -25,6 +25,7 @@ from made_histories import (
 )
 
 from checkers.verdict import Verdict
+from history.manifest import PlannedFault
 
 CRASH_S = 30
 CRASH = fault_rows(
@@ -100,6 +101,52 @@ def test_nobody_else_sends_to_its_cell(tmp_path: Path) -> None:
     assert "not closed by its writer" not in told(result)
     lost = crashed(others=False, log=[entry(3, 2, 0), entry(4)])
     assert checked(write_campaign(tmp_path / "lost", lost)).cells[0].verdict is FAIL
+
+
+RETURN = [
+    PlannedFault(fault_id=number, fault=name, target="one", parameters=own, start_ms=0, hold_ms=0)
+    for number, name, own in ((1, "kill", {}), (2, "crash-client", {"comes_back": True}))
+]
+AGAIN = (send("invoke", 4, 0, at(AFTER)), send("ok", 4, 0, at(AFTER + 0.1), 5))
+"""Of the one that came in its place."""
+
+
+def returned(log: Sequence[Entry] = (*ITS_LOG, entry(5, 4, 0)), **changes: Any) -> MadeRun:
+    """Producer 2 was crashed, and 4 has come in its place; nobody came in that of 4."""
+    given = {"plan": RETURN, "instead_of": {4: 2, 6: 4}, **changes}
+    sends = [*ITS_SENDS, *given.pop("again", AGAIN)]
+    return crashed(sends=sends, log=log, others=False, **given)
+
+
+def test_another_in_its_place_goes_on(tmp_path: Path) -> None:
+    """The cell has evidence of what came after; who did not have to come is not missed."""
+    without_before = [row for row in returned().faults if row["fault_id"] == 2]
+    result = checked(write_campaign(tmp_path, returned(faults=without_before, plan=RETURN[1:])))
+    assert result.cells[0].verdict is PASS, told(result)
+    assert (result.cells[0].sent, result.cells[0].acked, result.cells[0].lost) == (4, 3, 0)
+    assert result.cells[0].indeterminate == 1, "what was under way at its death"
+
+
+def test_what_was_under_way_at_its_death_may_come_in_behind(tmp_path: Path) -> None:
+    late = [*ITS_LOG, entry(5, 4, 0), entry(6, 2, 2), entry(7, 2, 3)]
+    without_before = [row for row in returned().faults if row["fault_id"] == 2]
+    run = returned(log=late, faults=without_before, plan=RETURN[1:])
+    result = checked(write_campaign(tmp_path, run))
+    assert result.cells[0].verdict is PASS, told(result)
+    assert result.cells[0].duplicated == result.cells[0].reordered == 0
+
+
+def test_a_loss_of_the_one_that_came_is_a_loss(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, returned(log=[*ITS_LOG, entry(5)])))
+    assert result.cells[0].verdict is FAIL
+    assert result.cells[0].lost == 1
+
+
+def test_one_that_should_have_come_and_did_not_is_missed(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, returned(log=ITS_LOG, again=())))
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert "sends by c-4: not closed by its writer" in told(result)
+    assert "c-6" not in told(result)
 
 
 def test_what_it_sent_last_and_could_not_record_is_no_phantom(tmp_path: Path) -> None:

@@ -108,6 +108,14 @@ def ackproof(tmp_path: Path) -> Iterator[Ackproof]:
     command("clean", "--all")
 
 
+@pytest.fixture(scope="module")
+def ackproof_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ackproof]:
+    """One for all tests of a module."""
+    command = Ackproof(tmp_path_factory.mktemp("ackproof"))
+    yield command
+    command("clean", "--all")
+
+
 @pytest.fixture
 def patched(tmp_path: Path) -> Callable[[str, str, str], Path]:
     """A copy of the sources with one line of one file changed."""

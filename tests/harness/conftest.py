@@ -133,7 +133,7 @@ def run(campaign: Campaign, memory: Memory, tmp_path: Path) -> Run:
         system=memory.system,
         observer=NobodyWatching(),
         workload=WORKLOADS["produce"],
-        client_node=memory.cluster.clients[0],
+        client_nodes=memory.cluster.clients,
         cells=cells,
         plan=planned.faults,
         recorder=RunRecorder(tmp_path / "history", clock),

@@ -17,7 +17,7 @@ from history.cell import LIBRARIES, Cell
 from infra import client_programs
 from infra.interface import InfraError, Software
 from workloads.foreign.properties import DEFAULTS
-from workloads.interface import Client, Load
+from workloads.interface import Client, Load, Place
 from workloads.produce import Produce
 
 SOFTWARE = Software(python="python", java="java", zookeeper_class_path="jars")
@@ -56,7 +56,10 @@ def problems(campaign_file) -> Callable[..., list[str]]:
 def producer(cell: Cell) -> Client:
     load = Load(rate=10, record_bytes=100)
     (client,) = Produce().clients(
-        cell, load, bootstrap_servers="b:1", history="history", progress="progress"
+        cell,
+        load,
+        bootstrap_servers="b:1",
+        places=[Place(node="client-1", history="history", progress="progress")],
     )
     return client
 

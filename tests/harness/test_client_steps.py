@@ -4,8 +4,9 @@ which nobody misses anything."""
 import json
 import random
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -13,6 +14,7 @@ from memory_cluster import MemoryNode, MemoryProcess
 from patience import PATIENCE_S
 
 from harness.campaign.cells import expand
+from harness.campaign.planned import ScheduledFault, parameters_of
 from harness.campaign.runs import runs_of
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.campaign.workload import described
@@ -24,6 +26,7 @@ from history import reader
 from infra.interface import Command
 from infra.waiting import wait_until
 from nemesis import FAULTS
+from nemesis.executor import HealFailed
 from nemesis.interface import Target
 from nemesis.ledger import OpenFault
 from workloads.interface import CATCH_UP_S, Role
@@ -95,7 +98,7 @@ def busy(run: Run, node: ClientNode, campaign_file) -> Iterator[Run]:
     """The run with one cell that has ten clients."""
     campaign = load(campaign_file(WORKLOAD)).resolved(seed=7)
     one = [cell for cell in run.cells if cell.name == "acks-all.minisr-1"]
-    with_clients = replace(run, campaign=campaign, client_node=node, cells=one)
+    with_clients = replace(run, campaign=campaign, client_nodes=[node], cells=one)
     yield with_clients
     watch.stop(with_clients.watches, list(with_clients.watches))
 
@@ -196,12 +199,89 @@ def test_one_that_crashes_leaves_the_others(busy: Run, node: ClientNode, role: R
     assert not busy.findings
 
 
-def crash(run: Run, role: Role) -> None:
+def crash(run: Run, role: Role, number: int = 1, **further: object) -> OpenFault:
     fault = FAULTS["crash-client"]
     target = Target(expression="clients", nodes=("client-1",))
-    parameters = fault.parameters.model_validate({"role": role.value})
+    parameters = fault.parameters.model_validate({"role": role.value, **further})
     plan = fault.plan(run.cluster.members, target, parameters, random.Random(3))
-    run.executor.inject(OpenFault(fault_id=1, fault=fault, target=target, plan=plan, hold_ms=0))
+    entry = OpenFault(fault_id=number, fault=fault, target=target, plan=plan, hold_ms=0)
+    run.executor.inject(entry)
+    return entry
+
+
+def crashing(number: int, role: str) -> ScheduledFault:
+    """As a plan has it, of a crash after which clients come back."""
+    return ScheduledFault(
+        fault_id=number,
+        fault="crash-client",
+        target="clients",
+        parameters=parameters_of("crash-client", {"role": role, "comes_back": True}),
+        start_ms=0,
+        gap_ms=None,
+        hold_ms=0,
+        seed=1,
+    )
+
+
+@pytest.mark.parametrize("role", Role)
+def test_another_comes_in_the_place_of_one_that_crashed(
+    busy: Run, node: ClientNode, role: Role
+) -> None:
+    """Twice: then in the place of the one that came."""
+    plan = [crashing(number, role.value) for number in (1, 2)]
+    run = replace(busy, plan=plan)
+    setup.start_workload(run, deadline(run))
+    known = set(node.processes)
+    for number in (1, 2):
+        entry = crash(run, role, number, clients="all", comes_back=True)
+        crashed = [effect.client for effect in entry.plan.effects]
+        wait_until(partial(all_gone, run, crashed), PATIENCE_S, "the watch to see it")
+        assert not set(node.processes) - known
+        assert proven_healed(run, entry) is False
+        run.executor.heal(entry)
+        run.executor.heal(entry)
+        came = set(node.processes) - known
+        assert len(came) == len(crashed) > 0
+        assert proven_healed(run, entry) is True
+        known |= came
+    assert len(run.running) == 10
+    for client in run.cluster.workload():
+        assert client.node == "client-1"
+    flushing.flush(run, deadline(run))
+    assert not run.findings
+
+
+def all_gone(run: Run, names: Iterable[str]) -> bool:
+    return not {one.client.name for one in tuple(run.running)} & set(names)
+
+
+def proven_healed(run: Run, entry: OpenFault) -> bool:
+    (look,) = entry.fault.healed(run.executor.injection(entry))
+    return not look().missing
+
+
+def test_nobody_comes_whom_nobody_planned(busy: Run) -> None:
+    setup.start_workload(busy, deadline(busy))
+    entry = crash(busy, Role.PRODUCER, comes_back=True)
+    with pytest.raises(HealFailed, match="nobody was planned to come in the place of producer-"):
+        busy.executor.heal(entry)
+
+
+def test_clients_are_started_each_on_its_node(busy: Run, node: ClientNode) -> None:
+    """And looked after there: the clock of each is compared, the files of each are fetched."""
+    other = ClientNode("client-2", "client-2", figures=AT_WORK)
+    run = replace(busy, client_nodes=[node, other])
+    setup.start_workload(run, deadline(run))
+    run.ended_well["workload"] = True
+    flushing.flush(run, deadline(run))
+    assert {one.client.node for one in run.started} == {"client-1", "client-2"}
+    assert len(node.processes) == len(other.processes) == 5
+    assert run.cluster.members.clients == ("client-1", "client-2")
+    assert {client.node for client in run.cluster.workload()} == {"client-1", "client-2"}
+    clocks = reader.read(run.history, "clocks").to_pylist()
+    assert [(row["node"], row["moment"]) for row in clocks] == [
+        (name, moment) for moment in ("start", "end") for name in ("client-1", "client-2")
+    ]
 
 
 def test_the_time_for_stopping_grows_with_what_there_is(busy: Run) -> None:

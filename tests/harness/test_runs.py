@@ -21,6 +21,7 @@ from history import manifest
 from history.schema import CONSUMPTION
 from infra.interface import Capability
 from workloads import WORKLOADS
+from workloads.interface import Place
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
@@ -193,22 +194,29 @@ def test_what_is_expected_is_in_it(campaign_file) -> None:
     assert later == {("inconclusive",)}
 
 
-def test_the_manifest_names_the_clients_that_will_be_started(campaign_file) -> None:
-    """Whatever these are: each of them writes something, and nobody else writes of a cell."""
+@pytest.mark.parametrize("nodes", [["client-1"], ["client-1", "client-2", "client-3"]])
+def test_the_manifest_names_the_clients_that_will_be_started(campaign_file, nodes) -> None:
+    """Whatever these are, and wherever: each of them writes something, and nobody else writes of a
+    cell."""
     groups = [{"name": "a", "members": 3}, {"name": "b", "members": 1, "delivery": "auto-commit"}]
     given = {"workload.producers": 2, "workload.readers": 1, "workload.groups": groups}
+    given["cluster.clients"] = len(nodes)
     campaign = load(campaign_file(given))
     (run,) = planned(campaign).runs
     for one in run.cells:
         load_of = campaign.workload.load_of(one.cell)
         started = WORKLOADS[campaign.workload.kind].clients(
-            one.cell, load_of, bootstrap_servers="", history="", progress=""
+            one.cell, load_of, bootstrap_servers="", places=[place(name) for name in nodes]
         )
-        written = {writer.client for writer in run.writers if writer.cell == one.cell.name}
-        assert written == {client.name for client in started}
+        written = {w.client: w.node for w in run.writers if w.cell == one.cell.name}
+        assert written == {client.name: client.node for client in started}
         assert len(written) == 7
     tables = {writer.table for writer in run.writers}
     assert tables >= {"sends", *CONSUMPTION}
+
+
+def place(node: str) -> Place:
+    return Place(node=node, history="", progress="")
 
 
 def test_nothing_is_expected_where_nothing_is_said(campaign: Campaign) -> None:

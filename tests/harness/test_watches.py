@@ -168,7 +168,12 @@ class Ended:
 
     def client(self, run: Run) -> ClientProcess:
         client = Client(
-            name="producer-t", module="m", role=Role.PRODUCER, cell=None, specification={}
+            name="producer-t",
+            module="m",
+            role=Role.PRODUCER,
+            cell=None,
+            node="client-1",
+            specification={},
         )
         return ClientProcess(client, self.process, run.directory / "progress.json")
 
@@ -250,8 +255,9 @@ def test_a_client_killed_in_vain_keeps_nothing_from_being_closed(run: Run, memor
 
 
 def test_the_clocks_of_client_nodes_are_recorded(run: Run) -> None:
-    run.client_node.reading = ClockReading(offset_ns=-7, bound_ns=3)
-    setup.compare_clocks(run, "start")
+    (node,) = run.client_nodes
+    node.reading = ClockReading(offset_ns=-7, bound_ns=3)
+    setup.compare_clocks(run, node, "start")
     (row,) = reader.read(run.history, "clocks").to_pylist()
     assert (row["node"], row["moment"], row["offset_ns"], row["bound_ns"]) == (
         "client-1",

@@ -40,6 +40,29 @@ def test_it_is_the_fault_s_for_good(nemesis: Nemesis) -> None:
     assert nemesis.ledger.ended_by("producer-others") is None
 
 
+def test_who_comes_back_comes_once_and_at_the_end(nemesis: Nemesis) -> None:
+    came: list[str] = []
+    object.__setattr__(nemesis.memory.cluster, "bring_back", came.append)
+    entry = nemesis.strike("crash-client", "clients", clients="all", comes_back=True)
+    assert nemesis.bitten(entry).proven
+    assert came == []
+    nemesis.executor.heal(entry)
+    nemesis.executor.heal(entry)
+    assert sorted(came) == ["producer-orders", "producer-payments"]
+    assert nemesis.healed(entry).observations["missing"] == {
+        "come back": ["producer-orders", "producer-payments"]
+    }
+
+
+def test_nobody_comes_in_the_place_of_one_that_had_ended(nemesis: Nemesis) -> None:
+    nemesis.memory.workload[0].signal(15)
+    entry = nemesis.aim("crash-client", "clients", clients="all", comes_back=True)
+    nemesis.memory.workload[1].signal(15)
+    nemesis.executor.inject(entry)
+    nemesis.executor.heal(entry)  # which would raise: here nobody can come back
+    assert nemesis.healed(entry).proven
+
+
 def test_one_that_ended_before_is_not_the_fault_s(nemesis: Nemesis) -> None:
     entry = nemesis.aim("crash-client", "clients", clients="all")
     nemesis.memory.workload[0].signal(15)

@@ -4,12 +4,13 @@ import random
 from pathlib import Path
 
 import pytest
-from memory_cluster import Memory, MemoryServer, memory_cluster
+from memory_cluster import Memory, MemoryNode, MemoryServer, memory_cluster
 from struck import Nemesis
 
 from infra.interface import ProcessState
 from nemesis import FAULTS
 from nemesis.churn import CHURN
+from nemesis.clients import CLIENTS
 from nemesis.effects import Kill
 from nemesis.expressions import parse
 from nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
@@ -163,6 +164,24 @@ class TestIsolation:
         assert expected in cut
         assert nemesis.bitten(entry).proven
 
+    def test_of_clients_leaves_other_clients_the_cluster(self, nemesis: Nemesis) -> None:
+        nemesis.memory.cluster.clients.append(MemoryNode("client-2", "client-2"))
+        entry = nemesis.strike("isolate", "client-1")
+        assert nemesis.bitten(entry).observations["still connected"] == {
+            "client-2->broker-1": "open"
+        }
+        cut = {str(effect.link) for effect in entry.plan.effects if isinstance(effect, Cut)}
+        assert {link.partition("->")[0] for link in cut} >= {"client-1", "zookeeper-1", "broker-3"}
+        assert not any("client-2" in link for link in cut)
+        assert (entry.target.servers, entry.target.clients) == ((), ("client-1",))
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+
+    def test_of_all_clients_has_nobody_to_ask(self, nemesis: Nemesis) -> None:
+        entry = nemesis.strike("isolate", "clients")
+        assert entry.plan.spares == ()
+        assert nemesis.bitten(entry).proven
+
     def test_of_one_of_three_zookeepers_expires_nobody(self, tmp_path: Path) -> None:
         nemesis = Nemesis(memory_cluster(zookeepers=3), tmp_path / "ledger.jsonl")
         proof = nemesis.bitten(nemesis.strike("isolate", "zookeeper-2"))
@@ -280,7 +299,7 @@ SHAPES = {
     "halves": 4,
     "majorities-ring": 3,
     "minority": 4,
-    "crash-client": 2,
+    **dict.fromkeys(CLIENTS, 2),
     "reassign": 2,
     **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only", "bit-flip"), 50),
     **dict.fromkeys((fault.name for fault in CHURN), 50),
@@ -339,7 +358,8 @@ def test_an_isolation_that_cuts_nothing() -> None:
 
 
 OVER_AT_ONCE = ("restart", "crash-client", "expire-session", "elect-unclean")
-LASTING = {name: fault for name, fault in FAULTS.items() if name not in OVER_AT_ONCE}
+LASTING = {name: fault for name, fault in FAULTS.items() if name not in {*OVER_AT_ONCE, *CLIENTS}}
+"""All but those on clients, which have limits of their own."""
 
 
 @pytest.mark.parametrize("fault", LASTING.values(), ids=LASTING)

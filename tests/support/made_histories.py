@@ -277,7 +277,8 @@ class MadeRun:
     """One run on disk. ``partitions``: by (topic, partition); those of the cells that it lacks were
     never sent to. ``plan``: where it is not the faults that the rows tell of. ``cluster``: where it
     is not three brokers, of which nothing was seen but that the first leads. ``clients``: who ended
-    early; ``crashed``: producers that closed nothing; ``consumers``: of the cells. ``bounds``: of
+    early; ``crashed``: producers that closed nothing; ``instead_of``: whom others, who are there if
+    they sent anything, were to come in the place of; ``consumers``: of the cells. ``bounds``: of
     the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
     ``failed_over``: rows on them; ``named``: what is swept of the cluster; ``replicas``: whether
     their logs are to be collected."""
@@ -291,6 +292,7 @@ class MadeRun:
     servers: Sequence[Mapping[str, Any]] | None = None
     clients: Sequence[Mapping[str, Any]] = ()
     crashed: Collection[int] = ()
+    instead_of: Mapping[int, int] = field(default_factory=dict)
     consumers: Sequence[MadeConsumer] = ()
     recovery: Sequence[Mapping[str, Any]] | None = None
     failovers: Sequence[PlannedFailover] = ()
@@ -436,13 +438,15 @@ def _plan(run: MadeRun) -> list[PlannedFault]:
 
 def _writers(run: MadeRun) -> Iterator[PlannedWriter]:
     for planned in run.cells:
-        for producer in sorted(_producers(run, planned.cell)):
+        for producer in sorted(_producers(run, planned.cell) | run.instead_of.keys()):
+            before = run.instead_of.get(producer)
             yield PlannedWriter(
                 table="sends",
                 writer=f"{planned.cell.name}-{producer}",
                 node=CLIENT,
                 cell=planned.cell.name,
                 client=f"producer-{producer}",
+                instead_of=None if before is None else f"producer-{before}",
                 partitions=planned.cell.topic_partitions,
             )
     for consumer in run.consumers:

@@ -33,7 +33,8 @@ from infra.interface import (
     ZooKeeperCounters,
 )
 from infra.storage import Damage
-from nemesis.interface import Cluster, WorkloadClient
+from nemesis.interface import Cluster
+from nemesis.workload import WorkloadClient
 
 
 @dataclass

@@ -61,10 +61,25 @@ def several_hold_one_link(backend: Backend, scratch: Path) -> None:
         _nothing_is_lost(cluster, known)
 
 
+def one_client_is_cut_off(backend: Backend, scratch: Path) -> None:
+    """While another one reaches every broker."""
+    clients = [backend.node("client-1"), backend.node("client-2")]
+    with striker(backend, scratch, brokers=1, clients=clients, properties=PATIENT) as cluster:
+        for target in ("client-1", "one(clients)"):
+            entry = cluster.through("isolate", target, 0)
+            (cut_off,) = entry.target.clients
+            (other,) = {"client-1", "client-2"} - {cut_off}
+            assert [str(link) for link in entry.plan.spares] == [f"{other}->broker-1"]
+        cluster.through("isolate", "clients", 0, direction="in")
+        cluster.through("cut", "client-2 -> all", 0)
+        cluster.through("lossy", "client-1 <-> all", 0)
+
+
 CASES = (
     links_are_cut_in_every_shape,
     links_are_bad_in_every_way,
     several_hold_one_link,
+    one_client_is_cut_off,
 )
 
 

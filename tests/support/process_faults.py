@@ -4,18 +4,18 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from confluent_kafka import Producer
 from kafka_clients import create_topic, produce, read_all
 from patience import PATIENCE_S
 from striking import TIMINGS, Known, Striker, striker
 
-from infra.interface import Backend, Command
+from infra.interface import Backend, Command, Node
 from infra.systems.bundled import BundledSystem
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.interface import WorkloadClient
+from nemesis.workload import WorkloadClient
 
 TOPIC = "orders"
 VALUES = [b"%d" % number for number in range(200)]
@@ -88,11 +88,37 @@ def clients_crash(backend: Backend, scratch: Path) -> None:
         system.close()
 
 
+def clients_are_paused(backend: Backend, scratch: Path) -> None:
+    """For as long as it is held, and with them what they have started."""
+    node = backend.node("client-1")
+    child = node.directory / "child"
+    starts = f"sh -c 'echo $$ > {child}.new && mv {child}.new {child}; exec sleep 1000' & wait"
+    process = node.start(Command(name="a", argv=["sh", "-c", starts]))
+    workload = [WorkloadClient(name=process.name, node=node.name, process=process)]
+    system = BundledSystem(backend, brokers=0, properties=TIMINGS)
+
+    def in_state(letter: str) -> bool:
+        pid = int(node.read(child))
+        return f") {letter} ".encode() in node.read(PurePosixPath(f"/proc/{pid}/stat"))
+
+    try:
+        system.deploy()
+        wait_until(lambda: _is_there(node, child), PATIENCE_S, "the child to begin")
+        cluster = Striker(backend, system, [node], scratch / "ledger.jsonl", lambda: workload)
+        entry = cluster.strike("pause-client", "clients")
+        wait_until(lambda: in_state("T"), PATIENCE_S, "the child to be stopped")
+        cluster.heal(entry)
+        wait_until(lambda: in_state("S"), PATIENCE_S, "the child to go on")
+    finally:
+        system.close()
+
+
 CASES = (
     processes_end_and_come_back,
     replaced_machines_fetch_everything,
     servers_have_too_little,
     clients_crash,
+    clients_are_paused,
 )
 
 
@@ -143,6 +169,13 @@ def _has_what_the_others_have(cluster: Striker, name: str) -> None:
     # Back before its session ended, it is in the ISR that ZooKeeper shows, with an empty disk.
     wait_until(lambda: logs()[name] != b"", PATIENCE_S, f"a log on {name}")
     wait_until(lambda: len(set(logs().values())) == 1, PATIENCE_S, "logs that are equal")
+
+
+def _is_there(node: Node, file: PurePosixPath) -> bool:
+    try:
+        return bool(node.read(file))
+    except FileNotFoundError:
+        return False
 
 
 def _log(cluster: Striker, name: str) -> bytes:

@@ -27,10 +27,11 @@ from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.executor import Executor
 from nemesis.expressions import parse
-from nemesis.interface import Aim, Cluster, Proof, WorkloadClient
+from nemesis.interface import Aim, Cluster, Proof
 from nemesis.ledger import Ledger, OpenFault
 from nemesis.proof import prove
 from nemesis.targets import TargetUnavailable, resolve
+from nemesis.workload import WorkloadClient
 
 SESSION_MS = 2000
 LINES = 80

@@ -1,6 +1,7 @@
 """Specifications are checked, and what is secret in them is not repeated."""
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from workloads.configuration import (
     producer_properties,
     reader_properties,
 )
-from workloads.interface import Client, Delivery, Group, Load, Role
+from workloads.interface import Client, Delivery, Group, Load, Place, Role
 from workloads.spec import (
     FINAL_READ,
     ConsumerSpec,
@@ -43,6 +44,7 @@ CELL = Cell(
 )
 OTHER = Cell(name="acks-all", topic="acks-all", settings={"acks": "all"})
 PRODUCE = WORKLOADS["produce"]
+PLACE = Place(node="client-1", history="/h", progress="/p")
 GROUPS = (
     Group(
         name="twice",
@@ -56,9 +58,7 @@ FULL = Load(rate=100, record_bytes=200, producers=2, readers=1, groups=GROUPS)
 
 
 def clients(cell: Cell, asked: Load) -> dict[str, Client]:
-    made = PRODUCE.clients(
-        cell, asked, bootstrap_servers="10.0.0.1:9092", history="/h", progress="/p"
-    )
+    made = PRODUCE.clients(cell, asked, bootstrap_servers="10.0.0.1:9092", places=[PLACE])
     named = {client.name: client for client in made}
     assert len(named) == len(made)
     return named
@@ -99,7 +99,7 @@ def test_what_the_workload_builds_is_what_the_producer_reads(tmp_path: Path) -> 
 
 def test_what_the_workload_builds_is_what_the_final_read_reads(tmp_path: Path) -> None:
     client = PRODUCE.final_read(
-        [CELL], bootstrap_servers="10.0.0.1:9092", history="/h", progress="/p", deadline_s=60
+        [CELL], bootstrap_servers="10.0.0.1:9092", place=PLACE, deadline_s=60
     )
     spec = load(FinalReadSpec, written(tmp_path / "spec.json", client.specification))
     assert [(topic.topic, topic.partitions) for topic in spec.topics] == [(CELL.topic, 3)]
@@ -226,8 +226,63 @@ def test_properties_that_would_falsify_what_was_shown_are_refused(name: str) -> 
         reader_properties(reader_spec(consumer_config={name: "1"}))
 
 
+def test_every_cell_has_the_same_clients_on_each_node() -> None:
+    """So that all cells live through it alike when a node is cut off."""
+    places = [Place(node=f"client-{n}", history=f"/h{n}", progress=f"/p{n}") for n in (1, 2)]
+    for cell in (CELL, OTHER):
+        made = PRODUCE.clients(cell, FULL, bootstrap_servers="b:1", places=places)
+        assert [client.node[-1] for client in made] == ["1", "2", "1", "2", "1", "2"]
+        assert {f"/h{client.node[-1]}" == client.specification["history"] for client in made} == {
+            True
+        }
+        assert made[1].specification["progress"] == f"/p2/{made[1].name}.json"
+    writers = PRODUCE.writers([(CELL, FULL), (OTHER, FULL)], ["client-1", "client-2"])
+    planned = {writer.client: writer.node for writer in writers if writer.client}
+    assert planned.items() >= {client.name: client.node for client in made}.items()
+    assert {writer.node for writer in writers if writer.client is None} == {"client-1"}
+
+
+def test_who_comes_in_the_place_of_a_client_is_a_client_of_its_own() -> None:
+    """With the same work, at the same place; a producer by a number that nobody had."""
+    comebacks = {Role.PRODUCER: 2, Role.CONSUMER: 1}
+    made = PRODUCE.clients(CELL, FULL, bootstrap_servers="b:1", places=[PLACE], comebacks=comebacks)
+    lines = [tuple(line_of(client)) for client in made]
+    assert [len(line) for line in lines] == [3, 3, 2, 2, 2, 2]
+    assert len({client.name for line in lines for client in line}) == sum(map(len, lines))
+    numbers = [client.specification["producer"] for line in lines[:2] for client in line]
+    assert numbers == [0, 2, 4, 1, 3, 5]
+    for first, *others in lines:
+        for other in others:
+            same = {**first.specification}
+            for name in ("producer", "client", "progress"):
+                same.pop(name, None)
+            assert other.specification.items() >= same.items()
+    static = [client for client in made if "fixed" in client.name]
+    (instance,) = {c.specification["instance"] for one in static for c in line_of(one)}
+    assert instance == "member-acks-all-minisr-2-fixed-0"
+    writers = PRODUCE.writers([(CELL, FULL)], ["client-1"], comebacks)
+    planned = {writer.client: writer.instead_of for writer in writers if writer.client}
+    expected = {
+        client.name: before
+        for line in lines
+        for before, client in zip(before_each(line), line, strict=True)
+    }
+    assert planned == expected
+
+
+def line_of(client: Client) -> Iterator[Client]:
+    one: Client | None = client
+    while one is not None:
+        yield one
+        one = one.successor
+
+
+def before_each(line: Sequence[Client]) -> list[str | None]:
+    return [None, *(client.name for client in line[:-1])]
+
+
 def test_every_file_that_clients_will_write_is_planned() -> None:
-    planned = PRODUCE.writers([(CELL, FULL), (OTHER, FULL)], "client-1")
+    planned = PRODUCE.writers([(CELL, FULL), (OTHER, FULL)], ["client-1"])
     assert {writer.node for writer in planned} == {"client-1"}
     *of_clients, log, reads = planned
     partitions = tuple((CELL.topic, number) for number in range(3))

@@ -15,17 +15,16 @@ log = logging.getLogger(__name__)
 
 def final_read(run: Run, deadline: Deadline) -> None:
     """Read every partition of every cell from its start to its end."""
-    shared = run.client_node.share(run.directory)
+    node = run.client_nodes[0]
     reader = run.workload.final_read(
         run.cells,
         bootstrap_servers=run.system.bootstrap_servers,
-        history=str(shared / "history"),
-        progress=str(shared / "progress"),
+        place=run.place(node),
         deadline_s=run.campaign.limits.final_read / 1000,
     )
-    started = clients.start(reader, run.client_node, run.progress_files, run.connection)
+    started = clients.start(reader, node, run.progress_files, run.connection)
     problem = clients.wait(started, deadline)
-    run.client_node.sync()
+    node.sync()
     if problem:
         run.finding("final-read", problem)
 
@@ -64,7 +63,7 @@ def teardown(run: Run, deadline: Deadline) -> None:
 def _nodes(run: Run) -> list[Node]:
     servers = (*run.system.brokers, *run.system.zookeepers)
     ours = [server.node for server in servers if server.distant is None]
-    return [*ours, run.client_node]
+    return [*ours, *run.client_nodes]
 
 
 def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:

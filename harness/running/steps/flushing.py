@@ -12,7 +12,7 @@ from harness.campaign.producers import message_timeout_ms
 from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from harness.running.steps.setup import CLIENTS, compare_clocks, ended_otherwise
+from harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from infra.interface import InfraError
 from workloads.interface import CATCH_UP_S, Role
 
@@ -28,15 +28,16 @@ def limit_s(run: Run) -> float:
 
 def flush(run: Run, deadline: Deadline) -> None:
     """Every client finishes what is under way, closes its history and ends."""
-    watch.stop(run.watches, [CLIENTS])
+    watch.stop(run.watches, [CLIENTS, SILENCE])
     for role in (Role.PRODUCER, Role.CONSUMER):
         # Of its own: one producer that hangs would else leave the consumers no time, and each of
         # them would be killed for it.
         end = min(deadline.end, run.clock.monotonic() + _share_s(run, role))
         _stop(run, role, replace(deadline, end=end))
-    _tried(run, run.client_node.sync)
-    if run.ended_well.get("workload") is not None:
-        _tried(run, partial(compare_clocks, run, "end"))
+    for node in run.client_nodes:
+        _tried(run, node.sync)
+        if run.ended_well.get("workload") is not None:
+            _tried(run, partial(compare_clocks, run, node, "end"))
 
 
 def _share_s(run: Run, role: Role) -> float:

@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 
+from harness.campaign.comebacks import comebacks
 from harness.campaign.workload import described, idle
 from harness.running import clients, servers
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.ends import exit_status, in_words
+from harness.running.silence import Silences
 from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
 from harness.running.watch import Watch
+from infra.interface import Node
 from workloads.interface import Role
 from workloads.topics import create_topics
 
-CLIENTS = "clients"
-"""Their watch."""
+CLIENTS, SILENCE = "clients", "clients' silence"
+"""Their watches: whether they run, and whether they say anything."""
 
 
 def deploy(run: Run, deadline: Deadline) -> None:
@@ -38,23 +41,26 @@ def ready(run: Run, deadline: Deadline) -> None:
 
 def start_workload(run: Run, deadline: Deadline) -> None:
     """Start every cell's clients; wait until each of them has begun to do its work."""
-    compare_clocks(run, "start")
+    for node in run.client_nodes:
+        compare_clocks(run, node, "start")
     spec = run.campaign.workload
     run.progress.note(described(spec, run.cells))
-    shared = run.client_node.share(run.directory)
+    places = [run.place(node) for node in run.client_nodes]
     for cell in run.cells:
         for client in run.workload.clients(
             cell,
             spec.load_of(cell),
             bootstrap_servers=run.system.bootstrap_servers,
-            history=str(shared / "history"),
-            progress=str(shared / "progress"),
+            places=places,
+            comebacks=comebacks(run.plan),
         ):
             deadline.check()
-            started = clients.start(client, run.client_node, run.progress_files, run.connection)
+            node = run.client_node(client.node)
+            started = clients.start(client, node, run.progress_files, run.connection)
             run.started.append(started)
             run.running.append(started)
     run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()
+    run.watches[SILENCE] = Watch(SILENCE, Silences(run).look).start()
     if not deadline.until(lambda: not unready(run)):
         raise StepTimeout("; ".join(unready(run)))
 
@@ -75,10 +81,10 @@ def unready(run: Run) -> Sequence[str]:
     return problems
 
 
-def compare_clocks(run: Run, moment: str) -> None:
-    """Record the clocks of the nodes that write rows, at the ``start`` or ``end`` of the workload.
-    Raises InfraError when one does not answer."""
-    run.recorder.clock(run.client_node.name, moment, run.client_node.clock())
+def compare_clocks(run: Run, node: Node, moment: str) -> None:
+    """Record the clock of a node where rows are written, at the ``start`` or ``end`` of the
+    workload. Raises InfraError when it does not answer."""
+    run.recorder.clock(node.name, moment, node.clock())
 
 
 def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
@@ -99,7 +105,7 @@ def _look_after_clients(run: Run) -> None:
         return
     for one in ended:
         run.running.remove(one)
-        words = clients.last_words(one.client.name, run.client_node)
+        words = clients.last_words(one.client.name, run.client_node(one.client.node))
         why = f": {words}" if words else ""
         status = in_words(exit_status(one.process))
         ended_otherwise(run, one, f"ended by itself, {status}{why}")

@@ -1,0 +1,147 @@
+"""Clients that fall silent: they run, and what is due of them does not come.
+
+- Of a producer some record's outcome is always due: it has records under way, or is to send some,
+  and each of them is acknowledged, fails or is given up within ``message.timeout.ms``.
+- Of a consumer it is due that it polls, whether or not there is anything to read: once a second it
+  says so. It may wait for the answer to a commit, which librdkafka gives up after
+  ``session.timeout.ms`` and six times ``socket.timeout.ms``.
+- And that it is shown something, where it has partitions, records of its cell are acknowledged, and
+  no fault is on.
+
+Who says nothing for longer than that is written down, once for each silence. A client that a fault
+has paused is silent by that, and its time begins anew when it goes on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.campaign.producers import message_timeout_ms
+from harness.running.clients import ClientProcess
+from harness.running.context import Run
+from infra.interface import InfraError
+from workloads.configuration import CONSUMER_DEFAULTS, canonical
+from workloads.interface import Role
+
+SLACK_S = 10.0
+"""For machines that are busy, and for progress files that are copied from hosts."""
+_SOCKET_TIMES = 6
+
+Figures = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sign:
+    """Something that is due of a client.
+
+    Attributes:
+        figures: Those of its progress file that change by it.
+        words: What it has not done, when none of them does.
+        begun: By which figure it is seen that it is due.
+        in_peace: Whether it is due only while no fault is on.
+    """
+
+    figures: Sequence[str]
+    words: str
+    begun: str | None = None
+    in_peace: bool = False
+
+
+_SIGNS: Mapping[Role, Sequence[_Sign]] = {
+    Role.PRODUCER: [
+        _Sign(
+            figures=("acked", "failed", "indeterminate"),
+            words="none of its records was acknowledged, failed or was given up",
+        )
+    ],
+    Role.CONSUMER: [
+        _Sign(figures=("time",), words="it has not polled"),
+        _Sign(
+            figures=("shown",),
+            words="it was shown nothing, though records of its cell were acknowledged",
+            begun="assigned",
+            in_peace=True,
+        ),
+    ],
+}
+
+
+@dataclass(slots=True)
+class _Heard:
+    """When a sign was last heard, and what it said; ``acked``: how many records of its cell were
+    acknowledged then."""
+
+    said: Sequence[int | None]
+    at: float
+    acked: int
+    told: bool = False
+
+
+@dataclass
+class Silences:
+    """Listens to the clients of a run, a look at a time."""
+
+    run: Run
+    _heard: dict[tuple[str, int], _Heard] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Take note of who has said something since the last look, and of who has not for too
+        long."""
+        running = [(one, figures) for one in tuple(self.run.running) if (figures := one.counts())]
+        acked: dict[str | None, int] = {}
+        for one, figures in running:
+            cell = one.client.cell
+            acked[cell] = acked.get(cell, 0) + figures.get("acked", 0)
+        for one, figures in running:
+            for number, sign in enumerate(_SIGNS[one.client.role]):
+                said = [figures.get(name) for name in sign.figures]
+                now = _Heard(said=said, at=self.run.clock.monotonic(), acked=acked[one.client.cell])
+                if self._excused(one, sign, figures):
+                    self._heard.pop((one.client.name, number), None)
+                # Who does not poll is shown nothing, which goes without saying.
+                if self._listens_in_vain(one, number, sign, now):
+                    break
+
+    def _listens_in_vain(self, one: ClientProcess, number: int, sign: _Sign, now: _Heard) -> bool:
+        heard = self._heard.setdefault((one.client.name, number), now)
+        if heard.said != now.said:
+            self._heard[one.client.name, number] = now
+            return False
+        if not heard.told and self._is_silent(one, sign, heard, now):
+            heard.told = True
+            self._tell(one, sign, now.at - heard.at)
+        return heard.told
+
+    def _excused(self, one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
+        if sign.begun is not None and not figures.get(sign.begun):
+            return True
+        ledger = self.run.ledger
+        return ledger.is_upon(one.client.name) or (sign.in_peace and bool(ledger.still_open()))
+
+    def _is_silent(self, one: ClientProcess, sign: _Sign, heard: _Heard, now: _Heard) -> bool:
+        if now.at - heard.at <= limit_s(self.run, one):
+            return False
+        if sign.in_peace and now.acked <= heard.acked:
+            return False
+        # A host that cannot be reached keeps what its clients say to itself.
+        try:
+            self.run.client_node(one.client.node).sync()
+        except InfraError:
+            return False
+        return [one.counts().get(name) for name in sign.figures] == heard.said
+
+    def _tell(self, one: ClientProcess, sign: _Sign, seconds: float) -> None:
+        how = f"was silent for {seconds:.0f} s: {sign.words}"
+        self.run.recorder.client(one.client.name, None, None, how)
+        self.run.tell(f"workload: the client {one.client.name} {how}")
+
+
+def limit_s(run: Run, one: ClientProcess) -> float:
+    """How long a client may say nothing."""
+    if one.client.role is Role.PRODUCER:
+        cell = next(cell for cell in run.cells if cell.name == one.client.cell)
+        return message_timeout_ms(cell) / 1000 + SLACK_S
+    given = one.client.specification["consumer_config"]
+    assert isinstance(given, Mapping)
+    config = {**CONSUMER_DEFAULTS, **{canonical(str(name)): value for name, value in given.items()}}
+    commit_ms = int(config["session.timeout.ms"]) + _SOCKET_TIMES * int(config["socket.timeout.ms"])
+    return commit_ms / 1000 + SLACK_S

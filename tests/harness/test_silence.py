@@ -1,0 +1,176 @@
+"""A client that runs and says nothing is told, whatever keeps it; who has nothing to say is not."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+from memory_cluster import MemoryNode, MemoryProcess
+
+from harness.running.clients import ClientProcess
+from harness.running.context import Run
+from harness.running.silence import SLACK_S, Silences, limit_s
+from history import reader
+from infra.interface import InfraError
+from nemesis import FAULTS
+from nemesis.effects import StopClient
+from nemesis.interface import Plan, Target
+from nemesis.ledger import OpenFault
+from workloads.interface import Client, Role
+
+AT_WORK = {"sent": 9, "acked": 5, "failed": 1, "indeterminate": 0, "time": 1}
+READING = {"assigned": 1, "polls": 3, "shown": 5, "committed": 0, "time": 1}
+
+
+@dataclass
+class Listening:
+    """A producer and a member of its cell, of which one look is taken after another."""
+
+    run: Run
+    silences: Silences
+
+    def __post_init__(self) -> None:
+        cell = self.run.cells[0]
+        self.run.progress_files.mkdir(exist_ok=True)
+        for role, specification in (
+            (Role.PRODUCER, {}),
+            (Role.CONSUMER, {"consumer_config": {"session.timeout.ms": 8000}}),
+        ):
+            client = Client(
+                name=role.value,
+                module="m",
+                role=role,
+                cell=cell.name,
+                node="client-1",
+                specification=specification,
+            )
+            file = self.run.progress_files / f"{role.value}.json"
+            self.run.running.append(ClientProcess(client, MemoryProcess(role.value), file))
+
+    def says(self, role: Role, figures: Mapping[str, int]) -> None:
+        (self.run.progress_files / f"{role.value}.json").write_text(json.dumps(figures))
+
+    def after(self, seconds: float) -> None:
+        self.run.clock.now += seconds
+        self.silences.look()
+
+    def limit_s(self, role: Role) -> float:
+        return limit_s(self.run, next(c for c in self.run.running if c.client.role is role))
+
+    @property
+    def told(self) -> list[tuple[str, int | None, int | None, str]]:
+        rows = reader.read(self.run.history, "clients").to_pylist()
+        return [(r["client"], r["exit_code"], r["fault_id"], r["detail"]) for r in rows]
+
+
+@pytest.fixture
+def listening(run: Run) -> Listening:
+    return beginning(run)
+
+
+def beginning(run: Run) -> Listening:
+    there = Listening(run, Silences(run))
+    there.says(Role.PRODUCER, AT_WORK)
+    there.says(Role.CONSUMER, READING)
+    there.after(0)
+    return there
+
+
+def test_the_limits_are_the_clients_own(listening: Listening) -> None:
+    assert listening.limit_s(Role.PRODUCER) == 20 + SLACK_S
+    assert listening.limit_s(Role.CONSUMER) == 8 + 6 * 6 + SLACK_S
+
+
+def test_a_producer_without_outcomes_is_silent_once(listening: Listening) -> None:
+    limit = listening.limit_s(Role.PRODUCER)
+    listening.after(limit - 1)
+    assert listening.told == []
+    listening.says(Role.PRODUCER, {**AT_WORK, "sent": 900, "time": 2})
+    listening.after(2)
+    words = "was silent for 31 s: none of its records was acknowledged, failed or was given up"
+    assert listening.told == [("producer", None, None, words)]
+    assert listening.run.findings == [f"run 1, workload: the client producer {words}"]
+    listening.after(1)
+    assert len(listening.told) == 1
+
+
+@pytest.mark.parametrize("what", ["acked", "failed", "indeterminate"])
+def test_one_outcome_is_a_word_and_silence_begins_anew(listening: Listening, what: str) -> None:
+    limit = listening.limit_s(Role.PRODUCER)
+    listening.after(limit - 1)
+    listening.says(Role.PRODUCER, {**AT_WORK, what: 77})
+    listening.after(2)
+    assert listening.told == []
+    listening.says(Role.CONSUMER, {**READING, "time": 2, "shown": 6})
+    listening.after(limit + 1)
+    assert [name for name, *_ in listening.told] == ["producer"]
+
+
+def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
+    keeps_on(listening, 3, lambda n: listening.says(Role.PRODUCER, {**AT_WORK, "acked": n}))
+    assert listening.told == [("consumer", None, None, "was silent for 60 s: it has not polled")]
+    listening.after(20)
+    assert len(listening.told) == 1, "that it is shown nothing goes without saying"
+
+
+def test_one_that_polls_and_has_nothing_to_read_is_not(listening: Listening) -> None:
+    """Nobody is acked anything, so that nothing need be there: who reads has no part in that."""
+    keeps_on(listening, 4, lambda n: listening.says(Role.CONSUMER, {**READING, "time": n}))
+    assert {name for name, *_ in listening.told} == {"producer"}
+
+
+def both(listening: Listening, **figures: int) -> Callable[[int], None]:
+    def say(n: int) -> None:
+        listening.says(Role.PRODUCER, {**AT_WORK, "acked": n})
+        listening.says(Role.CONSUMER, {**READING, "time": n, **figures})
+
+    return say
+
+
+def test_one_that_is_shown_nothing_of_what_is_acked_is_silent(listening: Listening) -> None:
+    keeps_on(listening, 3, both(listening))
+    ((name, _, _, words),) = listening.told
+    assert name == "consumer"
+    assert "it was shown nothing, though records of its cell were acknowledged" in words
+
+
+def test_one_without_partitions_has_nothing_to_read(listening: Listening) -> None:
+    keeps_on(listening, 4, both(listening, assigned=0))
+    assert listening.told == []
+
+
+@pytest.mark.parametrize("paused", ["producer", "consumer"])
+def test_who_is_paused_is_not_told(listening: Listening, paused: str) -> None:
+    fault = FAULTS["pause-client"]
+    effect = StopClient(paused)
+    target = Target(expression="clients", nodes=("client-1",))
+    run = listening.run
+    plan = Plan(effects=(effect,))
+    run.ledger.open(OpenFault(fault_id=1, fault=fault, target=target, plan=plan, hold_ms=0))
+    run.ledger.doing(1, effect)
+    other = {"producer": "consumer", "consumer": "producer"}[paused]
+    keeps_on(listening, 4, lambda _: None)
+    assert {name for name, *_ in listening.told} == {other}
+    run.ledger.close(1)
+    listening.after(10)
+    assert {name for name, *_ in listening.told} == {other}, "it has just gone on"
+
+
+class Unreachable(MemoryNode):
+    """Whose files cannot be fetched."""
+
+    def sync(self) -> None:
+        raise InfraError("the host does not answer")
+
+
+def test_a_host_that_cannot_be_reached_says_nothing_of_its_clients(run: Run) -> None:
+    there = beginning(replace(run, client_nodes=[Unreachable("client-1", "client-1")]))
+    keeps_on(there, 4, lambda _: None)
+    assert there.told == []
+
+
+def keeps_on(listening: Listening, times: int, say: Callable[[int], None]) -> None:
+    """Looks, each after something was said; in all longer than anybody's limit."""
+    for n in range(100, 100 + times):
+        say(n)
+        listening.after(20)
