@@ -9,7 +9,7 @@ ENGINE := infra/docker/with-engine.sh
 .DEFAULT_GOAL := help
 .PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check \
-        reference clients-table lint nightly clean
+        seed004 reference clients-table lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,13 @@ bench-ready: setup  ## the wait for a ready cluster, backend by backend, as rati
 
 bench-check: setup  ## what a check costs beside DuckDB, on histories of 0.1 to 30 M sends (minutes)
 	$(BIN)/python -m benchmarks.checking
+
+# One after the other: each takes the machine to itself.
+seed004: setup  ## seed 004's benchmarks, and docs/seed004.md of them (quarter of an hour); OUT=DIRECTORY
+	@for one in replicas acks min-isr partitions broker-kills latency; do \
+		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
+	done
+	$(BIN)/python docs/seed004.py $(or $(OUT),results)
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
 	$(BIN)/python docs/generate.py

@@ -30,7 +30,7 @@ from history.schema import SendType
 
 Array = npt.NDArray[Any]
 
-SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset")
+SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset", "due")
 LOG_COLUMNS = ("offset", "leader_epoch", "cell", "producer", "sequence")
 NONE = -1
 """Stands for "there is none" in arrays of offsets, times and record numbers."""
@@ -70,6 +70,7 @@ class PartitionHistory:
         time: By record number: of the ack, else of the invoke, else NONE; nanoseconds.
         asked: By record number: of the invoke, NONE where there is none; nanoseconds.
         answered: By record number: of the completion, likewise.
+        due: By record number: when its producer's schedule had it sent, NONE where it has none.
         begun: The earliest time of a send, NONE where nothing was sent.
         untold: By record number: whether its producer was crashed, and may have sent it after the
             last that it recorded.
@@ -100,6 +101,7 @@ class PartitionHistory:
     time: Array
     asked: Array
     answered: Array
+    due: Array
     untold: Array
     begun: int
     contradicted: Array
@@ -259,8 +261,9 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     fate[sent[failed]] = Fate.FAILED
     fate[acked] = Fate.ACKED
     times = numbers_of(sends["time"])
-    asked, answered = np.full((2, count), NONE, dtype=np.int64)
+    asked, answered, due = np.full((3, count), NONE, dtype=np.int64)
     asked[asks] = times[of_invoke]
+    due[asks] = numbers_of(sends["due"])[of_invoke]
     answered[others] = times[of_other]
     answered[acked] = times[of_ack]
     # Of the completion where it never was invoked, of the invoke where it was not acked.
@@ -275,6 +278,7 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "time": time,
         "asked": asked,
         "answered": answered,
+        "due": due,
         "begun": int(times.min()) if len(times) else NONE,
         "contradicted": (invokes > 1) | (completions > 1) | (completions > invokes),
     }

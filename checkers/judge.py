@@ -6,8 +6,9 @@ decided in ``checkers.guarantees`` alone.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from checkers import coverage, gaps, liveness, measures
+from checkers import coverage, gaps, latency, liveness, measures
 from checkers.autopsy.causes import in_order
 from checkers.catalogue import CATALOGUE
 from checkers.consumers import consumers_of, consumption
@@ -116,6 +117,7 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         verdict=conclusion,
         expected=_expected(planned),
         unavailable=_unavailable(run, cell, found),
+        **_speed(run, cell, found),
         reasons=reasons,
     )
 
@@ -160,6 +162,25 @@ def _unavailable(
     if cell.acks == "0" or not whole or not all(found):
         return None
     return measures.unavailable(totals.counts for totals in found if totals)
+
+
+def _speed(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
+) -> Mapping[str, Any]:
+    """How many acks a second, and the latencies, as far as they are known. What a client did in its
+    last moments, before it was crashed, is not in it."""
+
+    def told(table: str) -> bool:
+        return all(run.writers.whole(table, partition) for partition in cell.topic_partitions)
+
+    counts = [totals.counts for totals in found if totals]
+    if len(counts) < len(found) or not told("sends"):
+        return {}
+    return {
+        "acks_per_second": latency.acks_per_second(counts),
+        "ack_latency": latency.latency(latency.ACK, counts),
+        "shown_latency": latency.latency(latency.SHOWN, counts) if told("polls") else None,
+    }
 
 
 def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:

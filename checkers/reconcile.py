@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from checkers import columns, outages, standing
+from checkers import columns, latency, outages, standing
 from checkers.autopsy.causes import CAUSE
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
@@ -75,7 +75,8 @@ RESULTS = pa.schema(
 """Anomalies and metrics in one. ``counts``: sent, acked, failed, indeterminate; of each checker
 that looked, what it found; by standing (``checkers.standing``) acks, and the offences against what
 may not be promised; acks by moment (``checkers.coverage``); nanoseconds without an ack
-(``checkers.outages``). ``doubts``: which checker could not tell what, and why.
+(``checkers.outages``); latencies (``checkers.latency``). ``doubts``: which checker could not tell
+what, and why.
 ``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one;
 ``causes``: :class:`checkers.verdict.Cause`."""
 
@@ -186,6 +187,7 @@ def _consumed(
         message = f"what consumers were shown cannot be looked at: {error!r}"
         doubts.append(Doubt(checker=CONSUMPTION, message=message))
         return None
+    counts.update(looked.latencies)
     for found in looked.found:
         counts[found.anomaly] += len(found.rows)
         counts.update(found.standing)
@@ -322,6 +324,7 @@ def _counts(item: WorkItem, history: PartitionHistory) -> Counter[str]:
     counts.update(_seen(item.timeline))
     counts.update(_by_moment(item, acks))
     counts.update(outages.counts(history))
+    counts.update(latency.of_acks(history))
     return counts
 
 

@@ -102,6 +102,27 @@ class Unavailable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long records of a cell took (:mod:`checkers.latency`).
+
+    Attributes:
+        records: How many are in it: a record that two readers were shown is two.
+        since_due: Whether since they were due; else, without a schedule, since they were sent.
+        p50_ms, p90_ms, p99_ms, p999_ms: Within which half of them did, 90 %, 99 % and 99.9 %, at
+            most 1 % too much.
+        longest_ms: The longest.
+    """
+
+    records: int
+    since_due: bool
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    p999_ms: float
+    longest_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
     """One cell of one run: its configuration, its numbers, its verdict.
 
@@ -116,6 +137,10 @@ class CellResult:
             such opinion.
         unavailable: None where not all sends are known, and with acks=0, whose acks are the
             client's own word.
+        acks_per_second: From the first ack to the last; None where not all sends are known.
+        ack_latency: Until the ack; likewise. With acks=0 both are the client's own word.
+        shown_latency: Until a tail reader was shown the record; None where there are none, or not
+            all is known that they were shown.
         reasons: What the verdict follows from, the decisive ones first; never empty.
     """
 
@@ -132,6 +157,9 @@ class CellResult:
     verdict: Verdict
     expected: tuple[Verdict, ...] = ()
     unavailable: Unavailable | None = None
+    acks_per_second: float | None = None
+    ack_latency: Latency | None = None
+    shown_latency: Latency | None = None
     reasons: tuple[str, ...]
 
     @property

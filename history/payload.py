@@ -33,23 +33,36 @@ def bytes_min(cell: str) -> int:
 class Encoder:
     """Makes the values of one producer.
 
+    Args:
+        record_bytes: The size of a value.
+        record_bytes_max: Where values differ in size, that of the largest; each size from
+            ``record_bytes`` on is as likely. Which one a record has follows from its producer and
+            sequence number: it is the same in every run.
+
     Raises ValueError when ``record_bytes`` is too small to hold what a value says.
     """
 
-    def __init__(self, cell: str, producer: int, record_bytes: int) -> None:
+    def __init__(
+        self, cell: str, producer: int, record_bytes: int, record_bytes_max: int | None = None
+    ) -> None:
         if record_bytes < (needed := bytes_min(cell)):
             raise ValueError(
                 f"record_bytes is {record_bytes}; cell {cell!r} needs {needed} or more"
             )
         name = cell.encode()
-        filler = (_FILLER * (record_bytes // len(_FILLER) + 1))[: record_bytes - needed]
+        most = max(record_bytes, record_bytes_max or 0)
+        filler = (_FILLER * (most // len(_FILLER) + 1))[: most - needed]
         self._producer = producer
         self._name_bytes = len(name)
         self._tail = name + filler
+        self._least = len(name) + record_bytes - needed
+        self._sizes = most - record_bytes + 1
 
     def encode(self, sequence: int) -> bytes:
-        """The value of that sequence number, exactly ``record_bytes`` long."""
-        body = _BODY.pack(self._producer, sequence, self._name_bytes) + self._tail
+        """The value of that sequence number."""
+        head = _BODY.pack(self._producer, sequence, self._name_bytes)
+        drawn = crc32c.crc32c(head) % self._sizes if self._sizes > 1 else 0
+        body = head + self._tail[: self._least + drawn]
         return _HEAD.pack(MAGIC, crc32c.crc32c(body)) + body
 
 

@@ -44,11 +44,14 @@ SENDS = pa.schema(
         pa.field("time", pa.int64(), nullable=False),
         pa.field("offset", pa.int64()),
         pa.field("error", _dictionary()),
+        pa.field("due", pa.int64()),
     ]
 )
 """One row an event of a send. (cell, producer, sequence) names the record and is unique: an
 ``invoke`` row, then at most one of ``ok``, ``fail``, ``info``. ``offset``: of an ok, null where the
-client was told none (acks=0). ``error``: Kafka's error name, of a fail or an info."""
+client was told none (acks=0). ``error``: Kafka's error name, of a fail or an info.
+``due``: of an invoke, when the producer's schedule had it sent, at ``time`` or before; null where
+it has none (flat out)."""
 
 LOG = pa.schema(
     [

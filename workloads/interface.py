@@ -49,16 +49,25 @@ class Load:
     """The clients of every cell, and how hard they work.
 
     Attributes:
-        rate: Records a second, of all producers of a cell together.
-        record_bytes: Size of a value.
+        rate: Records a second, of all producers of a cell together; None for as many as they take
+            (flat out).
+        record_bytes: Size of a value; the least where they differ.
+        record_bytes_max: The largest, where they do.
+        records: How many are sent at the most, likewise of all producers; None for no limit.
+        sync: Whether a producer waits for the outcome of each record before it sends the next.
+        keys: How many keys the records have; None for records without.
         producers: How many send to each cell.
         readers: Tail readers of each cell: each reads all partitions from their beginning, as they
             grow, in no group.
         groups: Consumer groups of each cell.
     """
 
-    rate: float
+    rate: float | None
     record_bytes: int
+    record_bytes_max: int | None = None
+    records: int | None = None
+    sync: bool = False
+    keys: int | None = None
     producers: int = 1
     readers: int = 0
     groups: Sequence[Group] = ()

@@ -1,5 +1,5 @@
-"""The workload ``produce``: each cell has producers of its own that send at a steady rate, and the
-consumers that a campaign asks for."""
+"""The workload ``produce``: each cell has producers of its own that send at a steady rate or flat
+out, and the consumers that a campaign asks for."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +19,8 @@ class Produce:
 
     name = "produce"
     summary = (
-        "producers at a steady rate, a cell's partitions in turn; tail readers and consumer groups "
-        "that read beside them; then reads all back"
+        "producers at a steady rate or flat out, a cell's partitions in turn; tail readers and "
+        "consumer groups that read beside them; then reads all back"
     )
 
     def writers(
@@ -129,13 +129,17 @@ class _Clients:
         return successor
 
     def _producer(self, number: int, place: Place) -> Client:
-        name = producer_of(self.cell.topic, number)
+        name, many = producer_of(self.cell.topic, number), self.load.producers
         specification = {
             "cell": self.cell.name,
             "acks": self.cell.acks,
             "producer": number,
-            "rate": self.load.rate / self.load.producers,
+            "rate": None if self.load.rate is None else self.load.rate / many,
+            "records": _share(self.load.records, number % many, many),
+            "sync": self.load.sync,
             "record_bytes": self.load.record_bytes,
+            "record_bytes_max": self.load.record_bytes_max,
+            "keys": self.load.keys,
             "producer_config": producer_config(self.cell),
         }
         if (library := self.cell.client) == LIBRDKAFKA:
@@ -191,6 +195,11 @@ class _Clients:
             node=place.node,
             specification=specification,
         )
+
+
+def _share(records: int | None, number: int, producers: int) -> int | None:
+    """How many of a cell's records that producer sends: the first ones send what is left over."""
+    return None if records is None else records // producers + (number < records % producers)
 
 
 def group_id(cell: Cell, group: Group) -> str:

@@ -1,13 +1,9 @@
 """The producer of one cell: ``python -m workloads.producer SPEC.json``.
 
-Sends in an open loop (``workloads.pacer``): how much is sent does not depend on how fast it is
-acknowledged. Partitions take turns, chosen here and not by the client library.
-
-Memory is bounded, and a partition that nobody leads does not stop the others: each partition may
-have its share of ``queue.buffering.max.messages`` without an outcome. The turn of a partition that
-has used up its share is skipped: nothing is handed to the client library, so there is nothing to
-record, and the others keep their own rate. Should the client's queue be full all the same (its
-limit in bytes), the refusal is recorded as a ``fail``.
+At a rate it sends in an open loop (``workloads.pacer``): how much is sent does not depend on how
+fast it is acknowledged. Partitions take turns (``workloads.turns``); the share of each is of
+``queue.buffering.max.messages``. Should the client's queue be full all the same (its limit in
+bytes), the refusal is recorded as a ``fail``.
 
 Stopped by SIGTERM: no more sends, what is under way gets ``message.timeout.ms`` to resolve, the
 rest is purged and becomes ``info``. A fatal client error (idempotence lost its sequence) ends it
@@ -24,11 +20,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from workloads.configuration import producer_properties
 from workloads.outcomes import of_refusal, of_report
-from workloads.pacer import Pacer
 from workloads.process import ClientFailed, main, note_error
 from workloads.recorder import SendRecorder
-from workloads.sending import Keep, encoder, recording
+from workloads.sending import Keep, encoder, keys, recording
 from workloads.spec import Config, ProducerSpec, SpecificationError, load
+from workloads.turns import Turns
 
 POLL_SECONDS_MIN = 0.002
 """Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""
@@ -45,45 +41,39 @@ class CellProducer:
 
     def __init__(self, spec: ProducerSpec, recorder: SendRecorder) -> None:
         properties = producer_properties(spec)
+        share = max(1, int(properties["queue.buffering.max.messages"]) // spec.partitions)
         self._topic = spec.topic
-        self._partitions = spec.partitions
         self._acknowledged = spec.acks != "0"
         self._encode = encoder(spec).encode
+        self._key = keys(spec)
         self._recorder = recorder
-        self._share = max(1, int(properties["queue.buffering.max.messages"]) // spec.partitions)
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
-        self._turn = 0
         self._fatal: KafkaError | None = None
         self._client = _client(properties)
+        self._turns = Turns(spec, recorder, share, time.monotonic)
 
-    def run(self, rate: float, stopping: Callable[[], bool], keep: Keep) -> None:
-        """Send ``rate`` records a second until ``stopping``, then wait for the outcomes.
+    def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
+        """Send until ``stopping``, then wait for the outcomes.
 
         ``keep(now)`` is called several times a second, for flushing and progress. Raises
         ClientFailed after a fatal client error, when everything is recorded.
         """
-        pacer = Pacer(rate, time.monotonic())
         while not stopping() and self._fatal is None:
-            now = time.monotonic()
-            for _ in range(pacer.take(now)):
-                self._send()
-            keep(now)
-            wait = max(pacer.seconds_to_next(), POLL_SECONDS_MIN)
+            for partition, late_s in self._turns.take():
+                self._send(partition, late_s)
+            keep(time.monotonic())
+            wait = max(self._turns.seconds_to_next(), POLL_SECONDS_MIN)
             self._serve(self._client.poll, min(wait, POLL_SECONDS_MAX))
         self._finish(keep)
         if self._fatal is not None:
             raise ClientFailed(f"the producer failed for good: {self._fatal.str()}")
 
-    def _send(self) -> None:
-        partition = self._turn
-        self._turn = (partition + 1) % self._partitions
-        if self._recorder.waiting(partition) >= self._share:
-            return
-        sequence = self._recorder.invoke(partition)
-        value = self._encode(sequence)
+    def _send(self, partition: int, late_s: float | None) -> None:
+        sequence = self._recorder.invoke(partition, late_s)
+        key, value = self._key(partition, sequence), self._encode(sequence)
         report = partial(self._delivered, sequence)
         try:
-            self._client.produce(self._topic, value, partition=partition, on_delivery=report)
+            self._client.produce(self._topic, value, key, partition, on_delivery=report)
         except BufferError:
             self._refused(sequence, KafkaError(KafkaError._QUEUE_FULL))
         except KafkaException as refusal:
@@ -132,7 +122,7 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
     with recording(spec) as (recorder, keep):
-        CellProducer(spec, recorder).run(spec.rate, stopping, keep)
+        CellProducer(spec, recorder).run(stopping, keep)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from history.schema import SendType
 from history.writer import PartitionedWriter
 from workloads.spec import ProducerSpec
 
+_NS_PER_S = 1_000_000_000
 _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
 
 
@@ -46,13 +47,16 @@ class SendRecorder:
         """How many records have no outcome yet."""
         return len(self._unresolved)
 
-    def invoke(self, partition: int) -> int:
-        """A record is about to be handed to the client library; its sequence number."""
+    def invoke(self, partition: int, late_s: float | None = None) -> int:
+        """A record is about to be handed to the client library; its sequence number. ``late_s``:
+        how many seconds ago it was due, None for one that no schedule had."""
         sequence = self._counts["sent"]
         self._counts["sent"] += 1
         self._unresolved[sequence] = partition
         self._waiting[partition] += 1
-        self._append(partition, sequence, SendType.INVOKE, None, None)
+        now = self._clock()
+        due = None if late_s is None else now - round(late_s * _NS_PER_S)
+        self._append(partition, sequence, SendType.INVOKE, now, None, None, due)
         return sequence
 
     def resolve(
@@ -64,7 +68,7 @@ class SendRecorder:
             return
         self._waiting[partition] -= 1
         self._counts[_COUNTED_AS[outcome]] += 1
-        self._append(partition, sequence, outcome, offset, error)
+        self._append(partition, sequence, outcome, self._clock(), offset, error, None)
 
     def abandon(self, error: str) -> None:
         """Make every record without an outcome an ``info``."""
@@ -81,8 +85,10 @@ class SendRecorder:
         partition: int,
         sequence: int,
         kind: SendType,
+        time: int,
         offset: int | None,
         error: str | None,
+        due: int | None,
     ) -> None:
         self._tables[partition].append(
             (
@@ -92,8 +98,9 @@ class SendRecorder:
                 self._producer,
                 sequence,
                 kind,
-                self._clock(),
+                time,
                 offset,
                 error,
+                due,
             )
         )

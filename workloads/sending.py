@@ -1,4 +1,4 @@
-"""What all producers have in common: the values of their records, and where they record."""
+"""What all producers have in common: keys and values of their records, and where they record."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +18,35 @@ flushes the history and tells how far it is."""
 def encoder(spec: ProducerSpec) -> Encoder:
     """Makes the values of its records. Raises SpecificationError when these are too small."""
     try:
-        return Encoder(spec.cell, spec.producer, spec.record_bytes)
+        return Encoder(spec.cell, spec.producer, spec.record_bytes, spec.record_bytes_max)
     except ValueError as error:
         raise SpecificationError(str(error)) from None
+
+
+class Keys:
+    """The keys of a producer's records. Each key belongs to one partition, as it would by a
+    partitioner, and a partition's keys take turns."""
+
+    def __init__(self, keys: int, partitions: int) -> None:
+        if keys < partitions:
+            raise SpecificationError(f"{keys} keys are too few for {partitions} partitions")
+        self._of = [
+            [b"key-%d" % number for number in range(partition, keys, partitions)]
+            for partition in range(partitions)
+        ]
+
+    def key(self, partition: int, sequence: int) -> bytes:
+        """The key of that record."""
+        mine = self._of[partition]
+        return mine[sequence // len(self._of) % len(mine)]
+
+
+def keys(spec: ProducerSpec) -> Callable[[int, int], bytes | None]:
+    """What gives the key of a record, by partition and sequence number; None for records without
+    keys. Raises SpecificationError for too few."""
+    if spec.keys is None:
+        return lambda _partition, _sequence: None
+    return Keys(spec.keys, spec.partitions).key
 
 
 @contextmanager

@@ -53,8 +53,12 @@ class ProducerSpec(_Specification):
     Attributes:
         cell, topic, partitions, acks: As in :class:`history.cell.Cell`.
         producer: Number of the producer within the cell.
-        rate: Records a second.
-        record_bytes: Size of a value.
+        rate: Records a second; None for as many as the client takes.
+        records: How many it sends at the most; None for no limit.
+        sync: Whether it sends a record only when the one before has an outcome.
+        record_bytes: Size of a value; the least where they differ.
+        record_bytes_max: The largest, where they do.
+        keys: How many keys its records have, at least one a partition; None for records without.
         producer_config: Further librdkafka properties, over the defaults.
         history: Directory of the tables.
         progress: File rewritten once a second.
@@ -65,8 +69,12 @@ class ProducerSpec(_Specification):
     partitions: int = Field(ge=1)
     acks: Literal["0", "1", "all"]
     producer: int = Field(ge=0)
-    rate: float = Field(gt=0, allow_inf_nan=False)
+    rate: float | None = Field(gt=0, allow_inf_nan=False)
+    records: int | None = Field(default=None, ge=1)
+    sync: bool = False
     record_bytes: int = Field(ge=1)
+    record_bytes_max: int | None = Field(default=None, ge=1)
+    keys: int | None = Field(default=None, ge=1)
     bootstrap_servers: str = Field(min_length=1)
     producer_config: Config = Field(default_factory=dict)
     history: Path
@@ -76,6 +84,11 @@ class ProducerSpec(_Specification):
     def client(self) -> str:
         """Its name, and that of the writer of its sends."""
         return producer_of(self.topic, self.producer)
+
+    @property
+    def record_bytes_most(self) -> int:
+        """Size of its largest value."""
+        return self.record_bytes_max or self.record_bytes
 
 
 class ForeignProducerSpec(ProducerSpec):

@@ -7,6 +7,7 @@ is what disagrees with the final log, which records its group was shown, and wha
 cannot be read is told, and what it would have told is unknown.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers import commits, shown
+from checkers import commits, latency, shown
 from checkers.commits import OfGroup
 from checkers.consumption import Consumer, Counted
 from checkers.indexes import NONE, Array, Fate, PartitionHistory
@@ -59,6 +60,7 @@ class Consumed:
         looked: The checkers that could look at everything.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows.
+        latencies: Of tail readers, as :mod:`checkers.latency` counts them.
         problems: What could not be read.
     """
 
@@ -67,6 +69,7 @@ class Consumed:
     found: list[Found]
     looked: set[str]
     seen: Array
+    latencies: Counter[str]
     problems: list[str]
 
 
@@ -128,6 +131,7 @@ class _Looking:
         self._found: list[Found] = []
         self._clients: list[str] = []
         self._readers: list[Counted] = []
+        self._latencies: list[Counter[str]] = []
         self._whole = True
         self._cut = False
         self._anomalies = Anomalies(
@@ -167,6 +171,7 @@ class _Looking:
             self._members.append(_Member(group=left.group, committed=committed, shown=records))
         else:
             self._readers.append(counted)
+            self._latencies.append(latency.of_reader(history, seen))
 
     def result(self) -> Consumed:
         """What was found, when all have been looked at."""
@@ -180,6 +185,7 @@ class _Looking:
             found=self._found,
             looked=set(self._looked()),
             seen=self._seen(made),
+            latencies=latency.together(self._latencies),
             problems=[],
         )
 

@@ -62,11 +62,12 @@ def _name_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
             yield Problem(field="cells", reason=reason)
 
 
-def _producer_problems(cells: Sequence[Cell], record_bytes: int) -> Iterator[Problem]:
+def _producer_problems(cells: Sequence[Cell], record_bytes: tuple[int, int]) -> Iterator[Problem]:
     refused: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         try:
-            producers.try_out(cell, record_bytes)
+            for size in dict.fromkeys(record_bytes):
+                producers.try_out(cell, size)
         except producers.RecordRefused as refusal:
             refused.setdefault(("workload.record.bytes", str(refusal)), []).append(cell.name)
         except SpecificationError as refusal:

@@ -33,6 +33,9 @@ class Sweep(Section):
     prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]*$", max_length=60)] = ""
     """What the names of all topics begin with; on a cluster of your own `ackproof-`, the seed and a
     dash, where nobody says. Whoever gives one names topics with it in targets, too."""
+    alone: bool = False
+    """Whether each cell has a run of its own, one after the other, and with it the cluster to
+    itself: where speed is compared, cells that share one take it from each other."""
     exclude: tuple[Where, ...] = ()
     """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` leaves out every cell with
     both."""
@@ -99,6 +102,12 @@ def expand(sweep: Sweep) -> tuple[Cell, ...]:
         for cell in combinations(sweep)
         if not any(holds_for(excluded, cell.settings) for excluded in sweep.exclude)
     )
+
+
+def only(sweep: Sweep, cell: Cell) -> Sweep:
+    """A sweep of that cell alone, which is called what it is called in ``sweep``."""
+    others = (other.settings for other in expand(sweep) if other.name != cell.name)
+    return sweep.model_copy(update={"alone": False, "exclude": (*sweep.exclude, *others)})
 
 
 def combinations(sweep: Sweep) -> tuple[Cell, ...]:

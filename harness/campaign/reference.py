@@ -117,7 +117,7 @@ def _kind(node: Schema, paths: Mapping[str, str]) -> str:
     if "anyOf" in node or "oneOf" in node:
         return _either(node.get("anyOf") or node["oneOf"], paths)
     if "title" in node:
-        return "`[shortest, longest]`" if node["type"] == "array" else f"[{node['title']}](#values)"
+        return f"`{node['title']}`" if node["type"] == "array" else f"[{node['title']}](#values)"
     if of_names := _of_names(node):
         return f"mapping of names to {_kind(of_names[0], paths)}"
     if node["type"] == "array":

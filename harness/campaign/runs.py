@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.backends import client_nodes
 from harness.campaign import failover, scheduler
-from harness.campaign.cells import expand
+from harness.campaign.cells import expand, only
 from harness.campaign.clusters import ClusterSpec, DisksSpec
 from harness.campaign.comebacks import comebacks
 from harness.campaign.expectations import expected
@@ -67,17 +67,27 @@ class RunPlan:
 
 
 def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
-    """Every run of ``campaign``, whose seed is drawn: as often as it says, one of every cluster.
+    """Every run of ``campaign``, whose seed is drawn: as often as it says, one of every cluster,
+    and of every cell where these are alone.
 
-    The clusters of one round share their seed, so that what differs between them is what is swept.
+    The runs of one round share their seed, so that what differs between them is what is swept.
     """
     assert campaign.seed is not None
     rounds = [
-        (scheduler.run_seed(campaign.seed, number), cluster, swept)
+        (part, scheduler.run_seed(campaign.seed, number), cluster, swept)
         for number in range(1, campaign.runs + 1)
         for cluster, swept in campaign.cluster.points()
+        for part in _parts(campaign)
     ]
-    return tuple(_run(campaign, n, *planned) for n, planned in enumerate(rounds, start=1))
+    return tuple(_run(*planned, number=n) for n, planned in enumerate(rounds, start=1))
+
+
+def _parts(campaign: Campaign) -> Sequence[Campaign]:
+    """What of a campaign lives in one cluster: all of it, or each cell alone."""
+    cells = campaign.cells
+    if not cells.alone:
+        return (campaign,)
+    return [campaign.model_copy(update={"cells": only(cells, cell)}) for cell in expand(cells)]
 
 
 def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
@@ -93,7 +103,12 @@ def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
 
 
 def _run(
-    campaign: Campaign, number: int, seed: int, cluster: ClusterSpec, swept: Mapping[str, Value]
+    campaign: Campaign,
+    seed: int,
+    cluster: ClusterSpec,
+    swept: Mapping[str, Value],
+    *,
+    number: int,
 ) -> RunPlan:
     needs = needs_of(campaign)
     if Capability.LOSE_UNSYNCED_WRITES in needs and cluster.disks is None:

@@ -6,7 +6,7 @@ from math import inf
 from statistics import mean
 
 from harness.campaign import scheduler
-from harness.campaign.cells import CELLS_MAX, expand
+from harness.campaign.cells import CELLS_MAX, Sweep, expand
 from harness.campaign.clusters import RUNS_MAX, ClusterSpec
 from harness.campaign.draft import Draft
 from harness.campaign.ground import hold_range, planned_members
@@ -14,6 +14,7 @@ from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, S
 from harness.campaign.stories import catalogue, unrolled
 from harness.campaign.timings import CampaignTimings
 from harness.campaign.workload import clients_of, times_read
+from history.cell import Cell
 from infra.documents import Problem
 
 _HOUR_MS = 3_600_000
@@ -59,7 +60,13 @@ def _cells(draft: Draft) -> float | None:
 
 
 def _runs(draft: Draft) -> float | None:
-    return draft.cluster.size * (draft.runs or 1) if draft.cluster else None
+    return draft.cluster.size * _rounds_of(draft) if draft.cluster else None
+
+
+def _rounds_of(draft: Draft) -> int:
+    """How many runs of each cluster there are."""
+    alone = draft.cells is not None and draft.cells.alone
+    return (draft.runs or 1) * (draft.cells.size if alone and draft.cells else 1)
 
 
 def _faults(draft: Draft) -> float | None:
@@ -102,25 +109,44 @@ def _held_ms(entry: Entry, draft: Draft) -> float:
 
 
 def _rate(draft: Draft) -> float | None:
-    if draft.workload is None or draft.cells is None:
+    """Of all cells of a run; how fast flat out is, nobody can tell."""
+    if draft.workload is None or draft.cells is None or draft.workload.flat_out:
         return None
-    return draft.workload.rate * len(expand(draft.cells))
+    return draft.workload.rate * _at_once(draft.cells, lambda _: 1)
 
 
 def _bytes(draft: Draft) -> float | None:
+    copied = _bytes_copied(draft)
+    if copied is None or draft.workload is None or draft.workload.flat_out:
+        return None
+    return draft.workload.rate * copied
+
+
+def _bytes_of_a_run(draft: Draft) -> float | None:
+    """What disks have to hold, and more: what is only read is counted, too."""
+    copied, each = _bytes_copied(draft), _sends_of_a_cell(draft)
+    return None if copied is None or each is None else each * copied
+
+
+def _bytes_copied(draft: Draft) -> float | None:
+    """Of one record of each cell of a run, in all places that it goes to."""
     if draft.workload is None or draft.cells is None:
         return None
-    copies: int = sum(
-        cell.replication_factor + times_read(draft.workload.load_of(cell))
-        for cell in expand(draft.cells)
-    )
-    return draft.workload.rate * draft.workload.record_bytes * copies
+    load_of = draft.workload.load_of
+    copies = _at_once(draft.cells, lambda c: c.replication_factor + times_read(load_of(c)))
+    return mean(draft.workload.record_bytes) * copies
+
+
+def _at_once(cells: Sweep, of: Callable[[Cell], int]) -> int:
+    """Of all cells of a run: the sum, or where each has a run of its own the most of any."""
+    counts = [of(cell) for cell in expand(cells)]
+    return max(counts, default=0) if cells.alone else sum(counts)
 
 
 def _replicas(draft: Draft) -> float | None:
     if draft.cells is None:
         return None
-    replicas = sum(cell.partitions * cell.replication_factor for cell in expand(draft.cells))
+    replicas = _at_once(draft.cells, lambda cell: cell.partitions * cell.replication_factor)
     if (failover := draft.failover) is not None:
         replicas += max(failover.partitions) * failover.replication_factor
     return replicas
@@ -134,19 +160,30 @@ def _clients(draft: Draft) -> int:
 def _processes(draft: Draft) -> float | None:
     if draft.cluster is None or draft.cells is None:
         return None
-    of, cells = draft.workload, expand(draft.cells)
-    clients = len(cells) if of is None else sum(clients_of(of.load_of(cell)) for cell in cells)
+    of = draft.workload
+    clients = _at_once(draft.cells, lambda c: 1 if of is None else clients_of(of.load_of(c)))
     return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
 
 
 def _sends(draft: Draft) -> float | None:
-    rate, lasts = _rate(draft), _durations_ms(draft)
-    return rate * max(lasts) / 1000 if rate and lasts else None
+    each = _sends_of_a_cell(draft)
+    if draft.cells is None or each is None:
+        return None
+    return each * _at_once(draft.cells, lambda _: 1)
+
+
+def _sends_of_a_cell(draft: Draft) -> float | None:
+    """In a run; None where nothing limits them, which is told elsewhere."""
+    lasts = _durations_ms(draft)
+    if draft.workload is None or not lasts:
+        return None
+    records = draft.workload.records_of(max(lasts))
+    return None if records == inf else records
 
 
 def _duration_ms(draft: Draft) -> float | None:
     lasts = _durations_ms(draft)
-    return sum(lasts) * (draft.runs or 1) if lasts else None
+    return sum(lasts) * _rounds_of(draft) if lasts else None
 
 
 def _durations_ms(draft: Draft) -> Sequence[int]:
@@ -185,6 +222,13 @@ _THEN: Sequence[Total] = (
         of=_bytes,
         asked=1e8,
         most=1e10,
+    ),
+    Total(
+        field="workload.record.bytes",
+        what="bytes of a run, of all replicas and consumers",
+        of=_bytes_of_a_run,
+        asked=2e10,
+        most=1e13,
     ),
     Total(
         field="cells.partitions",

@@ -25,6 +25,7 @@ from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
 from harness.campaign.schema import schema
+from harness.campaign.workload_problems import workload_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
 from infra.systems import names, properties
@@ -146,6 +147,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         return  # what is too large is not even listed
     yield from _contradictions(part)
     yield from cell_problems(part)
+    yield from workload_problems(part)
     yield from group_problems(part)
     yield from idle_nodes(part)
     faults = [*fault_problems(part), *external_problems(part)]

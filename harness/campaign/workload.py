@@ -1,11 +1,13 @@
 """The section ``workload`` of a campaign file, and the clients of every cell that it stands for."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 from pydantic import Field
 
+from harness.campaign.amounts import Rate, Sizes
 from harness.campaign.section import Section
 from harness.campaign.sweep import Scalar
 from harness.campaign.where import Where, holds_for
@@ -48,10 +50,22 @@ class WorkloadSpec(Section):
 
     kind: str = "produce"
     """Which workload: `ackproof workloads`."""
-    rate: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-    """Records a second, of each cell: of all its producers together."""
-    record_bytes: Annotated[int, Field(ge=1)] = 100
-    """Bytes of a record's value."""
+    rate: Rate
+    """Records a second, of each cell: of all its producers together. `flat-out`: as many as their
+    clients take, which needs `records`."""
+    records: Annotated[int, Field(ge=1)] | None = None
+    """How many records each cell is sent at the most, of all its producers together; then they fall
+    silent. Without it, they send as long as the schedule lasts."""
+    sync: bool = False
+    """Whether a producer waits for each record's acknowledgement, or failure, before it sends the
+    next one: one is under way at a time. What is due meanwhile is sent later, and none is left
+    out."""
+    record_bytes: Sizes = (100, 100)
+    """Bytes of a record's value; `[100, 2000]`: each size in between is as likely, and the same
+    record has the same size in every run."""
+    keys: Annotated[int, Field(ge=1)] | None = None
+    """How many keys the records of each producer have, at least one a partition: each key belongs
+    to one partition. Without it, records have no key."""
     producers: Annotated[int, Field(ge=1)] = 1
     """How many send to each cell."""
     readers: Annotated[int, Field(ge=0)] = 0
@@ -61,15 +75,30 @@ class WorkloadSpec(Section):
     """The consumer groups of the cells."""
 
     @property
+    def flat_out(self) -> bool:
+        """Whether it has no rate."""
+        return math.isinf(self.rate)
+
+    def records_of(self, duration_ms: float) -> float:
+        """How many records a cell is sent, at the most, while that passes."""
+        limit = math.inf if self.records is None else self.records
+        return min(limit, self.rate * duration_ms / 1000)
+
+    @property
     def clients_at_most(self) -> int:
         """How many clients a cell has that has all groups."""
         return self.producers + self.readers + sum(group.members for group in self.groups)
 
     def load_of(self, cell: Cell) -> Load:
         """What the workload is told of a cell: the one place where a load is made."""
+        smallest, largest = self.record_bytes
         return Load(
-            rate=self.rate,
-            record_bytes=self.record_bytes,
+            rate=None if self.flat_out else self.rate,
+            records=self.records,
+            sync=self.sync,
+            record_bytes=smallest,
+            record_bytes_max=None if smallest == largest else largest,
+            keys=self.keys,
             producers=self.producers,
             readers=self.readers,
             groups=tuple(
@@ -108,13 +137,24 @@ def described(spec: WorkloadSpec, cells: Iterable[Cell]) -> str:
 
 
 def _kinds(load: Load) -> Iterator[str]:
-    yield _counted(load.producers, "producer")
+    yield _counted(load.producers, "producer") + _manner(load)
     if load.readers:
         yield _counted(load.readers, "tail reader")
     for group in load.groups:
         static = ", static" if group.static else ""
         members = _counted(group.members, "member")
         yield f"group {group.name} ({members}, {group.delivery}{static})"
+
+
+def _manner(load: Load) -> str:
+    """How they send, where that is not at a rate as long as it lasts."""
+    told = [
+        "flat out" if load.rate is None else "",
+        "sync" if load.sync else "",
+        "" if load.records is None else f"{load.records:,} records at the most",
+    ]
+    manner = ", ".join(one for one in told if one)
+    return f" ({manner})" if manner else ""
 
 
 def _counted(number: int, what: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from checkers.verdict import CampaignResult, Failover, RunResult, Verdict
+from checkers.verdict import CampaignResult, Failover, Latency, RunResult, Verdict
 from harness.report.rows import (
     UNKNOWN,
     CellRow,
@@ -28,6 +28,7 @@ NAMED = "cluster"
 
 Key = tuple[tuple[str, str], ...]
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,10 @@ def _cell_lines(by_cluster: Sequence[Sequence[CellRow]]) -> Iterator[Line]:
         yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))
     yield _line("unavailable, longest", by_cluster, lambda cells: _away(cells, max, "longest_ms"))
     yield _line("unavailable, in all", by_cluster, lambda cells: _away(cells, sum, "total_ms"))
+    yield _line("acks a second", by_cluster, _acks_per_second)
+    yield _line("ack, 50 % and 99 % within", by_cluster, lambda cells: _within(cells, "ack"))
+    if any(cell.shown_latency for cells in by_cluster for cell in cells):
+        yield _line("shown, 50 % and 99 % within", by_cluster, lambda c: _within(c, "shown"))
 
 
 def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
@@ -199,11 +204,31 @@ def _away(cells: Sequence[CellRow], combine: Callable[[list[int]], int], name: s
     return Entry(text=seconds(combine(known)))
 
 
-def _spread(values: Sequence[int | None], words: Callable[[int], str]) -> Entry:
+def _acks_per_second(cells: Sequence[CellRow]) -> Entry:
+    return _spread([_whole(cell.acks_per_second) for cell in cells], number)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _within(cells: Sequence[CellRow], what: str) -> Entry:
+    """Since records were due: the median of each, and how far they differ."""
+    told: list[Latency | None] = [getattr(cell, f"{what}_latency") for cell in cells]
+    known = [one for one in told if one is not None]
+    if not known or len(known) < len(told):
+        return Entry(text=UNKNOWN)
+    parts = [[getattr(one, name) for one in known] for name in ("p50_ms", "p99_ms")]
+    return Entry(text=", ".join(_spread(values, milliseconds).text for values in parts))
+
+
+def _spread(values: Sequence[N | None], words: Callable[[N], str]) -> Entry:
+    """``N``: whole numbers stay whole."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return Entry(text=UNKNOWN)
-    text = words(round(median(known)))
+    middle = median(known)
+    text = words(round(middle) if isinstance(known[0], int) else middle)
     if min(known) < max(known):
         text += f" ({words(min(known))} to {words(max(known))})"
     return Entry(text=text)
@@ -212,3 +237,8 @@ def _spread(values: Sequence[int | None], words: Callable[[int], str]) -> Entry:
 def seconds(milliseconds: int) -> str:
     """``4.1 s``; a tenth of a second is as fine as any of these are measured."""
     return f"{milliseconds / 1000:.1f} s"
+
+
+def milliseconds(value: float) -> str:
+    """``4.13 ms``; from a second on as :func:`seconds`."""
+    return seconds(round(value)) if value >= 1000 else f"{value:.3g} ms"

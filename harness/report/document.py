@@ -69,6 +69,26 @@ class Unavailable(_Part):
     """The same by cause."""
 
 
+class Latency(_Part):
+    """How long records of a cell took, every one of them; percentiles are at most 1 % too much."""
+
+    records: int
+    """How many are in it; a record that two tail readers were shown is two."""
+    since_due: bool
+    """Whether since they were due by their producer's schedule; else, where it has none, since they
+    were handed to the client."""
+    p50_ms: float
+    """Within which half of them did."""
+    p90_ms: float
+    """Likewise 90 %."""
+    p99_ms: float
+    """Likewise 99 %."""
+    p999_ms: float
+    """Likewise 99.9 %."""
+    longest_ms: float
+    """The longest."""
+
+
 class CellDocument(_Part):
     """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
     under Kafka's names. A count is null where nothing was found and not everything could be looked
@@ -105,6 +125,14 @@ class CellDocument(_Part):
     """What the campaign expects of it: null, a verdict, or all those that are right."""
     unavailable: Unavailable | None = None
     """Null where not all sends are known, and with acks=0."""
+    acks_per_second: float | None = None
+    """From the first ack to the last; null where not all sends are known."""
+    ack_latency: Latency | None = None
+    """Until the ack, of the records that were acknowledged; null likewise. With acks=0 both are the
+    client's own word."""
+    shown_latency: Latency | None = None
+    """Until a tail reader was first shown the record; null where there are none, or not all is
+    known that they were shown."""
     reasons: tuple[str, ...] = ()
     """What the verdict follows from, the decisive ones first."""
 

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.guarantees import NO_LOSS
-from checkers.verdict import CampaignResult, CellResult, Guarantee, Unavailable, Verdict
+from checkers.verdict import (
+    CampaignResult,
+    CellResult,
+    Guarantee,
+    Latency,
+    Unavailable,
+    Verdict,
+)
 from history.cell import Value, as_text
 from history.manifest import Manifest
 
@@ -29,7 +36,7 @@ class CellRow:
         counts: By the names of COUNTS, None where nobody knows.
         counts_as: What that is for the campaign, which may expect something else.
         kept: Whether no acked record may be lost of it.
-        unavailable: None where nobody knows.
+        unavailable: None where nobody knows; likewise what follows.
     """
 
     run: int
@@ -44,6 +51,9 @@ class CellRow:
     guarantees: Sequence[Guarantee]
     kept: bool
     unavailable: Unavailable | None = None
+    acks_per_second: float | None = None
+    ack_latency: Latency | None = None
+    shown_latency: Latency | None = None
 
     @property
     def as_expected(self) -> bool:
@@ -152,4 +162,7 @@ def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellR
         guarantees=cell.guarantees,
         kept=any(one.name == NO_LOSS and one.promised for one in cell.guarantees),
         unavailable=cell.unavailable,
+        acks_per_second=cell.acks_per_second,
+        ack_latency=cell.ack_latency,
+        shown_latency=cell.shown_latency,
     )

@@ -1,7 +1,8 @@
 """Clients that fall silent: they run, and what is due of them does not come.
 
-- Of a producer some record's outcome is always due: it has records under way, or is to send some,
-  and each of them is acknowledged, fails or is given up within ``message.timeout.ms``.
+- Of a producer some record's outcome is always due, until all that it was to send have theirs: it
+  has records under way, or is to send some, and each of them is acknowledged, fails or is given up
+  within ``message.timeout.ms``.
 - Of a consumer it is due that it polls, whether or not there is anything to read: once a second it
   says so. It may wait for the answer to a commit, which librdkafka gives up after
   ``session.timeout.ms`` and six times ``socket.timeout.ms``.
@@ -114,6 +115,8 @@ class Silences:
     def _excused(self, one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
         if sign.begun is not None and not figures.get(sign.begun):
             return True
+        if _is_done(one, sign, figures):
+            return True
         ledger = self.run.ledger
         return ledger.is_upon(one.client.name) or (sign.in_peace and bool(ledger.still_open()))
 
@@ -133,6 +136,14 @@ class Silences:
         how = f"was silent for {seconds:.0f} s: {sign.words}"
         self.run.recorder.client(one.client.name, None, None, how)
         self.run.tell(f"workload: the client {one.client.name} {how}")
+
+
+def _is_done(one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
+    """Whether it is a producer that had so many records to send, and has an outcome of each."""
+    records = one.client.specification.get("records")
+    if one.client.role is not Role.PRODUCER or not isinstance(records, int):
+        return False
+    return sum(figures.get(name, 0) for name in sign.figures) >= records
 
 
 def limit_s(run: Run, one: ClientProcess) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.verdict import CampaignResult
+from harness.campaign.cells import Cells, Sweep, only
 from harness.campaign.clusters import ClusterSpec, ClusterSweep
 from harness.campaign.expectations import Expectation
 from harness.campaign.model import Campaign, EvidenceSpec
@@ -50,6 +51,7 @@ def as_recorded(campaign: Campaign, number: int, history: Path) -> Campaign:
         update={
             "runs": 1,
             "cluster": _cluster(run.cluster),
+            "cells": _cells(campaign.cells, run),
             "schedule": Schedule().model_copy(update=around),
             "faults": tuple(_entries(run, history)),
             "expect": _expected(campaign.expect, run),
@@ -70,6 +72,10 @@ def _cluster(spec: ClusterSpec) -> ClusterSweep:
         disks=spec.disks,
         properties={name: (value,) for name, value in spec.properties.items()},
     )
+
+
+def _cells(cells: Cells, run: RunPlan) -> Sweep:
+    return only(cells, run.cells[0].cell) if cells.alone else cells
 
 
 def _expected(expectations: Sequence[Expectation], run: RunPlan) -> tuple[Expectation, ...]:

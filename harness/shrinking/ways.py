@@ -11,8 +11,10 @@ from typing import Any
 import yaml
 
 from harness.campaign import validation
+from harness.campaign.amounts import FLAT_OUT
 from harness.campaign.durations import format_ms, parse_ms
 from harness.campaign.model import Campaign
+from harness.campaign.workload import WorkloadSpec
 from harness.shrinking.search import Way
 from infra.documents import Document
 
@@ -22,6 +24,8 @@ HOLD_MS_MIN = 500
 IDLE_MS = 5_000
 LEAD_MS = 3_000
 RATE_MIN = 20.0
+RATE_FIRST = 1_000.0
+"""In place of no rate at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,12 @@ class Candidate:
         cluster = self.campaign.cluster.largest
         return (
             f"{len(self.campaign.faults)} faults, {self.campaign.cells.size} cells, "
-            f"{cluster.brokers} brokers, {self.campaign.workload.rate:g} records/s"
+            f"{cluster.brokers} brokers, {_rate(self.campaign.workload)}"
         )
+
+
+def _rate(workload: WorkloadSpec) -> str:
+    return FLAT_OUT if workload.flat_out else f"{workload.rate:g} records/s"
 
 
 def changed(candidate: Candidate, change: Callable[[Content], None]) -> Candidate | None:
@@ -178,7 +186,8 @@ def _fewer_clients(document: Content) -> Iterator[Callable[[Content], None]]:
 
 
 def _lower_rate(document: Content) -> Iterator[Callable[[Content], None]]:
-    half = document["workload"]["rate"] / 2
+    rate = document["workload"]["rate"]
+    half = RATE_FIRST if rate == FLAT_OUT else rate / 2
     if half >= RATE_MIN:
         yield _set("workload", "rate", value=half)
 

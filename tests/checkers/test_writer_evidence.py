@@ -127,7 +127,7 @@ def test_rows_that_nobody_planned_are_findings(tmp_path: Path) -> None:
     plan = [PlannedFault(fault_id=1, fault="kill", target="t", start_ms=0, hold_ms=0)]
     directory = write_campaign(tmp_path, run(faults=[*KILL, *second], plan=plan))
     stray = TableWriter(history_of(directory), "sends", "stranger", partition=("t", 0))
-    stray.append(("c", "t", 0, 9, 0, "invoke", at(1), None, None))
+    stray.append(("c", "t", 0, 9, 0, "invoke", at(1), None, None, None))
     stray.close()
     result = checked(directory)
     assert result.verdict is PASS

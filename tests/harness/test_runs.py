@@ -82,6 +82,24 @@ def test_every_cluster_is_a_run_as_often_as_asked(campaign_file) -> None:
     assert runs[0].faults == runs[3].faults
 
 
+def test_a_cell_that_is_alone_has_a_run_of_its_own_under_the_same_faults(campaign_file) -> None:
+    kill = {"fault": "kill", "target": "leader(any, any)", "hold": ["1s", "9s"]}
+    together = load(campaign_file({"faults": [kill], "runs": 2}))
+    alone = load(campaign_file({"faults": [kill], "runs": 2, "cells.alone": True}))
+    runs, apart = planned(together).runs, planned(alone).runs
+    cells = [one.cell for one in runs[0].cells]
+    assert [[one.cell for one in run.cells] for run in apart] == [[cell] for cell in cells * 2]
+    assert [run.number for run in apart] == list(range(1, 2 * len(cells) + 1))
+    assert [run.seed for run in apart] == [r.seed for r in runs for _ in cells]
+    times = [[(one.start_ms, one.hold_ms) for one in run.faults] for run in apart]
+    assert times[: len(cells)] == [times[0]] * len(cells)
+    for run in apart:
+        (cell,) = (one.cell for one in run.cells)
+        assert {writer.cell for writer in run.writers} <= {cell.name, None}
+        (fault,) = run.faults
+        assert cell.topic in fault.target
+
+
 def test_a_run_gets_the_cluster_that_it_is_of(campaign_file) -> None:
     campaign = load(campaign_file({"cluster.brokers": [3, 5], "cluster.zookeepers": [1, 3]}))
     clusters = [run.cluster for run in runs_of(campaign.resolved(seed=1))]

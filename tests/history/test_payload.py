@@ -1,5 +1,7 @@
 """A value says whose it is, and a damaged value says nothing."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,25 @@ def test_a_value_gives_back_what_it_was_made_of(
     value = Encoder(cell, producer, size).encode(sequence)
     assert len(value) == size
     assert decode(value) == Identity(cell, producer, sequence)
+
+
+@given(CELLS, PRODUCERS, st.integers(0, 2**62), st.integers(0, 50), st.integers(0, 50))
+def test_values_of_several_sizes_are_within_them_and_the_same_each_time(
+    cell: str, producer: int, sequence: int, extra: int, range_: int
+) -> None:
+    least = bytes_min(cell) + extra
+    encoder = Encoder(cell, producer, least, least + range_)
+    value = encoder.encode(sequence)
+    assert least <= len(value) <= least + range_
+    assert value == Encoder(cell, producer, least, least + range_).encode(sequence)
+    assert decode(value) == Identity(cell, producer, sequence)
+
+
+def test_each_size_is_as_likely() -> None:
+    encoder = Encoder("c", 3, 100, 109)
+    counts = Counter(len(encoder.encode(number)) for number in range(10_000))
+    assert set(counts) == set(range(100, 110))
+    assert all(800 < many < 1_200 for many in counts.values())
 
 
 @given(CELLS, SEQUENCES, st.integers(0, 300), st.data())

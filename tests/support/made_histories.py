@@ -38,6 +38,7 @@ class Send:
     sequence: int
     time: int
     offset: int | None = None
+    due: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +67,15 @@ class Made:
         return replace(self, **changes)
 
 
-def send(type_: str, producer: int, sequence: int, time: int, offset: int | None = None) -> Send:
-    return Send(type=type_, producer=producer, sequence=sequence, time=time, offset=offset)
+def send(
+    type_: str,
+    producer: int,
+    sequence: int,
+    time: int,
+    offset: int | None = None,
+    due: int | None = None,
+) -> Send:
+    return Send(type=type_, producer=producer, sequence=sequence, time=time, offset=offset, due=due)
 
 
 def entry(
@@ -94,6 +102,7 @@ def indexed(
         "type": pa.array([s.type for s in made.sends], pa.string()),
         "time": pa.array([s.time for s in made.sends], pa.int64()),
         "offset": pa.array([s.offset for s in made.sends], pa.int64()),
+        "due": pa.array([s.due for s in made.sends], pa.int64()),
     }
     log = {
         "offset": pa.array([e.offset for e in made.log], pa.int64()),

@@ -3,11 +3,13 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from itertools import accumulate
+from contextlib import closing
+from itertools import accumulate, pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from patience import PATIENCE_S
 
 from history.payload import Identity
@@ -112,6 +114,50 @@ def test_every_send_is_resolved_and_every_ack_is_read_back(produce, final_read, 
     assert [row["partition"] for row in reads] == list(range(PARTITIONS))
     assert all(row["complete"] and row["error"] is None for row in reads)
     assert reader.figures()["records"] == reader.figures()["records_total"] == len(log)
+
+
+def test_flat_out_ends_at_its_records_and_has_no_schedule(produce) -> None:
+    producer = produce(rate=None, records=30_000, record_bytes_max=300)
+    wait_for(producer, lambda: producer.figures()["acked"] == 30_000)
+    assert producer.terminate() == 0, producer.log()
+    recorded = sends(producer.history)
+    assert outcomes(producer.history) == {("ok", None): 30_000}
+    assert {row["due"] for rows in recorded.values() for row in rows} == {None}
+
+
+def test_sync_has_one_record_under_way(produce) -> None:
+    producer = produce(rate=None, sync=True, producer_config={"linger.ms": 0})
+    wait_for(producer, lambda: producer.figures()["acked"] >= 100)
+    assert producer.terminate() == 0, producer.log()
+    recorded = sends(producer.history)
+    in_order = [recorded["cell.one", 0, number] for number in range(len(recorded))]
+    assert all(len(events) == 2 for events in in_order)
+    assert all(one[1]["time"] <= next_[0]["time"] for one, next_ in pairwise(in_order))
+    assert [events[0]["partition"] for events in in_order[:4]] == [0, 1, 2, 0]
+
+
+def test_at_a_rate_it_is_told_when_each_was_due(produce) -> None:
+    producer = produce(rate=500)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 500)
+    assert producer.terminate() == 0, producer.log()
+    recorded = sends(producer.history)
+    invokes = [recorded["cell.one", 0, number][0] for number in range(len(recorded))]
+    assert all(row["due"] <= row["time"] for row in invokes)
+    apart_ms = [(b["due"] - a["due"]) / 1e6 for a, b in pairwise(invokes)]
+    # Two clocks tell them, which a busy machine reads a moment apart; some may have been let go.
+    assert median(apart_ms) == pytest.approx(2, abs=0.5)
+
+
+def test_records_have_the_keys_of_their_partitions(produce, mock_cluster) -> None:
+    producer = produce(rate=None, records=90, keys=6)
+    wait_for(producer, lambda: producer.figures()["acked"] == 90)
+    assert producer.terminate() == 0, producer.log()
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "group.id": "keys"}
+    with closing(Consumer(config)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
+        found = [message for _ in range(90) if (message := consumer.poll(PATIENCE_S))]
+    keys = {(message.partition(), message.key()) for message in found}
+    assert keys == {(number % PARTITIONS, b"key-%d" % number) for number in range(6)}
 
 
 def test_without_acks_the_clients_word_has_no_offset(produce) -> None:

@@ -1,36 +1,163 @@
-"""The open loop keeps its rate, and catches up within bounds."""
+"""The open loop keeps its rate and tells when each record was due; it catches up within bounds."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from history.schema import SendType
+from history.writer import PartitionedWriter
 from workloads.pacer import Pacer
+from workloads.recorder import SendRecorder
+from workloads.spec import ProducerSpec
+from workloads.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
 
 
-@given(st.floats(0.1, 10_000), st.lists(st.floats(0, 0.5), max_size=50))
+def taken(pacer: Pacer, now: float) -> list[float]:
+    """When those that are due by now were due."""
+    found = []
+    while pacer.take(now):
+        assert pacer.due is not None
+        found.append(pacer.due)
+    return found
+
+
+@given(st.floats(0.1, 200), st.lists(st.floats(0, 0.5), max_size=20))
 def test_what_is_taken_is_the_rate_times_the_time(rate: float, steps: list[float]) -> None:
-    pacer, now, taken = Pacer(rate, 0.0), 0.0, 0
+    pacer, now, found = Pacer(rate, 0.0), 0.0, []
     for step in steps:
         now += step
-        taken += pacer.take(now)
+        found += taken(pacer, now)
     if rate * 0.5 + 1 <= max(1.0, rate):
-        assert taken == pytest.approx(rate * now, abs=1.001)
-    assert taken <= rate * now + 0.001
+        assert len(found) == pytest.approx(rate * now, abs=1.001)
+    assert len(found) <= rate * now + 0.001
+    assert found == sorted(found)
+
+
+@given(st.floats(0.1, 50), st.lists(st.floats(0, 5), max_size=10))
+def test_who_lets_nothing_go_tells_the_whole_schedule(rate: float, steps: list[float]) -> None:
+    pacer, now, found = Pacer(rate, 0.0, math.inf), 0.0, []
+    for step in steps:
+        now += step
+        found += taken(pacer, now)
+    assert found == pytest.approx([number / rate for number in range(1, len(found) + 1)])
+    assert all(due <= now + 1e-6 for due in found)
+    assert len(found) == pytest.approx(rate * now, abs=1.001)
 
 
 def test_after_a_stall_a_second_of_it_is_caught_up() -> None:
     pacer = Pacer(100.0, 0.0)
-    assert pacer.take(60.0) == 100
-    assert pacer.take(60.0) == 0
-    assert pacer.take(60.5) == 50
+    late = taken(pacer, 60.0)
+    assert len(late) == 100
+    assert (late[0], late[-1]) == pytest.approx((59.01, 60.0))
+    assert len(taken(pacer, 60.0)) == 0
+    assert len(taken(pacer, 60.5)) == 50
 
 
 def test_a_slow_rate_still_sends() -> None:
     pacer = Pacer(0.125, 0.0)
-    assert [pacer.take(float(now)) for now in range(17)].count(1) == 2
+    assert [len(taken(pacer, float(now))) for now in range(17)].count(1) == 2
 
 
-def test_the_wait_is_until_the_next_token() -> None:
+def test_the_wait_is_until_the_next_record() -> None:
     pacer = Pacer(4.0, 0.0)
-    assert pacer.take(0.125) == 0
-    assert pacer.seconds_to_next() == pytest.approx(0.125)
+    assert not pacer.take(0.125)
+    assert pacer.seconds_to_next(0.125) == pytest.approx(0.125)
+    assert pacer.seconds_to_next(9.0) == 0
+
+
+class Producer:
+    """Turns, and the recorder that they look at, with a clock and an outcome by hand."""
+
+    def __init__(self, directory: Path, share: int = 10, **said: object) -> None:
+        content = {
+            "cell": "c",
+            "topic": "t",
+            "partitions": 2,
+            "acks": "1",
+            "producer": 0,
+            "rate": 100,
+            "record_bytes": 100,
+            "bootstrap_servers": "b:1",
+            "history": directory,
+            "progress": directory / "progress",
+            **said,
+        }
+        spec = ProducerSpec.model_validate(content)
+        writer = PartitionedWriter(directory, "sends", spec.client)
+        self.now, self.busy = 0.0, False
+        self._recorder = SendRecorder(spec, writer, lambda: 0)
+        self.turns = Turns(spec, self._recorder, share, lambda: self.now, lambda: self.busy)
+
+    def send(self) -> Iterator[tuple[int, int, float | None]]:
+        """Sequence number, partition and lateness of what is handed over now."""
+        for partition, late_s in self.turns.take():
+            yield self._recorder.invoke(partition, late_s), partition, late_s
+
+    def answered(self, *sequences: int) -> None:
+        for sequence in sequences:
+            self._recorder.resolve(sequence, SendType.OK, offset=None, error=None)
+
+
+def test_sync_waits_for_each_outcome_and_owes_what_became_due_meanwhile(tmp_path: Path) -> None:
+    producer = Producer(tmp_path, sync=True)
+    producer.now = 0.01
+    assert [one[0] for one in producer.send()] == [0]
+    producer.now = 30.0
+    assert list(producer.send()) == []
+    assert producer.turns.seconds_to_next() == math.inf
+    producer.answered(0)
+    (second,) = producer.send()
+    assert second == (1, 1, pytest.approx(30.0 - 0.02))
+
+
+def test_flat_out_is_bounded_by_what_waits_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    producer = Producer(tmp_path, share=3, rate=None)
+    sent = list(producer.send())
+    assert [one[1] for one in sent] == [0, 1, 0, 1, 0, 1]
+    assert {one[2] for one in sent} == {None}
+    assert producer.turns.seconds_to_next() == math.inf
+    producer.answered(0)
+    assert [one[1] for one in producer.send()] == [0]
+
+
+@pytest.mark.parametrize(("size", "most"), [(100, FLAT_OUT_RECORDS), (1 << 20, 32)])
+def test_flat_out_large_records_are_fewer(tmp_path: Path, size: int, most: int) -> None:
+    producer = Producer(tmp_path, share=10**6, rate=None, record_bytes=100, record_bytes_max=size)
+    sent = 0
+    while some := len(list(producer.send())):
+        assert some <= TURNS_MAX
+        sent += some
+    assert sent == most
+    assert sent * size <= FLAT_OUT_BYTES
+
+
+def test_no_more_is_sent_than_is_to_be(tmp_path: Path) -> None:
+    producer = Producer(tmp_path, rate=None, records=3, share=2)
+    assert len(list(producer.send())) == 3
+    producer.answered(0, 1, 2)
+    assert list(producer.send()) == []
+    assert producer.turns.seconds_to_next() == math.inf
+
+
+def test_what_is_skipped_at_a_rate_is_let_go_and_does_not_count(tmp_path: Path) -> None:
+    producer = Producer(tmp_path, rate=100, records=4, share=1)
+    producer.now = 0.04
+    assert [one[1] for one in producer.send()] == [0, 1]
+    producer.now, producer.busy = 0.06, True
+    producer.answered(0, 1)
+    assert list(producer.send()) == []
+    producer.now, producer.busy = 0.09, False
+    assert [one[:2] for one in producer.send()] == [(2, 0), (3, 1)]
+
+
+def test_a_busy_client_keeps_what_is_not_at_a_rate_waiting(tmp_path: Path) -> None:
+    producer = Producer(tmp_path, rate=None, share=1)
+    producer.busy = True
+    assert list(producer.send()) == []
+    assert producer.turns.seconds_to_next() == math.inf
+    producer.busy = False
+    assert len(list(producer.send())) == 2

@@ -55,6 +55,21 @@ def test_rows_go_to_the_file_of_their_partition(
     assert rows(tmp_path, 1) == [(1, "invoke", 101, None, None), (1, "ok", 102, 7, None)]
 
 
+def test_what_was_late_tells_when_it_was_due(
+    recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
+) -> None:
+    recorder.invoke(0)
+    late = recorder.invoke(0, 80e-9)
+    recorder.resolve(late, SendType.OK, offset=0, error=None)
+    writer.close()
+    found = read_files("sends", partitions(tmp_path)["t", 0]["sends"], ["time", "due"])
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (100, None),
+        (101, 21),
+        (102, None),
+    ]
+
+
 def test_a_second_outcome_is_not_recorded(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:

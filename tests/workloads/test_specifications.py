@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from workloads.configuration import (
     reader_properties,
 )
 from workloads.interface import Client, Delivery, Group, Load, Place, Role
+from workloads.sending import Keys
 from workloads.spec import (
     FINAL_READ,
     ConsumerSpec,
@@ -163,6 +165,26 @@ def test_a_topic_is_made_of_what_the_cell_says_of_it() -> None:
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
     }
+
+
+def test_several_producers_share_the_records_of_a_cell_and_send_flat_out_each() -> None:
+    said = replace(FULL, rate=None, records=5, producers=3, sync=True, keys=7, record_bytes_max=900)
+    specs = [
+        ProducerSpec.model_validate(client.specification)
+        for client in clients(CELL, said).values()
+        if client.role is Role.PRODUCER
+    ]
+    assert [spec.records for spec in specs] == [2, 2, 1]
+    told = {(spec.rate, spec.sync, spec.keys, spec.record_bytes_most) for spec in specs}
+    assert told == {(None, True, 7, 900)}
+
+
+def test_each_key_is_of_one_partition_and_has_its_turn() -> None:
+    keys = Keys(5, 2)
+    mine = [{keys.key(partition, number) for number in range(100)} for partition in (0, 1)]
+    assert mine == [{b"key-0", b"key-2", b"key-4"}, {b"key-1", b"key-3"}]
+    with pytest.raises(SpecificationError, match="1 keys are too few for 2 partitions"):
+        Keys(1, 2)
 
 
 def test_several_producers_share_the_rate_of_a_cell() -> None:

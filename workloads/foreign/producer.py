@@ -6,7 +6,8 @@ the same pace and the same turns, and records each: an ``invoke`` when its line 
 outcome when the program's line is read. What is recorded is thus the same code for all clients.
 
 The turn of a partition is skipped as there, and so is every turn while the program does not take
-what it was told: nothing is handed over, so there is nothing to record.
+what it was told: nothing is handed over, so there is nothing to record. Its records have no keys:
+the protocol has no word for them.
 
 What a program may not do ends it and us, with the reason in the log and all that was recorded
 before: end by itself (then we end with its status, 128 and its number for a signal), say what is no
@@ -41,11 +42,11 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
-from workloads.pacer import Pacer
 from workloads.process import main
 from workloads.recorder import SendRecorder
 from workloads.sending import Keep, encoder, recording
 from workloads.spec import ForeignProducerSpec, SpecificationError, load
+from workloads.turns import Turns
 
 READY_S = 60.0
 """How long a program may take until it is ready."""
@@ -69,27 +70,25 @@ class ForeignProducer:
     """
 
     def __init__(self, spec: ForeignProducerSpec, recorder: SendRecorder, keep: Keep) -> None:
+        self._spec = spec
         self._library = spec.library
-        self._partitions = spec.partitions
         self._acknowledged = spec.acks != "0"
         self._encode = encoder(spec).encode
         self._recorder = recorder
         self._keep = keep
-        self._share = max(1, WAITING_MAX // spec.partitions)
         self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
-        self._turn = 0
         self._ready = self._flushed = False
         greeting = _greeting(spec)
         self._program = Program(spec.program)
         self._program.tell(greeting)
 
-    def run(self, rate: float, stopping: Callable[[], bool]) -> None:
-        """Send ``rate`` records a second until ``stopping``, then wait for the outcomes. Raises
-        ProgramFailed when the program does what it may not, when everything is recorded."""
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Send until ``stopping``, then wait for the outcomes. Raises ProgramFailed when the
+        program does what it may not, when everything is recorded."""
         try:
             self._await_ready(stopping)
             if self._ready:
-                self._send_all(rate, stopping)
+                self._send_all(stopping)
                 self._finish()
                 self._program.end()
         finally:
@@ -103,21 +102,17 @@ class ForeignProducer:
                 raise ProgramFailed(f"the program was not ready within {READY_S:g} s")
             self._hear(_WAIT_S_MAX)
 
-    def _send_all(self, rate: float, stopping: Callable[[], bool]) -> None:
-        pacer = Pacer(rate, time.monotonic())
+    def _send_all(self, stopping: Callable[[], bool]) -> None:
+        share = max(1, WAITING_MAX // self._spec.partitions)
+        turns = Turns(self._spec, self._recorder, share, time.monotonic, lambda: self._program.busy)
         while not stopping():
-            lines = [line for _ in range(pacer.take(time.monotonic())) if (line := self._next())]
+            lines = [self._line(partition, late_s) for partition, late_s in turns.take()]
             if lines:
                 self._program.tell(b"".join(lines))
-            self._hear(min(max(pacer.seconds_to_next(), _WAIT_S_MIN), _WAIT_S_MAX))
+            self._hear(min(max(turns.seconds_to_next(), _WAIT_S_MIN), _WAIT_S_MAX))
 
-    def _next(self) -> bytes | None:
-        """The line of the next record; None when it is skipped."""
-        partition = self._turn
-        self._turn = (partition + 1) % self._partitions
-        if self._program.busy or self._recorder.waiting(partition) >= self._share:
-            return None
-        sequence = self._recorder.invoke(partition)
+    def _line(self, partition: int, late_s: float | None) -> bytes:
+        sequence = self._recorder.invoke(partition, late_s)
         return send_line(sequence, partition, self._encode(sequence))
 
     def _finish(self) -> None:
@@ -176,7 +171,7 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ForeignProducerSpec, specification)
     with recording(spec) as (recorder, keep):
-        ForeignProducer(spec, recorder, keep).run(spec.rate, stopping)
+        ForeignProducer(spec, recorder, keep).run(stopping)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""Which record a producer hands over next: when it was due, to which partition it goes, and whether
+there is room for it.
+
+Partitions take turns, chosen here and not by the client library. Each may have so many records
+without an outcome, its share: the turn of one that has used it up is skipped, and nothing is handed
+over, so that memory is bounded and a partition that nobody leads does not stop the others. A
+producer that waits for each ack (``sync``) has one record under way, and lets none go: what became
+due meanwhile is sent when its turn comes, as late as it is then.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+from workloads.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
+from workloads.recorder import SendRecorder
+from workloads.spec import ProducerSpec
+
+TURNS_MAX = 1_000
+"""At a time; then the client library is listened to."""
+FLAT_OUT_RECORDS = 20_000
+FLAT_OUT_BYTES = 32 << 20
+"""What a producer without a rate has under way at the most. It is full all the time: what more
+there is waits longer, and no record is sent sooner for it."""
+
+
+class Turns:
+    """The turns of one producer.
+
+    Args:
+        share: How many records of a partition the client library has room for.
+        clock: Seconds of a clock that only goes forward.
+        busy: Whether the client takes nothing for the time being: turns are skipped then, too.
+    """
+
+    def __init__(
+        self,
+        spec: ProducerSpec,
+        recorder: SendRecorder,
+        share: int,
+        clock: Callable[[], float],
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._recorder = recorder
+        self._partitions = spec.partitions
+        self._sync = spec.sync
+        self._patient = spec.sync or spec.rate is None
+        self._busy = busy
+        self._left = math.inf if spec.records is None else spec.records
+        self._share = share if spec.rate is not None else min(share, _flat_out_share(spec))
+        self._clock = clock
+        self._pace = _pace(spec, clock())
+        self._turn = 0
+
+    def take(self) -> Iterator[tuple[int, float | None]]:
+        """What is to be handed over now: the partition, and by how many seconds it is late, None
+        where there is no schedule. Each is to be recorded before the next one is asked for."""
+        for _ in range(TURNS_MAX):
+            if self._full() or not self._pace.take(self._clock()):
+                return
+            partition = self._turn
+            self._turn = (partition + 1) % self._partitions
+            if self._recorder.waiting(partition) < self._share and not self._busy():
+                self._left -= 1
+                due = self._pace.due
+                yield partition, None if due is None else self._clock() - due
+
+    def seconds_to_next(self) -> float:
+        """How long it is until there may be another; infinity where only an outcome can make room
+        for it."""
+        return math.inf if self._full() else self._pace.seconds_to_next(self._clock())
+
+    def _full(self) -> bool:
+        if self._left <= 0 or (self._patient and self._busy()):
+            return True
+        most = 1 if self._sync else self._share * self._partitions
+        return self._recorder.unresolved >= most
+
+
+def _pace(spec: ProducerSpec, now: float) -> Pace:
+    if spec.rate is None:
+        return FlatOut()
+    return Pacer(spec.rate, now, math.inf if spec.sync else BACKLOG_SECONDS)
+
+
+def _flat_out_share(spec: ProducerSpec) -> int:
+    records = min(FLAT_OUT_RECORDS, FLAT_OUT_BYTES // spec.record_bytes_most)
+    return max(1, records // spec.partitions)
