@@ -28,12 +28,13 @@ class Listening:
 
     run: Run
     silences: Silences
+    records: int | None = None
 
     def __post_init__(self) -> None:
         cell = self.run.cells[0]
         self.run.progress_files.mkdir(exist_ok=True)
         for role, specification in (
-            (Role.PRODUCER, {}),
+            (Role.PRODUCER, {"records": self.records}),
             (Role.CONSUMER, {"consumer_config": {"session.timeout.ms": 8000}}),
         ):
             client = Client(
@@ -68,8 +69,8 @@ def listening(run: Run) -> Listening:
     return beginning(run)
 
 
-def beginning(run: Run) -> Listening:
-    there = Listening(run, Silences(run))
+def beginning(run: Run, records: int | None = None) -> Listening:
+    there = Listening(run, Silences(run), records)
     there.says(Role.PRODUCER, AT_WORK)
     there.says(Role.CONSUMER, READING)
     there.after(0)
@@ -104,6 +105,15 @@ def test_one_outcome_is_a_word_and_silence_begins_anew(listening: Listening, wha
     listening.says(Role.CONSUMER, {**READING, "time": 2, "shown": 6})
     listening.after(limit + 1)
     assert [name for name, *_ in listening.told] == ["producer"]
+
+
+@pytest.mark.parametrize(("records", "silent"), [(6, set()), (7, {"producer"})])
+def test_a_producer_with_an_outcome_of_all_it_was_to_send_is_done(
+    run: Run, records: int, silent: set[str]
+) -> None:
+    listening = beginning(run, records)
+    listening.after(listening.limit_s(Role.PRODUCER) + 1)
+    assert {name for name, *_ in listening.told} == silent
 
 
 def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
