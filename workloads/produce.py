@@ -16,6 +16,7 @@ class Produce:
     """The producers, tail readers and groups of each cell, and the final read of all cells."""
 
     name = "produce"
+    transactional = False
     summary = (
         "producers at a steady rate, a cell's partitions in turn; tail readers and consumer groups "
         "that read beside them; then reads all back"
@@ -42,7 +43,14 @@ class Produce:
         return (*of_clients, log, PlannedWriter(table="reads", writer=FINAL_READ, node=node))
 
     def clients(
-        self, cell: Cell, load: Load, *, bootstrap_servers: str, history: str, progress: str
+        self,
+        cell: Cell,
+        load: Load,
+        *,
+        bootstrap_servers: str,
+        history: str,
+        progress: str,
+        seed: int = 0,  # noqa: ARG002 - they draw nothing
     ) -> Sequence[Client]:
         """The clients of a cell, producers first; see :mod:`workloads.spec`."""
         make = _Clients(cell, load, bootstrap_servers, history, progress)
