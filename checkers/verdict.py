@@ -39,11 +39,12 @@ ANOMALIES = pa.schema(
         pa.field("seen", pa.bool_()),
     ]
 )
-"""One row an anomaly. ``time``: of the ack where there was one, else of the invoke, nanoseconds
-of the Unix epoch; of what consumers were shown, or read back, when that was. ``fault``: the faults
-within whose reach that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault
-was on. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody knows,
-and of other anomalies."""
+"""One row an anomaly. ``partition``: -1 of what is about no single one. ``time``: of the ack where
+there was one, else of the invoke, nanoseconds of the Unix epoch; of what consumers were shown, or
+read back, when that was; of a transaction, of its commit. ``fault``: the faults within whose reach
+that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault was on. ``seen``:
+of a lost record, whether a consumer was shown it before; null where nobody knows, and of other
+anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,8 +99,8 @@ def _fences(
             life = asked["time"], answered["time"], producer
             lives[answered["transactional_id"]].append(life)
     for sessions in lives.values():
-        for _, answered, producer in sessions:
-            later = [until for since, until, other in sessions if since > answered]
+        for _, own, producer in sessions:
+            later = [until for since, until, _ in sessions if since > own]
             if later:
                 yield producer, min(later)
 
@@ -109,25 +109,29 @@ def _transaction(
     key: tuple[int, int], events: Mapping[tuple[str, str], Row], fenced: int | None
 ) -> Transaction:
     begin = events[TransactionEvent.BEGIN, SendType.OK]
-    asked = events.get((TransactionEvent.COMMIT, SendType.INVOKE))
-    answered = events.get((TransactionEvent.COMMIT, SendType.OK))
+    asked = _time(events, TransactionEvent.COMMIT, SendType.INVOKE)
     return Transaction(
         transactional_id=begin["transactional_id"],
         producer=key[0],
         number=key[1],
         first=begin["sequence"],
         begun=begin["time"],
-        asked=asked and asked["time"],
-        answered=answered and answered["time"],
+        asked=asked,
+        answered=_time(events, TransactionEvent.COMMIT, SendType.OK),
         fenced=fenced,
         outcome=_outcome(events, asked, fenced),
     )
 
 
+def _time(events: Mapping[tuple[str, str], Row], event: str, kind: str) -> int | None:
+    row = events.get((event, kind))
+    return None if row is None else int(row["time"])
+
+
 def _outcome(
-    events: Mapping[tuple[str, str], Row], asked: Row | None, fenced: int | None
+    events: Mapping[tuple[str, str], Row], asked: int | None, fenced: int | None
 ) -> Outcome:
-    if asked is None or (fenced is not None and asked["time"] > fenced):
+    if asked is None or (fenced is not None and asked > fenced):
         return Outcome.NOT_COMMITTED
     if (TransactionEvent.COMMIT, SendType.OK) in events:
         return Outcome.COMMITTED

@@ -24,6 +24,7 @@ from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
 from harness.campaign.schema import schema
+from harness.campaign.transaction_problems import transaction_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
 from infra.systems import names, properties
@@ -146,6 +147,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from _contradictions(part)
     yield from cell_problems(part)
     yield from group_problems(part)
+    yield from transaction_problems(part)
     faults = [*fault_problems(part), *external_problems(part)]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.

@@ -28,6 +28,7 @@ class Run:
 
     Attributes:
         number: From 1.
+        seed: For what its clients draw.
         directory: ``runs/<number>`` of the results.
         started: The clients of the workload, filled by the step ``workload``.
         running: Those of them that are not known to have ended; emptied by ``flush``.
@@ -47,6 +48,7 @@ class Run:
 
     campaign: Campaign
     number: int
+    seed: int
     directory: Path
     backend: Backend
     system: System

@@ -1,6 +1,6 @@
 """Who the clients of the workload ``transactions`` are, and what they write."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from history.cell import Cell
@@ -130,7 +130,7 @@ def _transactional(producer: Client, drawn: dict[str, object]) -> Client:
 
 
 def _transformer(
-    producer: Client, cell: Cell, number: int, drawn: dict[str, object], reading: dict[str, object]
+    producer: Client, cell: Cell, number: int, drawn: dict[str, object], reading: Mapping[str, object]
 ) -> Client:
     """Made of a producer's specification. Nobody fences a transformer but its own next session."""
     name = transformer_of(cell.topic, number)

@@ -49,6 +49,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             bootstrap_servers=run.system.bootstrap_servers,
             history=str(shared / "history"),
             progress=str(shared / "progress"),
+            seed=run.seed,
         ):
             deadline.check()
             started = clients.start(client, run.client_node, run.progress_files, run.connection)

@@ -1,0 +1,76 @@
+"""What keeps a campaign from writing in transactions, and from reading them as it asks."""
+
+from collections.abc import Iterator, Mapping
+
+from harness.campaign import producers
+from harness.campaign.cells import expand
+from harness.campaign.draft import Draft
+from history.cell import LIBRDKAFKA, Cell
+from infra.documents import Problem
+from infra.systems.names import BUNDLED, external
+from workloads.interface import Load
+from workloads.spec import SpecificationError
+
+_SYSTEM, _KIND = "cluster.system", "workload.kind"
+_OFFERS = "kafka:4.1.1 does"
+
+
+def transaction_problems(draft: Draft) -> Iterator[Problem]:
+    """Everything that is wrong between the workload, and the system and cells that it is for."""
+    spec = draft.workload
+    if spec is None:
+        return
+    if not spec.is_transactional:
+        yield from _without(draft)
+        return
+    if spec.groups:
+        reason = "the workload transactions has transformers for groups: leave out workload.groups"
+        yield Problem(field="workload.groups", reason=reason)
+    if draft.cluster is not None:
+        yield from _system_problems(draft.cluster.system)
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for cell in expand(draft.cells) if draft.cells is not None else ():
+        for field, reason in _cell_problems(cell, spec.load_of(cell)).items():
+            wrong.setdefault((field, reason), []).append(cell.name)
+    for (field, reason), names in wrong.items():
+        yield Problem(field=field, reason=f"{reason} (in {', '.join(names)})")
+
+
+def _without(draft: Draft) -> Iterator[Problem]:
+    """What is of transactions alone."""
+    if draft.workload is not None and draft.workload.transactions is not None:
+        reason = "is of kind: transactions alone; this one is of kind " + draft.workload.kind
+        yield Problem(field="workload.transactions", reason=reason)
+    cells = expand(draft.cells) if draft.cells is not None else ()
+    if any(cell.reads_committed for cell in cells):
+        reason = "nothing is sent in transactions: it is of workload.kind: transactions alone"
+        yield Problem(field="cells.isolation.level", reason=reason)
+
+
+def _system_problems(system: str) -> Iterator[Problem]:
+    if system == BUNDLED:
+        reason = f"the bundled broker has no transactions (InitProducerId refuses); {_OFFERS}"
+        yield Problem(field=_SYSTEM, reason=reason)
+    elif external(system):
+        # Topics under a prefix can be removed; __transaction_state keeps what was written into it.
+        reason = f"transactions are not tried on a cluster of your own; {_OFFERS}"
+        yield Problem(field=_SYSTEM, reason=reason)
+
+
+def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
+    """Why there would be no transactional clients of ``cell``, by field."""
+    if cell.acks != "all":
+        return {"cells.acks": "transactions need acks: all"}
+    if not cell.enable_idempotence:
+        return {"cells.enable.idempotence": "transactions need enable.idempotence: true"}
+    if cell.client != LIBRDKAFKA:
+        reason = f"transactions are written by {LIBRDKAFKA} alone"
+        return {"cells.client": reason}
+    if cell.compacts:
+        return {"cells.topic": "transactions are not checked in a log that is compacted"}
+    assert load.transactions is not None
+    try:
+        producers.try_out_transactional(cell, load.transactions)
+    except SpecificationError as refusal:
+        return {"cells": str(refusal)}
+    return {}
