@@ -54,8 +54,10 @@ def campaign_result(
         for planned in run.planned.cells
     )
     counted: Counter[str] = Counter()
-    for found in (*totals.partitions.values(), *of_cells.values()):
+    for found in totals.partitions.values():
         counted.update(found.counts)
+    for told in of_cells.values():
+        counted.update(told.counts)
     return CampaignResult(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=cells,

@@ -60,7 +60,8 @@ def _wr(history: TransactionalHistory) -> Edges:
 
 def _session(history: TransactionalHistory) -> Edges:
     stand = np.flatnonzero(history.stands)
-    producer = np.array([history.transactions[at].producer for at in stand], dtype=np.int64)
+    numbers = [history.transactions[at].producer for at in stand.tolist()]
+    producer = np.array(numbers, dtype=np.int64)
     same = producer[1:] == producer[:-1]
     return _pairs(stand[:-1][same], stand[1:][same])
 

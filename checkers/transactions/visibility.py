@@ -24,7 +24,7 @@ def lost_commits(history: TransactionalHistory) -> Iterator[Offence]:
         return
     wrote, kept = _kept(history, history.sent.fate != Fate.FAILED)
     lost = history.with_outcome(Outcome.COMMITTED) & (wrote > 0) & (kept == 0)
-    for at in np.flatnonzero(lost):
+    for at in np.flatnonzero(lost).tolist():
         one = history.transactions[at]
         records = "its one record" if wrote[at] == 1 else f"none of its {wrote[at]} records"
         words = f"{one.name} was committed, and {records} is"
@@ -54,7 +54,7 @@ def torn(history: TransactionalHistory) -> Iterator[Offence]:
     split = ~history.with_outcome(Outcome.NOT_COMMITTED) & (kept > 0) & (kept < wrote)
     mine = history.transactions_of(history.sent)
     gone = asked & ~np.isin(history.sent.keys, history.committed_keys)
-    for at in np.flatnonzero(split):
+    for at in np.flatnonzero(split).tolist():
         one = history.transactions[at]
         row = int(np.flatnonzero((mine == at) & gone)[0])
         words = f"{kept[at]} of the {wrote[at]} records of {one.name} are committed"

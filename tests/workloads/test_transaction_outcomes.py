@@ -1,5 +1,5 @@
-"""Only a commit that was certainly never asked for is a failure; what is drawn follows from seed and
-client alone."""
+"""Only a commit that was certainly never asked for is a failure; what is drawn follows from seed
+and client alone."""
 
 from pathlib import Path
 

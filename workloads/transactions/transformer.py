@@ -8,8 +8,12 @@ the next poll. A share of the transactions is aborted.
 
 After anything but a commit that was answered, reading goes on where the group has committed:
 nothing that was read counts. Another session's ``init_transactions`` decides a transaction of
-unknown outcome first, so that what is committed is not about to change. Partitions that are taken
-away are forgotten between two transactions, as polls are.
+unknown outcome first, so that what is committed is not about to change.
+
+Offsets go out with the metadata that the member had when it was assigned its partitions. A member
+that was put out of its group has none any more, and a commit without any is taken from anybody
+(KIP-447): whoever has the partitions now would be set back. And a poll during which partitions were
+taken away may return records of these: nothing of it counts.
 
 Stopped by SIGTERM: it finishes its transaction and leaves the group.
 """
@@ -19,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -36,6 +41,9 @@ from workloads.transactions.spec import TransformerSpec
 
 WAIT_S = 0.1
 """How long a poll waits."""
+BATCHES = 10
+"""A transaction reads at most so many times as many records as a producer's has on average, so that
+those who fall behind catch up."""
 ASK_S = 1.0
 
 
@@ -54,12 +62,19 @@ class Transformer:
         self._session: Session | None = None
         self._reads: list[Read] = []
         self._astray = False
+        self._moved = False
+        self._group: Any = None
         self._consumer = consumer_of(member_properties(spec), {})
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Transform until ``stopping``."""
         self._session = self._lives.next()
-        self._consumer.subscribe([self._spec.topic], on_revoke=self._taken, on_lost=self._taken)
+        self._consumer.subscribe(
+            [self._spec.topic],
+            on_assign=self._assigned,
+            on_revoke=self._taken,
+            on_lost=self._taken,
+        )
         with closing(self._consumer):
             while self._session is not None and not stopping():
                 self._turn(self._session)
@@ -74,7 +89,7 @@ class Transformer:
             return
         self._reads += self._polled()
         session.serve(0)
-        if any(map(_to_transform, self._reads)):
+        if self._group is not None and any(map(_to_transform, self._reads)):
             committed = self._transform(session)
             self._reads.clear()
             self._astray = not committed
@@ -92,19 +107,24 @@ class Transformer:
         ]
         self._recorder.read(session.number, session.transaction, made)
         positions = {read.partition: read.offset + 1 for read in self._reads}
-        group = self._consumer.consumer_group_metadata()
-        if not session.send_offsets(positions, group) or self._draws.end() is not End.COMMIT:
+        sent = session.send_offsets(positions, self._group)
+        if not sent or self._draws.end() is not End.COMMIT:
             session.abort()
             return False
         return session.commit()
 
     def _polled(self) -> Sequence[Read]:
+        self._moved = False
         try:
-            messages = self._consumer.consume(self._spec.records, WAIT_S)
+            messages = self._consumer.consume(BATCHES * self._spec.records, WAIT_S)
         except KafkaException as refusal:
             note_error(refusal.args[0])
             return []
         now = time.time_ns()
+        if self._moved:
+            self._reads.clear()
+            self._astray = True
+            return []
         for message in messages:
             if message.error() is not None:
                 note_error(message.error())
@@ -132,9 +152,13 @@ class Transformer:
             session = self._session
             self._recorder.offsets(session.number, session.transaction, FETCHED, positions)
 
-    def _taken(self, _consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
-        gone = {one.partition for one in taken}
-        self._reads = [read for read in self._reads if read.partition not in gone]
+    def _assigned(self, consumer: Consumer, _given: Sequence[TopicPartition]) -> None:
+        self._moved = True
+        self._group = consumer.consumer_group_metadata() if consumer.memberid() else None
+
+    def _taken(self, _consumer: Consumer, _taken: Sequence[TopicPartition]) -> None:
+        self._moved = True
+        self._group = None
 
 
 def member_properties(spec: TransformerSpec) -> Config:

@@ -130,7 +130,11 @@ def _transactional(producer: Client, drawn: dict[str, object]) -> Client:
 
 
 def _transformer(
-    producer: Client, cell: Cell, number: int, drawn: dict[str, object], reading: Mapping[str, object]
+    producer: Client,
+    cell: Cell,
+    number: int,
+    drawn: dict[str, object],
+    reading: Mapping[str, object],
 ) -> Client:
     """Made of a producer's specification. Nobody fences a transformer but its own next session."""
     name = transformer_of(cell.topic, number)
