@@ -135,6 +135,7 @@ def _cell(
         verdict=conclusion,
         expected=_expected(planned),
         unavailable=_unavailable(run, cell, found),
+        transactions=told.summed if planned.transactional else None,
         reasons=reasons,
     )
 

@@ -103,6 +103,17 @@ class Unavailable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCounts:
+    """How many transactions of a cell came to what (``checkers.transactions.outcomes``). ``found``:
+    by anomaly, how many rows of it; those that are about transactions alone."""
+
+    committed: int
+    not_committed: int
+    unknown: int
+    found: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
     """One cell of one run: its configuration, its numbers, its verdict.
 
@@ -117,6 +128,7 @@ class CellResult:
             such opinion.
         unavailable: None where not all sends are known, and with acks=0, whose acks are the
             client's own word.
+        transactions: None of a cell that is written without any.
         reasons: What the verdict follows from, the decisive ones first; never empty.
     """
 
@@ -133,6 +145,7 @@ class CellResult:
     verdict: Verdict
     expected: tuple[Verdict, ...] = ()
     unavailable: Unavailable | None = None
+    transactions: TransactionCounts | None = None
     reasons: tuple[str, ...]
 
     @property

@@ -136,7 +136,8 @@ def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) 
     names = {f"read_{name}": name for name in ("cell", "producer", "sequence")}
     read = inputs.select([*names, "client", "time", "offset", "partition"])
     tables.append(read.rename_columns([names.get(name, name) for name in read.column_names]))
-    rows = pa.concat_tables([one.select(sorted(one.column_names)) for one in tables])
+    same = [one.select(sorted(one.column_names)) for one in tables]
+    rows = pa.concat_tables(same, promote_options="default")  # they differ by what may be null
     rows = _filtered(rows, "cell", cell.name)
     clients = rows["client"].combine_chunks().dictionary_encode()
     return Shown(

@@ -17,13 +17,13 @@ from checkers.indexes import NONE
 from checkers.promised import transactional_terms_of
 from checkers.reach import FaultWindows, windows
 from checkers.terms import Terms
-from checkers.transactions.anomalies import Offence
+from checkers.transactions.anomalies import SUMMARIES, Offence
 from checkers.transactions.catalogue import RULES
 from checkers.transactions.counted import LOOKED, TRANSACTIONS
 from checkers.transactions.gathering import gathered
 from checkers.transactions.histories import TransactionalHistory
 from checkers.transactions.outcomes import Outcome
-from checkers.verdict import ANOMALIES
+from checkers.verdict import ANOMALIES, TransactionCounts
 from history.cell import Cell
 
 
@@ -44,6 +44,20 @@ class CellTransactions:
     gaps: tuple[str, ...] = ()
     crashed: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+
+    @property
+    def summed(self) -> TransactionCounts:
+        """What is told of it in short."""
+        committed, not_committed, unknown = (
+            self.counts[f"{TRANSACTIONS} {outcome}"]
+            for outcome in (Outcome.COMMITTED, Outcome.NOT_COMMITTED, Outcome.UNKNOWN)
+        )
+        return TransactionCounts(
+            committed=committed,
+            not_committed=not_committed,
+            unknown=unknown,
+            found={anomaly: self.counts[anomaly] for anomaly in SUMMARIES},
+        )
 
 
 def look_at_all(

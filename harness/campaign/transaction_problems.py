@@ -5,14 +5,24 @@ from collections.abc import Iterator, Mapping
 from harness.campaign import producers
 from harness.campaign.cells import expand
 from harness.campaign.draft import Draft
+from harness.campaign.property_problems import mapping
 from history.cell import LIBRDKAFKA, Cell
 from infra.documents import Problem
-from infra.systems.names import BUNDLED, external
+from infra.systems.names import BUNDLED, EXTERNAL
+from workloads import WORKLOADS
 from workloads.interface import Load
 from workloads.spec import SpecificationError
 
-_SYSTEM, _KIND = "cluster.system", "workload.kind"
+_SYSTEM = "cluster.system"
 _OFFERS = "kafka:4.1.1 does"
+
+
+def own_transaction_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+    """That the system has no transactions: read as it is written, since another system's properties
+    are most likely wrong, too."""
+    kind = mapping(content, "workload").get("kind")
+    if isinstance(kind, str) and kind in WORKLOADS and WORKLOADS[kind].transactional:
+        yield from _system_problems(mapping(content, "cluster").get("system", BUNDLED))
 
 
 def transaction_problems(draft: Draft) -> Iterator[Problem]:
@@ -26,8 +36,6 @@ def transaction_problems(draft: Draft) -> Iterator[Problem]:
     if spec.groups:
         reason = "the workload transactions has transformers for groups: leave out workload.groups"
         yield Problem(field="workload.groups", reason=reason)
-    if draft.cluster is not None:
-        yield from _system_problems(draft.cluster.system)
     wrong: dict[tuple[str, str], list[str]] = {}
     for cell in expand(draft.cells) if draft.cells is not None else ():
         for field, reason in _cell_problems(cell, spec.load_of(cell)).items():
@@ -47,11 +55,11 @@ def _without(draft: Draft) -> Iterator[Problem]:
         yield Problem(field="cells.isolation.level", reason=reason)
 
 
-def _system_problems(system: str) -> Iterator[Problem]:
+def _system_problems(system: object) -> Iterator[Problem]:
     if system == BUNDLED:
         reason = f"the bundled broker has no transactions (InitProducerId refuses); {_OFFERS}"
         yield Problem(field=_SYSTEM, reason=reason)
-    elif external(system):
+    elif system == EXTERNAL:
         # Topics under a prefix can be removed; __transaction_state keeps what was written into it.
         reason = f"transactions are not tried on a cluster of your own; {_OFFERS}"
         yield Problem(field=_SYSTEM, reason=reason)

@@ -24,7 +24,7 @@ from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
 from harness.campaign.schema import schema
-from harness.campaign.transaction_problems import transaction_problems
+from harness.campaign.transaction_problems import own_transaction_problems, transaction_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
 from infra.systems import names, properties
@@ -129,6 +129,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
     yield from own_external_problems(content)
     yield from property_problems(content)
     yield from own_group_problems(content)
+    yield from own_transaction_problems(content)
     yield from own_fault_problems(content)
 
 

@@ -69,6 +69,19 @@ class Unavailable(_Part):
     """The same by cause."""
 
 
+class TransactionsDocument(_Part):
+    """How many transactions of a cell came to what, as far as its clients know."""
+
+    committed: int
+    """Their commit was answered."""
+    not_committed: int
+    """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
+    unknown: int
+    """Nobody knows."""
+    found: dict[str, int] = {}
+    """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
+
+
 class CellDocument(_Part):
     """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
     under Kafka's names. A count is null where nothing was found and not everything could be looked
@@ -105,6 +118,8 @@ class CellDocument(_Part):
     """What the campaign expects of it: null, a verdict, or all those that are right."""
     unavailable: Unavailable | None = None
     """Null where not all sends are known, and with acks=0."""
+    transactions: TransactionsDocument | None = None
+    """Null of a cell that is written without any."""
     reasons: tuple[str, ...] = ()
     """What the verdict follows from, the decisive ones first."""
 
