@@ -74,8 +74,6 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
     if cell.client != LIBRDKAFKA:
         reason = f"transactions are written by {LIBRDKAFKA} alone"
         return {"cells.client": reason}
-    if cell.compacts:
-        return {"cells.topic": "transactions are not checked in a log that is compacted"}
     assert load.transactions is not None
     try:
         producers.try_out_transactional(cell, load.transactions)
