@@ -1,5 +1,5 @@
-"""Transactions on Apache Kafka, from the campaign's file to its report: what is committed is, what is
-not is not, and who does not ask for what is committed alone is shown more than that."""
+"""Transactions on Apache Kafka, from the campaign's file to its report: what was committed stands,
+what was not does not, and who does not ask for what is committed alone is shown more than that."""
 
 import json
 import sys
