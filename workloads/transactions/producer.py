@@ -45,6 +45,8 @@ class TransactionalProducer:
             if self._session is not None:
                 wait = max(pacer.seconds_to_next(), POLL_SECONDS_MIN)
                 self._session.serve(min(wait, POLL_SECONDS_MAX))
+                if self._session.over:
+                    self._replace(self._session)
         if self._session is not None:
             if self._session.open:
                 self._session.commit()

@@ -60,7 +60,7 @@ class Session:
     def init(self) -> bool:
         """Take over the ``transactional.id``; whether that was answered. If not, it is over."""
         error = self._ask(TransactionEvent.INIT, self._client.init_transactions)
-        self.over = error is not None
+        self.over |= error is not None
         return not self.over
 
     def begin(self) -> bool:
@@ -113,24 +113,40 @@ class Session:
         return error is None
 
     def abort(self) -> None:
-        """End the open transaction with an abort."""
+        """End the open transaction with an abort, when its records are delivered, if they are.
+
+        Purged before its partitions are added to the transaction, it would be aborted before there
+        is one: the coordinator, still at the last one, answers INVALID_TXN_STATE, and that is fatal
+        (librdkafka 2.16 on Kafka 4.1). And nobody would be shown what was aborted.
+        """
+        deadline = time.monotonic() + ASK_S
+        while len(self._client) and not self.over and time.monotonic() < deadline:
+            self.serve(PAUSE_S)
         self._ended(self._ask(TransactionEvent.ABORT, self._client.abort_transaction))
 
     def serve(self, seconds: float) -> None:
-        """Let the client library call back for so long."""
-        self._client.poll(seconds)
+        """Let the client library call back for so long. A fatal error is raised here, by whichever
+        call comes first: with it the session is over."""
+        self._call(self._client.poll, seconds)
         self._keep(time.monotonic())
 
     def close(self) -> None:
         """Give up what is under way: of unknown outcome. What is open stays so."""
         self.over = True
         self._client.purge()
-        self._client.flush(PURGE_S)
+        self._call(self._client.flush, PURGE_S)
         self._sends.abandon(KafkaError(KafkaError._TIMED_OUT).name())
+
+    def _call(self, serve: Callable[[float], int], seconds: float) -> None:
+        try:
+            serve(seconds)
+        except KafkaException as refusal:
+            note_error(refusal.args[0])
+            self.over = True
 
     def _ended(self, error: KafkaError | None) -> None:
         self.open = False
-        self.over = error is not None
+        self.over |= error is not None
 
     def _ask(self, event: TransactionEvent, ask: Callable[[float], object]) -> KafkaError | None:
         """Record and ask; the error with which it ended. The error is recorded at once, whatever

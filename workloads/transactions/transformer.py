@@ -93,9 +93,10 @@ class Transformer:
             committed = self._transform(session)
             self._reads.clear()
             self._astray = not committed
-            if session.over:
-                session.close()
-                self._session = self._lives.next()
+        if session.over:
+            self._astray = True
+            session.close()
+            self._session = self._lives.next()
 
     def _transform(self, session: Session) -> bool:
         """One transaction; whether it was committed."""
