@@ -28,7 +28,6 @@ class Run:
 
     Attributes:
         number: From 1.
-        seed: For what its clients draw.
         directory: ``runs/<number>`` of the results.
         started: The clients of the workload, filled by the step ``workload``.
         running: Those of them that are not known to have ended; emptied by ``flush``.
@@ -36,6 +35,7 @@ class Run:
             clients' until ``flush``, the servers' until ``collect``.
         failovers: What is measured when the final read is over.
         room: How many servers may suffer at once.
+        seed: For what its clients draw.
         connection: librdkafka's properties that connecting takes, secrets among them: for the
             environment of clients, and for nothing that is kept.
         kept: Further properties of the cells' topics.
@@ -48,7 +48,6 @@ class Run:
 
     campaign: Campaign
     number: int
-    seed: int
     directory: Path
     backend: Backend
     system: System
@@ -63,6 +62,7 @@ class Run:
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
+    seed: int = 0
     connection: Mapping[str, str] = field(default_factory=dict, repr=False)
     kept: Mapping[str, str] = field(default_factory=dict)
     started: list[ClientProcess] = field(default_factory=list)
