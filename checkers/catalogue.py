@@ -26,6 +26,7 @@ from checkers.rules.content import failed_but_present, offset_gap, phantom
 from checkers.rules.epochs import epoch_regressed, two_leaders
 from checkers.rules.loss import lost, offset_mismatch
 from checkers.rules.order import duplicated, reordered
+from checkers.transactions.anomalies import SUMMARIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ after the other."""
 CATALOGUE: Mapping[str, str] = {
     **{name: checker.summary for name, checker in CHECKERS.items()},
     **CONSUMPTION,
+    **SUMMARIES,
     DIVERGENT: "replicas in sync whose raw logs are not the same, up to the end of the final read",
 }
 """Name to summary."""

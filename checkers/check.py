@@ -19,6 +19,7 @@ from checkers.items import work_items
 from checkers.judge import campaign_result
 from checkers.session import session
 from checkers.totals import Totals, anomalies, autopsies, reconcile_all
+from checkers.transactions.looking import CellTransactions, look_at_all
 from checkers.verdict import ANOMALIES, CampaignResult
 from checkers.work_item import WorkItem
 from history import manifest
@@ -59,13 +60,14 @@ def check(
     _remove(scratch)
     try:
         totals = _reconcile(spark, items, scratch)
-        _write_anomalies(directory, totals.rows)
+        transactions = look_at_all(runs, tell)
+        _write_anomalies(directory, totals.rows, transactions.values())
         _write_autopsies(directory, totals.rows)
     finally:
         _remove(scratch)
     tell("judging")
     findings = tuple(_unplanned_runs(directory, runs)) if runs and only is None else ()
-    return campaign_result(runs, totals, gaps=gaps, findings=findings)
+    return campaign_result(runs, totals, transactions, gaps=gaps, findings=findings)
 
 
 def evidence(directory: Path, only: int | None = None) -> tuple[list[RunEvidence], tuple[str, ...]]:
@@ -118,8 +120,11 @@ def _remove(scratch: Path) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def _write_anomalies(directory: Path, rows: Iterable[Path]) -> None:
-    """Write the anomalies among ``rows``, in their order, batch by batch, aside and renamed."""
+def _write_anomalies(
+    directory: Path, rows: Iterable[Path], transactions: Iterable[CellTransactions]
+) -> None:
+    """Write the anomalies among ``rows``, in their order, batch by batch, then those of
+    ``transactions``, aside and renamed."""
     with (
         written_aside(directory / "anomalies.parquet") as aside,
         pq.ParquetWriter(aside, ANOMALIES, compression="zstd") as writer,
@@ -127,6 +132,8 @@ def _write_anomalies(directory: Path, rows: Iterable[Path]) -> None:
         for found in rows:
             for batch in anomalies(found, ANOMALIES.names):
                 writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
+        for cell in transactions:
+            writer.write_table(cell.rows)
 
 
 def _write_autopsies(directory: Path, rows: Iterable[Path]) -> None:

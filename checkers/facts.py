@@ -28,6 +28,8 @@ class Facts:
         apart: Why replicas of it are not promised to agree, or perhaps not; a sentence each.
         withdrawn: Likewise why what consumers were shown of it need not stay.
         uncommitted: Likewise why what groups committed of it need not be kept.
+        transactional: Whether it is written in transactions.
+        undecided: Likewise why what these committed, or aborted, need not stay so.
         crashed: Checkers that threw while they looked at this cell.
         gaps: What the evidence lacks, one sentence each.
         recovers, stays_up: What became of the liveness guarantees.
@@ -41,6 +43,8 @@ class Facts:
     apart: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
     uncommitted: tuple[str, ...] = ()
+    transactional: bool = False
+    undecided: tuple[str, ...] = ()
     crashed: frozenset[str] = frozenset()
     gaps: tuple[str, ...] = ()
     recovers: Living = field(default_factory=Living)

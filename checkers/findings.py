@@ -23,6 +23,7 @@ from checkers.standing import (
     Standing,
     looked,
 )
+from checkers.transactions.counted import LOOKED, TRANSACTIONS
 from history.cell import Cell
 
 
@@ -237,6 +238,27 @@ def shown(checker: str) -> Callable[[Facts], Finding]:
 def committed(checker: str) -> Callable[[Facts], Finding]:
     """Of what groups committed."""
     return of_readers(checker, COORDINATED, lambda facts: facts.uncommitted)
+
+
+def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Finding]:
+    """Of transactions: promised or not by when each was committed, or was shown. ``isolated``: to
+    those alone who ask for what is committed."""
+
+    def judge(facts: Facts) -> Finding:
+        asked = facts.cell.reads_committed or not isolated
+        level = f"isolation.level={facts.cell.isolation}"
+        return Finding(
+            broken=facts.count(checker, Standing.PROMISED) if asked else 0,
+            doubtful=facts.count(checker, Standing.UNKNOWN) if asked else 0,
+            seen=facts.count(checker),
+            promised=asked and not facts.count(TRANSACTIONS, Standing.UNPROMISED),
+            why="; ".join([level, *facts.undecided] if isolated else facts.undecided)
+            or "promised by every configuration",
+            looked=bool(facts.count(LOOKED)),
+            what=checker,
+        )
+
+    return judge
 
 
 def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:

@@ -29,6 +29,7 @@ from checkers.findings import (
     recognises_retries,
     shown,
     told_by_all_in_sync,
+    transacted,
 )
 from checkers.reads.anomalies import (
     COMMIT_LOST,
@@ -39,6 +40,18 @@ from checkers.reads.anomalies import (
     SKIPPED_BY_COMMIT,
     UNSEEN,
     VANISHED,
+)
+from checkers.transactions.anomalies import (
+    ABORTED_READ,
+    G1C,
+    LOST_COMMIT,
+    OFFSETS_ALONE,
+    PRECOMMITTED_READ,
+    RECORDS_ALONE,
+    RESURRECTED,
+    TORN,
+    TWICE,
+    ZOMBIE,
 )
 from checkers.verdict import Guarantee, Verdict
 
@@ -54,6 +67,61 @@ class _Promise:
 
 
 NO_LOSS = "no-acked-record-lost"
+
+_OF_TRANSACTIONS = (
+    (
+        "committed-transactions-kept",
+        "Of a transaction whose commit was answered every record is committed.",
+        transacted(LOST_COMMIT),
+    ),
+    (
+        "transactions-whole",
+        "Of a transaction all records are committed, over all partitions, or none.",
+        transacted(TORN),
+    ),
+    (
+        "aborted-stays-aborted",
+        "No record is committed of a transaction that was not.",
+        transacted(RESURRECTED),
+    ),
+    (
+        "zombies-fenced",
+        "What a producer sends when the next one's init_transactions has been answered, by the "
+        "same transactional.id, is not committed.",
+        transacted(ZOMBIE),
+    ),
+    (
+        "no-aborted-read",
+        "A consumer is shown no record of a transaction that was not committed (read_committed).",
+        transacted(ABORTED_READ, isolated=True),
+    ),
+    (
+        "no-precommitted-read",
+        "A consumer is shown no record before the commit of its transaction was asked for "
+        "(read_committed).",
+        transacted(PRECOMMITTED_READ, isolated=True),
+    ),
+    (
+        "no-circular-reads",
+        "No transactions read each other in a circle (G1c; read_committed).",
+        transacted(G1C, isolated=True),
+    ),
+    (
+        "offsets-with-records",
+        "A group commits, in transactions, past no record of which no committed one was made.",
+        transacted(OFFSETS_ALONE),
+    ),
+    (
+        "records-with-offsets",
+        "Of what a committed transaction was made its group has committed.",
+        transacted(RECORDS_ALONE),
+    ),
+    (
+        "transformed-once",
+        "Of a record one committed transaction of a group is made at the most (read_committed).",
+        transacted(TWICE, isolated=True),
+    ),
+)
 
 _PROMISES = (
     _Promise(
@@ -94,6 +162,7 @@ _PROMISES = (
         name="no-offset-gap",
         words="The log has a record at every offset from its start to its end.",
         judge=always("offset-gap"),
+        concerns=lambda facts: not facts.transactional,
     ),
     _Promise(
         name="replicas-agree",
@@ -190,6 +259,10 @@ _PROMISES = (
         "(at-least-once; while what it was shown is promised to stay).",
         judge=shown(SKIPPED_BY_COMMIT),
         concerns=lambda facts: facts.readers.at_least_once,
+    ),
+    *(
+        _Promise(name=name, words=words, judge=judge, concerns=lambda facts: facts.transactional)
+        for name, words, judge in _OF_TRANSACTIONS
     ),
     _Promise(
         name="recovers",

@@ -82,6 +82,9 @@ class PartitionHistory:
         timeline: What is known of its leaders, epochs and ISR, and of the clock of its acks.
         seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
             none was, NONE where nobody knows; None where nobody looked.
+        transactional: Whether it was written in transactions, whose markers take offsets.
+        visible: By position in the log arrays: whether its consumers are to be shown it; None where
+            they are to be shown all.
         written: By offset, what raw logs say of how a record was written that stands in the log
             more than once; empty where that is not told.
     """
@@ -111,6 +114,8 @@ class PartitionHistory:
     first: Array
     timeline: Timeline
     seen: Array | None = None
+    transactional: bool = False
+    visible: Array | None = None
     written: Mapping[int, Written] = field(default_factory=lambda: UNTOLD)
 
     @property
@@ -143,6 +148,11 @@ class PartitionHistory:
         behind, ahead = overtaken(*identity)
         in_log_order = np.argsort(behind)
         return records[behind[in_log_order]], records[ahead[in_log_order]]
+
+    def shown_to_consumers(self, positions: Array) -> Array:
+        """Those of these positions in the log arrays that its consumers are to be shown."""
+        shown: Array = positions if self.visible is None else positions[self.visible[positions]]
+        return shown
 
     def name(self, record: int) -> str:
         """A record in words, e.g. ``producer 3 sequence 17``."""

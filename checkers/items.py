@@ -79,4 +79,12 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         agreement=agreement_of(run, cell, partition).standing,
         timeline=known,
         scene=scene(told),
+        transactional=planned.transactional,
+        committed=_committed(run, planned, partition),
     )
+
+
+def _committed(run: RunEvidence, planned: PlannedCell, partition: Partition) -> list[str] | None:
+    if not (planned.transactional and planned.cell.reads_committed):
+        return None
+    return list(map(str, run.writers.files("committed", partition)))

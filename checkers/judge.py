@@ -25,6 +25,7 @@ from checkers.promised import (
 from checkers.reconcile import AUTOPSY_DOUBT, CONSUMPTION, HISTORY, REPLICAS
 from checkers.standing import Standing, name
 from checkers.totals import PartitionTotals, Totals
+from checkers.transactions.looking import CellTransactions
 from checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
 from history.cell import Cell
 from history.manifest import PlannedCell
@@ -33,6 +34,7 @@ from history.manifest import PlannedCell
 def campaign_result(
     runs: Sequence[RunEvidence],
     totals: Totals,
+    transactions: Mapping[tuple[int, str], CellTransactions] | None = None,
     *,
     gaps: tuple[str, ...],
     findings: tuple[str, ...] = (),
@@ -42,13 +44,21 @@ def campaign_result(
     Args:
         runs: The evidence of each run of the manifest.
         totals: What reconciling found.
+        transactions: What was found of those of cells that have any, by run and cell.
         gaps: What the campaign as a whole lacks, one sentence each.
         findings: What else is to be told of the campaign as a whole.
     """
-    cells = tuple(_cell(run, planned, totals) for run in runs for planned in run.planned.cells)
+    of_cells = transactions or {}
+    cells = tuple(
+        _cell(run, planned, totals, of_cells.get((run.number, planned.cell.name)))
+        for run in runs
+        for planned in run.planned.cells
+    )
     counted: Counter[str] = Counter()
     for found in totals.partitions.values():
         counted.update(found.counts)
+    for told in of_cells.values():
+        counted.update(told.counts)
     return CampaignResult(
         verdict=campaign_verdict((cell.counts_as for cell in cells), gaps),
         cells=cells,
@@ -81,12 +91,19 @@ def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
         yield from (f"run {run.number}: {finding}" for finding in dict.fromkeys(told))
 
 
-def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
+def _cell(
+    run: RunEvidence,
+    planned: PlannedCell,
+    totals: Totals,
+    transactions: CellTransactions | None,
+) -> CellResult:
     cell = planned.cell
+    told = transactions or CellTransactions()
     found = [totals.partitions.get((run.number, partition)) for partition in cell.topic_partitions]
     counts: Counter[str] = Counter()
     for each in found:
         counts.update(each.counts if each else {})
+    counts.update(told.counts)
     facts = Facts(
         cell=cell,
         counts=counts,
@@ -95,8 +112,10 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         withdrawn=tuple(_withdrawn(run, cell)),
         uncommitted=tuple(_uncommitted(run, planned)),
         readers=_readers(run, planned),
-        crashed=frozenset(_crashed(found)),
-        gaps=tuple(dict.fromkeys(_cell_gaps(run, planned, found, counts))),
+        transactional=planned.transactional,
+        undecided=told.why,
+        crashed=frozenset((*_crashed(found), *told.crashed)),
+        gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
         recovers=liveness.recovers(run.planned, cell, run.faults, run.recovery, run.observation),
         stays_up=_stays_up(run, cell),
         baseline=run.baseline,
@@ -118,6 +137,7 @@ def _cell(run: RunEvidence, planned: PlannedCell, totals: Totals) -> CellResult:
         expected=_expected(planned),
         unavailable=_unavailable(run, cell, found),
         **_speed(run, cell, found),
+        transactions=told.summed if planned.transactional else None,
         reasons=reasons,
     )
 

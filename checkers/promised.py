@@ -14,6 +14,7 @@ from history.cell import Cell
 from history.manifest import PlannedGroup
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 _OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"})
 """What groups commit is written with acks=all (``offsets.commit.required.acks``)."""
 
@@ -38,6 +39,33 @@ def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partiti
         why = f"nobody watched who coordinated {group.name}"
         return Terms(unknown_before=FOREVER, why=(why,))
     return terms(_OFFSETS, kept_in, _around_group(run, kept_in, partition))
+
+
+def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
+    """From when on what transactions of a cell committed is promised to stand, and what they
+    aborted not to: they go over all its partitions, and rest on those that keep their coordinators'
+    state and the groups' offsets (both written with acks=all)."""
+    bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls")
+    found = []
+    for topic, many in _rests_on(run, cell).items():
+        if not many:
+            why = f"nobody watched who led {topic}"
+            found.append(Terms(unknown_before=FOREVER, why=(why,)))
+        for partition in [(topic, number) for number in range(many)]:
+            befell = replace(around(run, partition), clock_bound_ns=bound)
+            found.append(terms(cell if topic == cell.topic else _OFFSETS, partition, befell))
+    return Terms(
+        unpromised_before=max(one.unpromised_before for one in found),
+        unknown_before=max(one.unknown_before for one in found),
+        why=tuple(dict.fromkeys(why for one in found for why in one.why)),
+    )
+
+
+def _rests_on(run: RunEvidence, cell: Cell) -> dict[str, int]:
+    """How many partitions of each topic."""
+    internal = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
+    counts = {topic: run.observation.partitions(topic) for topic in internal}
+    return {cell.topic: cell.partitions, **counts}
 
 
 def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:

@@ -32,6 +32,7 @@ from checkers.indexes import (
     FinalRead,
     PartitionHistory,
     index,
+    numbers_of,
 )
 from checkers.reach import FaultWindows
 from checkers.reads.anomalies import Found
@@ -260,10 +261,25 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
         timeline=item.timeline,
     )
+    history = replace(
+        history,
+        transactional=item.transactional,
+        visible=_visible(item, history, doubts),
+    )
     if history.contradictory:
         message = f"{history.contradictory} records with contradictory events"
         doubts.append(Doubt(checker=HISTORY, message=message))
     return history
+
+
+def _visible(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> np.ndarray | None:
+    """By position in the log: whether it is committed; None where that is not asked."""
+    if item.committed is None:
+        return None
+    problems: list[str] = []
+    rows, _ = columns.read("committed", item.committed, ("offset",), problems)
+    doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
+    return np.isin(history.log_offset, numbers_of(rows["offset"]))
 
 
 def _last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:

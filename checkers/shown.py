@@ -115,9 +115,11 @@ def counts(
         known["skipped"] = at_least(len(found.passed.positions), complete)
     if found.unseen is not None:
         known["unseen"] = at_least(len(found.unseen), everything)
-        above = history.log_offset[history.log_offset > highest]
+        above = history.shown_to_consumers(np.flatnonzero(history.log_offset > highest))
         # What a client was shown in its last moments, before it was crashed, is recorded nowhere.
-        known["unread"] = None if shown.cut else at_least(_distinct(above), complete)
+        known["unread"] = (
+            None if shown.cut else at_least(_distinct(history.log_offset[above]), complete)
+        )
     return {name: known[name] for name in COUNTS}
 
 

@@ -39,11 +39,12 @@ ANOMALIES = pa.schema(
         pa.field("seen", pa.bool_()),
     ]
 )
-"""One row an anomaly. ``time``: of the ack where there was one, else of the invoke, nanoseconds
-of the Unix epoch; of what consumers were shown, or read back, when that was. ``fault``: the faults
-within whose reach that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault
-was on. ``seen``: of a lost record, whether a consumer was shown it before; null where nobody knows,
-and of other anomalies."""
+"""One row an anomaly. ``partition``: -1 of what is about no single one. ``time``: of the ack where
+there was one, else of the invoke, nanoseconds of the Unix epoch; of what consumers were shown, or
+read back, when that was; of a transaction, of its commit. ``fault``: the faults within whose reach
+that is (``kill#1``, comma-separated; see ``checkers.reach``), or null: no fault was on. ``seen``:
+of a lost record, whether a consumer was shown it before; null where nobody knows, and of other
+anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,17 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCounts:
+    """How many transactions of a cell came to what (``checkers.transactions.outcomes``). ``found``:
+    by anomaly, how many rows of it; those that are about transactions alone."""
+
+    committed: int
+    not_committed: int
+    unknown: int
+    found: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
     """One cell of one run: its configuration, its numbers, its verdict.
 
@@ -141,6 +153,7 @@ class CellResult:
         ack_latency: Until the ack; likewise. With acks=0 both are the client's own word.
         shown_latency: Until a tail reader was shown the record; None where there are none, or not
             all is known that they were shown.
+        transactions: None of a cell that is written without any.
         reasons: What the verdict follows from, the decisive ones first; never empty.
     """
 
@@ -160,6 +173,7 @@ class CellResult:
     acks_per_second: float | None = None
     ack_latency: Latency | None = None
     shown_latency: Latency | None = None
+    transactions: TransactionCounts | None = None
     reasons: tuple[str, ...]
 
     @property

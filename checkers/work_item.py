@@ -20,7 +20,8 @@ class WorkItem:
     read it; ``groups``: what is promised to them; ``brokers`` to ``uncompared``:
     :class:`checkers.replicas.collected.Copies`; ``agreement``: how it stands to the promise that
     replicas agree; ``timeline``: what was observed of its leaders, epochs and ISR; ``scene``: what
-    is known around its losses."""
+    is known around its losses; ``transactional``: whether it was written in transactions;
+    ``committed``: files of what of it is committed, None where its consumers do not ask."""
 
     run: int
     cell: str
@@ -53,6 +54,8 @@ class WorkItem:
     agreement: str
     timeline: Timeline
     scene: Scene
+    transactional: bool = False
+    committed: list[str] | None = None
 
     @property
     def terms(self) -> Terms:

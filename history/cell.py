@@ -25,6 +25,8 @@ class Scope(StrEnum):
     """The topic's configuration."""
     PRODUCER = "producer"
     """The producer's configuration."""
+    CONSUMER = "consumer"
+    """Those who read the topic while it is written."""
     PROGRAM = "program"
     """Whoever starts the producer: which program it is."""
 
@@ -85,6 +87,17 @@ def _flag(value: object) -> bool:
     return value
 
 
+READ_COMMITTED = "read_committed"
+READ_UNCOMMITTED = "read_uncommitted"
+ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
+
+
+def _isolation(value: object) -> str:
+    if value not in ISOLATION_LEVELS:
+        raise ValueError(f"isolation.level is {' or '.join(ISOLATION_LEVELS)}, not {value!r}")
+    return str(value)
+
+
 LIBRDKAFKA = "librdkafka"
 LIBRARIES = (LIBRDKAFKA, "java", "aiokafka", "franz-go")
 """The client libraries that there are programs for."""
@@ -106,6 +119,7 @@ _WRITTEN: Mapping[Callable[[object], Value], Mapping[str, object]] = {
     _acks: {"enum": ["0", "1", "all", "-1", 0, 1, -1]},
     _count: {"type": "integer", "minimum": 1},
     _flag: {"type": "boolean"},
+    _isolation: {"enum": list(ISOLATION_LEVELS)},
     _client: {"anyOf": [{"enum": list(LIBRARIES)}, {"type": "string", "pattern": "/"}]},
 }
 
@@ -205,6 +219,16 @@ class Cell:
         "the path of a program of your own, which needs --program (docs/client-protocol.md).",
     )
 
+    isolation = Setting(
+        name="isolation.level",
+        parse=_isolation,
+        scope=Scope.CONSUMER,
+        default=lambda _: READ_UNCOMMITTED,
+        short="isolation",
+        meaning="What its consumers are shown of transactions: those that were committed alone, or "
+        "all. For the workload transactions.",
+    )
+
     def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:
         """Everything that is set for ``scope``: known settings, then further properties."""
         for name, setting in SETTINGS.items():
@@ -235,6 +259,11 @@ class Cell:
     def compacts(self) -> bool:
         """Whether its log is compacted (``cleanup.policy``): records may go that were there."""
         return "compact" in as_text(self.settings.get("topic.cleanup.policy", ""))
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether its consumers are shown committed transactions alone."""
+        return self.isolation == READ_COMMITTED
 
     @property
     def topic_partitions(self) -> tuple[tuple[str, int], ...]:

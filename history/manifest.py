@@ -37,10 +37,12 @@ class PlannedGroup(_Planned):
 class PlannedCell(_Planned):
     """A cell, and what is asked of it. ``acked_min``: with fewer acked records nothing is claimed.
     ``expect``: the verdicts that the campaign expects, each of them right; none for one that
-    holds. A manifest of former days has one verdict, or null. ``groups``: that read it."""
+    holds. A manifest of former days has one verdict, or null. ``groups``: that read it.
+    ``transactional``: whether it is written in transactions alone."""
 
     cell: Cell
     groups: tuple[PlannedGroup, ...] = ()
+    transactional: bool = False
     acked_min: int = 1
     expect: tuple[str, ...] = ()
 

@@ -3,7 +3,7 @@
 A name is dot-separated fields, and the number of fields says what it is:
 
 - ``<table>.<writer>.parquet``, or ``<table>.<topic>.<partition>.<writer>.parquet`` for the tables
-  that are written per partition (``sends``, ``log``, ``polls``): a closed file;
+  that are written per partition (``sends``, ``log``, ``polls``, ``committed``): a closed file;
 - the same with ``.part-000001.arrows`` in place of ``.parquet``: what was flushed so far by a
   writer that has not closed, in Arrow's streaming format (``history.stream``).
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from history.schema import TABLES
 
-PARTITIONED = frozenset({"sends", "log", "polls"})
+PARTITIONED = frozenset({"sends", "log", "polls", "committed"})
 """Tables with one file per topic, partition and writer."""
 
 CLOSED_SUFFIX = ".parquet"

@@ -6,14 +6,16 @@ what was recorded stays readable. A writer that was ended leaves ``.part-<n>.arr
 place of a closed one: which files count is for ``history.reader`` to say. Times are nanoseconds
 of the Unix epoch, read from the clock of the machine that runs the harness.
 
-``sends``, ``log`` and ``polls`` files hold one partition of one topic each: its name is in theirs
-(``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``), so that a checker may
-reconcile partition by partition without a shuffle.
+``sends``, ``log``, ``polls`` and ``committed`` files hold one partition of one topic each: its name
+is in theirs (``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``), so that a
+checker may reconcile partition by partition without a shuffle.
 """
 
 from enum import StrEnum
 
 import pyarrow as pa
+
+from history import transactional
 
 
 class SendType(StrEnum):
@@ -301,6 +303,10 @@ COMMITS = pa.schema(
 committed (after an assignment), -1 for nothing; ``commit`` is the client's last one then, 0 for
 none. ``poll``: as in ``assignments``. ``error``: Kafka's error name."""
 
+COMMITTED_READS = READS
+"""Of the final read as read_committed, likewise. Its end is the last stable offset: where a
+transaction is still open, it is not complete."""
+
 CLOSINGS = pa.schema(
     [
         pa.field("table", pa.string(), nullable=False),
@@ -329,6 +335,8 @@ TABLES: dict[str, pa.Schema] = {
     "polls": POLLS,
     "assignments": ASSIGNMENTS,
     "commits": COMMITS,
+    **transactional.TABLES,
+    "committed_reads": COMMITTED_READS,
     "closings": CLOSINGS,
 }
 

@@ -210,6 +210,11 @@ class PartitionedWriter:
         for writer in self._writers.values():
             writer.flush_due(now)
 
+    def flush(self) -> None:
+        """As :meth:`TableWriter.flush`, for all."""
+        for writer in self._writers.values():
+            writer.flush()
+
     def close(self) -> None:
         """Close all, and write one file of their closings; when some fail the others are closed
         all the same, with closings, then the first failure is raised."""

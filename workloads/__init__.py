@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from workloads.interface import Workload
 from workloads.produce import Produce
+from workloads.transactions.workload import Transactions
 
-WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (Produce(),)}
+WORKLOADS: Mapping[str, Workload] = {one.name: one for one in (Produce(), Transactions())}
 """Every workload there is, by name."""

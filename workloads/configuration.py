@@ -72,7 +72,7 @@ CONSUMER_RESERVED: Mapping[str, str] = {
     "enable.auto.offset.store": "only what was recorded as shown may be committed",
     "offset.store.method": "committed offsets are the coordinator's to keep",
     "auto.offset.reset": "a group that began at the end would be shown nothing of what was before",
-    "isolation.level": "what is shown is held against every record of the log",
+    "isolation.level": "it is what the cell is about: set the cell's isolation.level",
     "enable.partition.eof": "by it a client knows that it has read everything",
     "check.crcs": "a record that was damaged on its way would count as shown",
 }
@@ -128,7 +128,7 @@ def reader_properties(spec: ConsumerSpec) -> Config:
     confluent-kafka insists on a ``group.id``; nothing is ever committed to it.
     """
     return {
-        **_consumer_properties(spec),
+        **consumer_properties(spec),
         "group.id": spec.client,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -140,7 +140,7 @@ def member_properties(spec: GroupMemberSpec) -> Config:
     """The properties of a group's member. Raises as :func:`reader_properties`."""
     automatic = spec.delivery is Delivery.AUTO_COMMIT
     return {
-        **_consumer_properties(spec),
+        **consumer_properties(spec),
         **({} if spec.instance is None else {"group.instance.id": spec.instance}),
         "group.id": spec.group,
         "enable.auto.commit": automatic,
@@ -155,7 +155,8 @@ def is_cooperative(properties: Config) -> bool:
     return "cooperative" in str(properties.get("partition.assignment.strategy", ""))
 
 
-def _consumer_properties(spec: ConsumerSpec) -> Config:
+def consumer_properties(spec: ConsumerSpec) -> Config:
+    """What the properties of all consumers have in common. Raises as :func:`reader_properties`."""
     given = {canonical(name): value for name, value in spec.consumer_config.items()}
     for name in CONSUMER_RESERVED.keys() & given.keys():
         raise SpecificationError(f"consumer_config may not set {name}: {CONSUMER_RESERVED[name]}")
@@ -165,7 +166,7 @@ def _consumer_properties(spec: ConsumerSpec) -> Config:
         **given,
         "client.id": spec.client,
         "bootstrap.servers": spec.bootstrap_servers,
-        "isolation.level": "read_uncommitted",
+        "isolation.level": spec.isolation,
         "enable.partition.eof": True,
         "check.crcs": True,
     }

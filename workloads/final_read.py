@@ -143,7 +143,11 @@ def consumer_properties(spec: FinalReadSpec) -> Config:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Read as the specification file says."""
     spec = load(FinalReadSpec, specification)
-    deadline = time.monotonic() + spec.deadline_s
+    read(spec, time.monotonic() + spec.deadline_s, stopping)
+
+
+def read(spec: FinalReadSpec, deadline: float, stopping: Callable[[], bool]) -> None:
+    """Read until the deadline (``time.monotonic``), into files of its own."""
     partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
     log = PartitionedWriter(spec.history, "log", FINAL_READ, partitions)
     reads = TableWriter(spec.history, "reads", FINAL_READ)

@@ -45,6 +45,25 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """What transactional clients do; what each does when is drawn by the run's seed.
+
+    Attributes:
+        records: Of a transaction, on average.
+        aborts: The share of transactions that are aborted and not committed.
+        fences: The share in whose middle another session of the same ``transactional.id`` begins,
+            while the one before goes on: a zombie.
+        transformers: How many clients of each cell read it in a group, and write what they make of
+            it in transactions, with the offsets of what they read.
+    """
+
+    records: int
+    aborts: float
+    fences: float
+    transformers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """The clients of every cell, and how hard they work.
 
@@ -60,6 +79,7 @@ class Load:
         readers: Tail readers of each cell: each reads all partitions from their beginning, as they
             grow, in no group.
         groups: Consumer groups of each cell.
+        transactions: Of the workload that writes in transactions; None of any other.
     """
 
     rate: float | None
@@ -71,6 +91,7 @@ class Load:
     producers: int = 1
     readers: int = 0
     groups: Sequence[Group] = ()
+    transactions: Transactions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +162,8 @@ class Workload(Protocol):
 
     name: str
     summary: str
+    transactional: bool
+    """Whether it writes in transactions alone."""
 
     def writers(
         self,
@@ -159,7 +182,9 @@ class Workload(Protocol):
         bootstrap_servers: str,
         places: Sequence[Place],
         comebacks: Mapping[Role, int] = NO_COMEBACKS,
-    ) -> Sequence[Client]: ...
+        seed: int = 0,
+    ) -> Sequence[Client]:
+        """The clients of a cell. ``seed``: for whatever they draw."""
 
     def final_read(
         self,

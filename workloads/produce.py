@@ -18,6 +18,7 @@ class Produce:
     """The producers, tail readers and groups of each cell, and the final read of all cells."""
 
     name = "produce"
+    transactional = False
     summary = (
         "producers at a steady rate or flat out, a cell's partitions in turn; tail readers and "
         "consumer groups that read beside them; then reads all back"
@@ -61,6 +62,7 @@ class Produce:
         bootstrap_servers: str,
         places: Sequence[Place],
         comebacks: Mapping[Role, int] = NO_COMEBACKS,
+        seed: int = 0,  # noqa: ARG002 - they draw nothing
     ) -> Sequence[Client]:
         """The clients of a cell, producers first; see :mod:`workloads.spec`."""
         make = _Clients(cell, load, bootstrap_servers, cycle(places), comebacks)
@@ -79,7 +81,7 @@ class Produce:
             "topics": [{"topic": cell.topic, "partitions": cell.partitions} for cell in cells],
             "bootstrap_servers": bootstrap_servers,
             "client_config": _connection(cells),
-            **_written_at(place, FINAL_READ),
+            **written_at(place, FINAL_READ),
             "deadline_s": deadline_s,
         }
         return Client(
@@ -184,7 +186,7 @@ class _Clients:
             "topic": self.cell.topic,
             "partitions": self.cell.partitions,
             "bootstrap_servers": self.bootstrap_servers,
-            **_written_at(place, name),
+            **written_at(place, name),
             **further,
         }
         return Client(
@@ -236,7 +238,7 @@ def _numbers(number: int, many: int, comebacks: int) -> Sequence[int]:
     return range(number, number + many * comebacks + 1, many)
 
 
-def _written_at(place: Place, client: str) -> Mapping[str, str]:
+def written_at(place: Place, client: str) -> Mapping[str, str]:
     """Where it writes, for its specification."""
     return {"history": place.history, "progress": f"{place.progress}/{client}.json"}
 

@@ -111,6 +111,7 @@ class ConsumerSpec(_Specification):
         client: Its name, and that of the writer of its tables.
         topic, partitions: As in :class:`history.cell.Cell`.
         consumer_config: Further librdkafka properties, over the defaults.
+        isolation: What it is shown of transactions.
         history: Directory of the tables.
         progress: File rewritten once a second.
     """
@@ -120,6 +121,7 @@ class ConsumerSpec(_Specification):
     partitions: int = Field(ge=1)
     bootstrap_servers: str = Field(min_length=1)
     consumer_config: Config = Field(default_factory=dict)
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted"
     history: Path
     progress: Path
 

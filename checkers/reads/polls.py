@@ -1,7 +1,8 @@
 """The order in which one consumer was shown a partition, and whether it was shown all of it.
 
 What is passed over is looked for in all of a span, not from one record to the next: 0, 2, 1, 3 is a
-step back and passes over nothing.
+step back and passes over nothing. Of consumers that ask for committed transactions alone, what is
+not committed is passed over by right.
 """
 
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ def skipped(seen: Seen, spans: Iterable[Span], history: PartitionHistory) -> Pas
         first = shown[0] if span.begun == NONE else span.begun
         left = np.searchsorted(history.log_offset, first, side="left")
         right = np.searchsorted(history.log_offset, shown[-1], side="right")
-        held = np.arange(left, right)
+        held = history.shown_to_consumers(np.arange(left, right))
         missed = held[~np.isin(history.log_offset[held], shown)]
         reached = np.maximum.accumulate(offsets)
         beyond = np.searchsorted(reached, history.log_offset[missed], side="right")
@@ -65,6 +66,8 @@ def unseen(seen: Seen, history: PartitionHistory) -> Array:
     shown, that it was never shown anywhere. For one that is to be shown everything."""
     shown = records_shown(seen, history)
     missed = np.flatnonzero((history.fate == Fate.ACKED) & (history.first != NONE) & ~shown)
+    if history.visible is not None:
+        missed = missed[history.visible[history.first[missed]]]
     below: Array = missed[history.first_offset(missed) < seen.highest]
     return below[np.argsort(history.first[below])]
 

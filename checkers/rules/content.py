@@ -45,9 +45,11 @@ def offset_gap(partition: PartitionHistory) -> pa.Table:
     """Holes in the final log: one row a hole, at its first offset.
 
     Sound because a log without transactions and compaction has a record at every offset from its
-    start to its end; topics with ``cleanup.policy=compact`` are not handled. Needs a complete read.
+    start to its end: of one with transactions, whose markers no consumer is shown, nothing is said.
+    Topics with ``cleanup.policy=compact`` are not handled. Needs a complete read.
     """
-    holes = list(_holes(partition)) if partition.read.complete else []
+    asked = partition.read.complete and not partition.transactional
+    holes = list(_holes(partition)) if asked else []
     return rows(
         partition,
         "offset-gap",

@@ -11,7 +11,9 @@ from history.payload import bytes_min
 from infra.wording import closest
 from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
 from workloads.foreign import properties as foreign
+from workloads.interface import Transactions
 from workloads.spec import ProducerSpec, SpecificationError
+from workloads.transactions.spec import TransactionalSpec, session_properties
 
 Properties = Mapping[str, str | bool | int | float]
 
@@ -46,22 +48,23 @@ def properties(cell: Cell) -> Properties:
 
     Raises workloads.spec.SpecificationError for what a campaign may not set.
     """
-    specification = ProducerSpec.model_validate(
-        {
-            "cell": cell.name,
-            "topic": cell.topic,
-            "partitions": cell.partitions,
-            "acks": cell.acks,
-            "producer": 0,
-            "rate": 1,
-            "record_bytes": 1,
-            "bootstrap_servers": "not-connected:0",
-            "producer_config": producer_config(cell),
-            "history": ".",
-            "progress": ".",
-        }
-    )
-    return producer_properties(specification)
+    return producer_properties(ProducerSpec.model_validate(_specification(cell)))
+
+
+def _specification(cell: Cell) -> Mapping[str, object]:
+    return {
+        "cell": cell.name,
+        "topic": cell.topic,
+        "partitions": cell.partitions,
+        "acks": cell.acks,
+        "producer": 0,
+        "rate": 1,
+        "record_bytes": 1,
+        "bootstrap_servers": "not-connected:0",
+        "producer_config": producer_config(cell),
+        "history": ".",
+        "progress": ".",
+    }
 
 
 class RecordRefused(SpecificationError):
@@ -108,10 +111,22 @@ def try_out(cell: Cell, record_bytes: int) -> None:
         )
 
 
+def try_out_transactional(cell: Cell, asked: Transactions) -> None:
+    """As :func:`try_out`, of a producer that writes in transactions."""
+    drawn = {"seed": 0, "records": asked.records, "aborts": asked.aborts, "fences": asked.fences}
+    _made(session_properties(TransactionalSpec.model_validate({**_specification(cell), **drawn})))
+
+
 def _try_out_librdkafka(cell: Cell) -> int:
     """Make the cell's producer, connected to nowhere; the size of the largest value that it can
     send."""
-    config = {**properties(cell), "log_level": 0}
+    config = properties(cell)
+    _made(config)
+    return int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
+
+
+def _made(properties: Properties) -> None:
+    config = {**properties, "log_level": 0}
     del config["bootstrap.servers"]
     try:
         Producer(config)
@@ -119,7 +134,6 @@ def _try_out_librdkafka(cell: Cell) -> int:
         raise SpecificationError(refusal.args[0].str()) from None
     except (TypeError, ValueError) as refusal:
         raise SpecificationError(str(refusal)) from None
-    return int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
 
 
 def message_timeout_ms(cell: Cell) -> int:

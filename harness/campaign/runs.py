@@ -128,6 +128,7 @@ def _run(
                     PlannedGroup(name=group_id(cell, group), delivery=group.delivery)
                     for group in campaign.workload.load_of(cell).groups
                 ),
+                transactional=campaign.workload.is_transactional,
                 acked_min=campaign.evidence.acked_min,
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
             )

@@ -25,6 +25,7 @@ from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
 from harness.campaign.schema import schema
+from harness.campaign.transaction_problems import own_transaction_problems, transaction_problems
 from harness.campaign.workload_problems import workload_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
@@ -130,6 +131,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
     yield from own_external_problems(content)
     yield from property_problems(content)
     yield from own_group_problems(content)
+    yield from own_transaction_problems(content)
     yield from own_fault_problems(content)
 
 
@@ -150,6 +152,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from workload_problems(part)
     yield from group_problems(part)
     yield from idle_nodes(part)
+    yield from transaction_problems(part)
     faults = [*fault_problems(part), *external_problems(part)]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.

@@ -12,7 +12,8 @@ from harness.campaign.section import Section
 from harness.campaign.sweep import Scalar
 from harness.campaign.where import Where, holds_for
 from history.cell import Cell
-from workloads.interface import Delivery, Group, Load
+from workloads import WORKLOADS
+from workloads.interface import Delivery, Group, Load, Transactions
 
 
 class GroupSpec(Section):
@@ -45,6 +46,32 @@ class GroupSpec(Section):
         )
 
 
+class TransactionsSpec(Section):
+    """What the clients of the workload `transactions` do. What each of them does when is drawn by
+    the seed."""
+
+    records: Annotated[int, Field(ge=1, le=10_000)] = 10
+    """Records of a transaction, on average."""
+    aborts: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
+    """The share of transactions that are aborted."""
+    fences: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.02
+    """The share of a producer's transactions in whose middle a second producer with the same
+    `transactional.id` begins; the first goes on, as a zombie."""
+    transformers: Annotated[int, Field(ge=0)] = 1
+    """How many clients of each cell read it in one group and write what they make of it back into
+    it, in transactions that commit the offsets of what they read, too."""
+
+    @property
+    def as_told(self) -> Transactions:
+        """What the workload is told of it."""
+        return Transactions(
+            records=self.records,
+            aborts=self.aborts,
+            fences=self.fences,
+            transformers=self.transformers,
+        )
+
+
 class WorkloadSpec(Section):
     """What the clients of every cell do."""
 
@@ -73,6 +100,18 @@ class WorkloadSpec(Section):
     grow, in no group."""
     groups: tuple[GroupSpec, ...] = ()
     """The consumer groups of the cells."""
+    transactions: TransactionsSpec | None = None
+    """Of `kind: transactions` alone: what its clients do."""
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether everything is sent in transactions."""
+        return self.kind in WORKLOADS and WORKLOADS[self.kind].transactional
+
+    @property
+    def transactions_in_force(self) -> Transactions | None:
+        """What is said of transactions, or the defaults; None where there are none."""
+        return (self.transactions or TransactionsSpec()).as_told if self.is_transactional else None
 
     @property
     def flat_out(self) -> bool:
@@ -87,7 +126,9 @@ class WorkloadSpec(Section):
     @property
     def clients_at_most(self) -> int:
         """How many clients a cell has that has all groups."""
-        return self.producers + self.readers + sum(group.members for group in self.groups)
+        told = self.transactions_in_force
+        members = sum(group.members for group in self.groups)
+        return self.producers + self.readers + members + (told.transformers if told else 0)
 
     def load_of(self, cell: Cell) -> Load:
         """What the workload is told of a cell: the one place where a load is made."""
@@ -104,18 +145,24 @@ class WorkloadSpec(Section):
             groups=tuple(
                 spec.group for spec in self.groups if holds_for(spec.where, cell.settings)
             ),
+            transactions=self.transactions_in_force,
         )
 
 
 def clients_of(load: Load) -> int:
     """How many clients each cell has."""
-    return load.producers + load.readers + sum(group.members for group in load.groups)
+    members = sum(group.members for group in load.groups)
+    return load.producers + load.readers + members + _transformers(load)
+
+
+def _transformers(load: Load) -> int:
+    return 0 if load.transactions is None else load.transactions.transformers
 
 
 def times_read(load: Load) -> int:
     """How often each record of a cell is read while it runs: each reader has all, and each group
-    has all once."""
-    return load.readers + len(load.groups)
+    has all once, that of transformers, too."""
+    return load.readers + len(load.groups) + bool(_transformers(load))
 
 
 def idle(load: Load, cell: Cell) -> int:
@@ -138,6 +185,8 @@ def described(spec: WorkloadSpec, cells: Iterable[Cell]) -> str:
 
 def _kinds(load: Load) -> Iterator[str]:
     yield _counted(load.producers, "producer") + _manner(load)
+    if _transformers(load):
+        yield _counted(_transformers(load), "transformer")
     if load.readers:
         yield _counted(load.readers, "tail reader")
     for group in load.groups:

@@ -89,6 +89,19 @@ class Latency(_Part):
     """The longest."""
 
 
+class TransactionsDocument(_Part):
+    """How many transactions of a cell came to what, as far as its clients know."""
+
+    committed: int
+    """Their commit was answered."""
+    not_committed: int
+    """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
+    unknown: int
+    """Nobody knows."""
+    found: dict[str, int] = {}
+    """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
+
+
 class CellDocument(_Part):
     """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
     under Kafka's names. A count is null where nothing was found and not everything could be looked
@@ -133,6 +146,8 @@ class CellDocument(_Part):
     shown_latency: Latency | None = None
     """Until a tail reader was first shown the record; null where there are none, or not all is
     known that they were shown."""
+    transactions: TransactionsDocument | None = None
+    """Null of a cell that is written without any."""
     reasons: tuple[str, ...] = ()
     """What the verdict follows from, the decisive ones first."""
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from checkers.outages import OUTAGE_MIN_NS
 from checkers.verdict import CampaignResult, Verdict
-from harness.report import chance, consumption, figures, losses
+from harness.report import chance, consumption, figures, losses, transactions
 from harness.report.about import About, lasted, moment
 from harness.report.causes import WHAT, causes
 from harness.report.comparison import compare, label, seconds
@@ -112,6 +112,8 @@ def render(
         comparison=compare(result, cells),
         consumption=consumption.tables(result),
         meanings=consumption.MEANINGS,
+        transactions=transactions.table(result),
+        of_transactions=transactions.MEANINGS,
         unknown=UNKNOWN,
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[

@@ -38,6 +38,7 @@ class Run:
         client_nodes: Where clients run; on the first one the final read, too.
         failovers: What is measured when the final read is over.
         room: How many servers may suffer at once.
+        seed: For what its clients draw.
         connection: librdkafka's properties that connecting takes, secrets among them: for the
             environment of clients, and for nothing that is kept.
         kept: Further properties of the cells' topics.
@@ -64,6 +65,7 @@ class Run:
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
+    seed: int = 0
     connection: Mapping[str, str] = field(default_factory=dict, repr=False)
     kept: Mapping[str, str] = field(default_factory=dict)
     started: list[ClientProcess] = field(default_factory=list)

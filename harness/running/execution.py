@@ -173,6 +173,7 @@ def _prepare(
     return Run(
         campaign=campaign,
         number=plan.number,
+        seed=plan.seed,
         directory=directory,
         backend=backend,
         system=system,

@@ -11,6 +11,7 @@ from checkers.reach import FaultWindows
 from checkers.replicas.sessions import Written
 from checkers.rules.order import duplicated
 from checkers.rules.rows import ROWS
+from checkers.transactions.anomalies import SUMMARIES
 
 SENT_TWO_ACKED = [
     send("invoke", 1, 0, 10),
@@ -198,5 +199,5 @@ def test_contradictions_are_counted() -> None:
 
 
 def test_the_catalogue_has_one_line_each() -> None:
-    assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, DIVERGENT}
+    assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, *SUMMARIES, DIVERGENT}
     assert all(summary and "\n" not in summary for summary in CATALOGUE.values())

@@ -78,6 +78,7 @@ def test_what_the_file_leaves_out_is_filled_in() -> None:
         "enable.idempotence": False,
         "max.in.flight.requests.per.connection": 1_000_000,
         "client": "librdkafka",
+        "isolation.level": "read_uncommitted",
         "topic.preallocate": True,
     }
 

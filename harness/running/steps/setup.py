@@ -53,6 +53,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             bootstrap_servers=run.system.bootstrap_servers,
             places=places,
             comebacks=comebacks(run.plan),
+            seed=run.seed,
         ):
             deadline.check()
             node = run.client_node(client.node)

@@ -1,0 +1,219 @@
+"""The history of a cell's transactions, put together of the tables that its clients left.
+
+What cannot be read becomes a sentence in ``problems``, and what would rest on it is not looked at.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers import columns
+from checkers.evidence import RunEvidence
+from checkers.faults import Partition
+from checkers.indexes import (
+    LOG_COLUMNS,
+    NONE,
+    SEND_COLUMNS,
+    Array,
+    Fate,
+    FinalRead,
+    PartitionHistory,
+    index,
+    numbers_of,
+)
+from checkers.transactions.histories import Inputs, Log, Sent, Shown, TransactionalHistory
+from checkers.transactions.outcomes import transactions_of
+from history import reader
+from history.cell import Cell
+from history.errors import DamagedFiles
+from history.transactional import FETCHED
+
+_POLLS = ("client", "time", "offset", "cell", "producer", "sequence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """``history`` of a cell, and what could not be read of it."""
+
+    history: TransactionalHistory
+    problems: list[str] = field(default_factory=list)
+
+
+def gathered(run: RunEvidence, cell: Cell) -> Gathered:
+    """The history of a cell's transactions. Raises nothing because of what the tables hold."""
+    problems: list[str] = []
+    partitions = cell.topic_partitions
+    indexed = [_indexed(run, cell, partition, problems) for partition in partitions]
+    committed = [_committed(run, partition, problems) for partition in partitions]
+    inputs = _filtered(_table(run, "inputs", problems), "topic", cell.topic)
+    transactions = _filtered(_table(run, "transactions", problems), "cell", cell.name)
+    history = TransactionalHistory(
+        reads_committed=cell.reads_committed,
+        transactions=transactions_of(transactions.to_pylist()),
+        sent=_sent(indexed),
+        log=_log(indexed, committed),
+        shown=_shown(run, cell, inputs, problems),
+        inputs=_inputs(inputs, cell),
+        positions=_positions(run, cell, problems),
+        log_complete=not problems and _complete(run, cell, problems),
+    )
+    return Gathered(history=history, problems=problems)
+
+
+def _indexed(
+    run: RunEvidence, cell: Cell, partition: Partition, problems: list[str]
+) -> PartitionHistory:
+    tables = {
+        table: columns.read(table, map(str, run.writers.files(table, partition)), names, problems)
+        for table, names in (("sends", SEND_COLUMNS), ("log", LOG_COLUMNS))
+    }
+    return index(
+        cell=cell.name,
+        topic=partition[0],
+        partition=partition[1],
+        sends=tables["sends"][0],
+        log=tables["log"][0],
+        read=FinalRead(complete=False),
+    )
+
+
+def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> Array:
+    files = map(str, run.writers.files("committed", partition))
+    rows, _ = columns.read("committed", files, ("offset",), problems)
+    return numbers_of(rows["offset"])
+
+
+def _sent(indexed: Sequence[PartitionHistory]) -> Sent:
+    mine = [np.flatnonzero(_of_cell(one) & (one.fate != Fate.NEVER_SENT)) for one in indexed]
+    return Sent(
+        **{
+            name: _joined(getattr(one, name)[rows] for one, rows in zip(indexed, mine, strict=True))
+            for name in ("producer", "sequence", "fate", "asked")
+        },
+        partition=_numbered(indexed, map(len, mine)),
+    )
+
+
+def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> Log:
+    """Payloads that are none of this cell's are for the rule ``phantom``."""
+    rows = []
+    for one in indexed:
+        ours = one.log_record != NONE
+        ours[ours] = _of_cell(one)[one.log_record[ours]]
+        rows.append(np.flatnonzero(ours))
+    both = list(zip(indexed, rows, strict=True))
+    return Log(
+        producer=_joined(one.producer[one.log_record[mine]] for one, mine in both),
+        sequence=_joined(one.sequence[one.log_record[mine]] for one, mine in both),
+        partition=_numbered(indexed, map(len, rows)),
+        offset=_joined(one.log_offset[mine] for one, mine in both),
+        committed=_joined(
+            np.isin(one.log_offset[mine], offsets)
+            for (one, mine), offsets in zip(both, committed, strict=True)
+        ).astype(bool),
+    )
+
+
+def _of_cell(one: PartitionHistory) -> Array:
+    """By record number: whether it is of the cell whose topic this is."""
+    code = one.cell_names.index(one.cell) if one.cell in one.cell_names else NONE
+    found: Array = one.cell_of == code
+    return found
+
+
+def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) -> Shown:
+    tables = []
+    for partition in cell.topic_partitions:
+        files = run.writers.files("polls", partition)
+        rows = _read("polls", files, problems).select(_POLLS)
+        number = pa.repeat(pa.scalar(partition[1], pa.int32()), len(rows))
+        tables.append(rows.append_column("partition", number))
+    names = {f"read_{name}": name for name in ("cell", "producer", "sequence")}
+    read = inputs.select([*names, "client", "time", "offset", "partition"])
+    tables.append(read.rename_columns([names.get(name, name) for name in read.column_names]))
+    same = [one.select(sorted(one.column_names)) for one in tables]
+    rows = pa.concat_tables(same, promote_options="default")  # they differ by what may be null
+    rows = _filtered(rows, "cell", cell.name)
+    clients = rows["client"].combine_chunks().dictionary_encode()
+    return Shown(
+        **{
+            name: numbers_of(rows[name])
+            for name in ("producer", "sequence", "partition", "offset", "time")
+        },
+        client=clients.indices.to_numpy().astype(np.int64),
+        clients=clients.dictionary.to_pylist(),
+    )
+
+
+def _inputs(rows: pa.Table, cell: Cell) -> Inputs:
+    """A record of another cell's, or of nobody's, is read all the same: it is of no transaction."""
+    ours = pc.fill_null(pc.equal(rows["read_cell"], cell.name), False).to_numpy()
+    return Inputs(
+        producer=np.where(ours, numbers_of(rows["read_producer"]), NONE),
+        sequence=np.where(ours, numbers_of(rows["read_sequence"]), NONE),
+        partition=numbers_of(rows["partition"]),
+        offset=numbers_of(rows["offset"]),
+        reader=numbers_of(rows["producer"]),
+        transaction=numbers_of(rows["transaction"]),
+        made=numbers_of(rows["sequence"]),
+    )
+
+
+def _positions(run: RunEvidence, cell: Cell, problems: list[str]) -> dict[int, int]:
+    """What the final read fetched: of that rows name no transaction."""
+    rows = _filtered(_table(run, "transaction_offsets", problems), "topic", cell.topic)
+    return {
+        row["partition"]: row["offset"]
+        for row in rows.to_pylist()
+        if row["type"] == FETCHED and row["producer"] is None
+    }
+
+
+def _complete(run: RunEvidence, cell: Cell, problems: list[str]) -> bool:
+    """Whether every partition was read to its end, once more as read_committed."""
+    rows = _filtered(_table(run, "committed_reads", problems), "topic", cell.topic).to_pylist()
+    ended = {row["partition"]: row for row in rows}
+    for topic, number in cell.topic_partitions:
+        row: dict[str, Any] | None = ended.get(number)
+        if row is None or not row["complete"]:
+            why = "no reason" if row is None else row["error"]
+            problems.append(f"{topic}-{number}: what is committed was not read to its end: {why}")
+        read = run.reads.get((topic, number))
+        if read is None or not read.read.complete:
+            return False  # which is told by who looks after the final read
+    return not problems
+
+
+def _table(run: RunEvidence, table: str, problems: list[str]) -> pa.Table:
+    """All of a table that is not written by partition."""
+    try:
+        return reader.read(run.history, table)
+    except DamagedFiles as error:
+        problems.append(str(error))
+        return reader.decoded_schema(table).empty_table()
+
+
+def _read(table: str, files: Iterable[Path], problems: list[str]) -> pa.Table:
+    try:
+        return reader.read_files(table, files)
+    except DamagedFiles as error:
+        problems.append(str(error))
+        return reader.decoded_schema(table).empty_table()
+
+
+def _filtered(rows: pa.Table, column: str, value: str) -> pa.Table:
+    return rows.filter(pc.fill_null(pc.equal(rows[column], value), False))
+
+
+def _joined(arrays: Iterable[Array]) -> Array:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
+
+
+def _numbered(indexed: Sequence[PartitionHistory], many: Iterable[int]) -> Array:
+    """The number of each one's partition, so many times."""
+    return np.repeat([one.partition for one in indexed], list(many)).astype(np.int64)

@@ -1,0 +1,170 @@
+"""What is known of each transaction: was it committed?
+
+- *Committed*: its commit was asked for while its session was not fenced, and was answered.
+- *Not committed*: nobody asked for its commit; or that was asked for when the next session's
+  ``init_transactions`` had been answered, which fences this one (KIP-98); or its abort was
+  answered; or the client refused to ask.
+- *Unknown* otherwise (Jepsen's ``info``): it timed out, its client was killed, or a fencing came
+  while it was under way. It counts for neither side.
+
+A commit that was asked for and not recorded does not exist: its row is in its file before the
+coordinator is asked (``history.transactional``). An abort is another matter: that of a transaction
+whose commit nobody asked for may come late, or never, and nothing rests on it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from checkers.indexes import NONE, Array
+from history.schema import SendType
+from history.transactional import TransactionEvent
+
+Row = Mapping[str, Any]
+
+_SEQUENCE_BITS = 31
+_SEQUENCE_MAX = 2**_SEQUENCE_BITS - 1
+
+
+class Outcome(StrEnum):
+    COMMITTED = "committed"
+    NOT_COMMITTED = "not committed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One transaction.
+
+    Attributes:
+        transactional_id: Of its session.
+        producer: The number of its session.
+        number: Which of the session's it is, from 1.
+        first: Sequence number of the first record in it; the next one's ends it.
+        begun: When it began; nanoseconds.
+        asked: When its commit was asked for; None where it was not.
+        answered: When its commit was answered without an error, likewise.
+        fenced: When it was certain that its session was fenced, likewise.
+    """
+
+    transactional_id: str
+    producer: int
+    number: int
+    first: int
+    begun: int
+    asked: int | None = None
+    answered: int | None = None
+    fenced: int | None = None
+    outcome: Outcome
+
+    @property
+    def time(self) -> int:
+        """When it was what it is, as far as its client knows: of the commit, else of its begin."""
+        return next(t for t in (self.answered, self.asked, self.begun) if t is not None)
+
+    @property
+    def name(self) -> str:
+        """In words, e.g. ``transaction 3 of producer 1000``."""
+        return f"transaction {self.number} of producer {self.producer}"
+
+
+def transactions_of(rows: Iterable[Row]) -> list[Transaction]:
+    """The transactions that rows of ``transactions`` tell of, by producer and number. Rows of one
+    client are in their order; a transaction that did not begin is none."""
+    told: dict[tuple[int, int], dict[tuple[str, str], Row]] = defaultdict(dict)
+    for row in rows:
+        told[row["producer"], row["transaction"]].setdefault((row["event"], row["type"]), row)
+    fences = dict(_fences(told))
+    return [
+        _transaction(key, events, fences.get(key[0]))
+        for key, events in sorted(told.items())
+        if (TransactionEvent.BEGIN, SendType.OK) in events
+    ]
+
+
+def _fences(
+    told: Mapping[tuple[int, int], Mapping[tuple[str, str], Row]],
+) -> Iterator[tuple[int, int]]:
+    """When each session was fenced for certain: the answer to the first ``init_transactions`` that
+    another one began after its own was answered."""
+    lives: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for (producer, _), events in told.items():
+        asked = events.get((TransactionEvent.INIT, SendType.INVOKE))
+        answered = events.get((TransactionEvent.INIT, SendType.OK))
+        if asked and answered:
+            life = asked["time"], answered["time"], producer
+            lives[answered["transactional_id"]].append(life)
+    for sessions in lives.values():
+        for _, own, producer in sessions:
+            later = [until for since, until, _ in sessions if since > own]
+            if later:
+                yield producer, min(later)
+
+
+def _transaction(
+    key: tuple[int, int], events: Mapping[tuple[str, str], Row], fenced: int | None
+) -> Transaction:
+    begin = events[TransactionEvent.BEGIN, SendType.OK]
+    asked = _time(events, TransactionEvent.COMMIT, SendType.INVOKE)
+    return Transaction(
+        transactional_id=begin["transactional_id"],
+        producer=key[0],
+        number=key[1],
+        first=begin["sequence"],
+        begun=begin["time"],
+        asked=asked,
+        answered=_time(events, TransactionEvent.COMMIT, SendType.OK),
+        fenced=fenced,
+        outcome=_outcome(events, asked, fenced),
+    )
+
+
+def _time(events: Mapping[tuple[str, str], Row], event: str, kind: str) -> int | None:
+    row = events.get((event, kind))
+    return None if row is None else int(row["time"])
+
+
+def _outcome(
+    events: Mapping[tuple[str, str], Row], asked: int | None, fenced: int | None
+) -> Outcome:
+    if asked is None or (fenced is not None and asked > fenced):
+        return Outcome.NOT_COMMITTED
+    if (TransactionEvent.COMMIT, SendType.OK) in events:
+        return Outcome.COMMITTED
+    refused = (TransactionEvent.COMMIT, SendType.FAIL) in events
+    aborted = (TransactionEvent.ABORT, SendType.OK) in events
+    return Outcome.NOT_COMMITTED if refused or aborted else Outcome.UNKNOWN
+
+
+class Membership:
+    """Which transaction a record is of."""
+
+    def __init__(self, transactions: Sequence[Transaction]) -> None:
+        producer = np.array([one.producer for one in transactions], dtype=np.int64)
+        first = np.array([one.first for one in transactions], dtype=np.int64)
+        keys = record_keys(producer, first)
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._producer = producer
+
+    def of(self, producer: Array, sequence: Array) -> Array:
+        """Positions of the transactions; NONE of a record that is of none."""
+        found = np.searchsorted(self._keys, record_keys(producer, sequence), side="right") - 1
+        mine = np.full(len(found), NONE, dtype=np.int64)
+        inside = found >= 0
+        mine[inside] = self._order[found[inside]]
+        inside[inside] = self._producer[mine[inside]] == producer[inside]
+        mine[~inside] = NONE
+        return mine
+
+
+def record_keys(producer: Array, sequence: Array) -> Array:
+    """A number for each record, the same for the same alone: ascending by producer, then sequence.
+    A sequence number that no producer reaches (2**31) counts as the last that one does."""
+    within = np.clip(sequence.astype(np.int64), 0, _SEQUENCE_MAX)
+    keys: Array = (producer.astype(np.int64) << _SEQUENCE_BITS) | within
+    return keys

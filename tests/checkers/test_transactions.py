@@ -1,0 +1,300 @@
+"""Transactions as their clients left them on disk: made into one history, looked at, judged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_histories import T0, state
+
+from checkers.evidence import RunEvidence, gather
+from checkers.facts import Facts
+from checkers.guarantees import judged
+from checkers.transactions.cycles import cycles
+from checkers.transactions.looking import CellTransactions, look_at
+from history.cell import Cell
+from history.manifest import PlannedCell, PlannedRun
+from history.schema import TABLES
+from history.transactional import TRANSFORMERS
+from history.writer import PartitionedWriter, TableWriter
+from workloads.interface import Load, Transactions
+from workloads.transactions.workload import Transactions as Workload
+
+TOPIC, PARTITIONS = "t", 2
+LOAD = Load(
+    rate=1,
+    record_bytes=100,
+    readers=1,
+    transactions=Transactions(records=1, aborts=0, fences=0, transformers=1),
+)
+PRODUCER, TRANSFORMER, READER = "producer-t-0", "transformer-t-0", "reader-t-0"
+FIRST, SECOND, OTHER = 0, 1, TRANSFORMERS
+"""Producer numbers: a producer's two sessions, and the transformer's."""
+INTERNAL = ("__transaction_state", "__consumer_offsets")
+
+Rows = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+"""By table and writer."""
+
+
+def cell(isolation: str = "read_committed") -> Cell:
+    settings = {
+        "acks": "all",
+        "enable.idempotence": True,
+        "replication.factor": 3,
+        "partitions": PARTITIONS,
+        "isolation.level": isolation,
+    }
+    return Cell(name="c", topic=TOPIC, settings=settings)
+
+
+def event(
+    time: int, producer: int, transaction: int, name: str, kind: str, sequence: int | None = None
+) -> dict[str, Any]:
+    who = {"client": "x", "cell": "c", "transactional_id": "x" if producer < OTHER else "y"}
+    what = {"producer": producer, "transaction": transaction, "event": name, "type": kind}
+    return {"time": T0 + time, **who, **what, "sequence": sequence}
+
+
+def sent(time: int, producer: int, sequence: int, partition: int, offset: int) -> list[Any]:
+    who = {"cell": "c", "producer": producer, "sequence": sequence, "partition": partition}
+    return [
+        {"type": "invoke", "time": T0 + time, **who},
+        {"type": "ok", "time": T0 + time + 1, "offset": offset, **who},
+    ]
+
+
+def stands(partition: int, offset: int, producer: int, sequence: int) -> dict[str, Any]:
+    who = {"cell": "c", "producer": producer, "sequence": sequence}
+    return {"partition": partition, "offset": offset, "timestamp": 0, **who}
+
+
+def read(partition: int = 0, end: int = 0, complete: bool = True) -> Any:
+    return {
+        "partition": partition,
+        "log_start_offset": 0,
+        "log_end_offset": end,
+        "read_end_offset": end,
+        "records": 0,
+        "complete": complete,
+        "error": None if complete else "60 s had passed at offset 1 of 9",
+    }
+
+
+def fetched(partition: int, offset: int) -> dict[str, Any]:
+    return {"time": T0, "client": "final-read", "group": "g", "type": "fetched"} | {
+        "partition": partition,
+        "offset": offset,
+    }
+
+
+def sound() -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """The first session sends one record to each partition, which are committed, and one more that
+    is not; the second one has fenced it. A transformer makes one record of the two."""
+    return {
+        ("transactions", PRODUCER): [
+            event(0, FIRST, 0, "init", "invoke"),
+            event(1, FIRST, 0, "init", "ok"),
+            event(2, FIRST, 1, "begin", "ok", 0),
+            event(10, FIRST, 1, "commit", "invoke"),
+            event(11, FIRST, 1, "commit", "ok"),
+            event(12, FIRST, 2, "begin", "ok", 2),
+            event(20, SECOND, 0, "init", "invoke"),
+            event(21, SECOND, 0, "init", "ok"),
+            event(30, FIRST, 2, "commit", "invoke"),
+            event(31, FIRST, 2, "commit", "info"),
+        ],
+        ("sends", PRODUCER): [
+            *sent(3, FIRST, 0, 0, 0),
+            *sent(4, FIRST, 1, 1, 0),
+            *sent(13, FIRST, 2, 0, 2),
+        ],
+        ("transactions", TRANSFORMER): [
+            event(40, OTHER, 0, "init", "invoke"),
+            event(41, OTHER, 0, "init", "ok"),
+            event(42, OTHER, 1, "begin", "ok", 0),
+            event(50, OTHER, 1, "commit", "invoke"),
+            event(51, OTHER, 1, "commit", "ok"),
+        ],
+        ("sends", TRANSFORMER): sent(44, OTHER, 0, 0, 4),
+        ("inputs", TRANSFORMER): [
+            {
+                "time": T0 + 43,
+                "client": TRANSFORMER,
+                "producer": OTHER,
+                "transaction": 1,
+                "partition": partition,
+                "offset": 0,
+                "read_cell": "c",
+                "read_producer": FIRST,
+                "read_sequence": partition,
+                "sequence": 0,
+            }
+            for partition in range(PARTITIONS)
+        ],
+        ("transaction_offsets", TRANSFORMER): [],
+        ("transaction_offsets", "final-read"): [fetched(0, 1), fetched(1, 1)],
+        ("log", "final-read"): [
+            stands(0, 0, FIRST, 0),
+            stands(0, 2, FIRST, 2),
+            stands(0, 4, OTHER, 0),
+            stands(1, 0, FIRST, 1),
+        ],
+        ("committed", "final-read"): [
+            {"partition": 0, "offset": 0},
+            {"partition": 0, "offset": 4},
+            {"partition": 1, "offset": 0},
+        ],
+        ("reads", "final-read"): [read(partition=0, end=6), read(partition=1, end=2)],
+        ("committed_reads", "final-read"): [read(partition=0, end=6), read(partition=1, end=2)],
+        ("polls", READER): [
+            {"client": READER, "partition": 1, "poll": 1, "time": T0 + 60, "offset": 0}
+            | {"cell": "c", "producer": FIRST, "sequence": 1}
+        ],
+        ("assignments", READER): [],
+        ("cluster", "harness"): [
+            state(-5, 1, 0, (1, 2, 3), topic=topic, partition=number)
+            for topic, many in ((TOPIC, PARTITIONS), *((name, 1) for name in INTERNAL))
+            for number in range(many)
+        ],
+    }
+
+
+def evidence(directory: Path, rows: Rows, of: Cell) -> RunEvidence:
+    """Written as clients write, and gathered."""
+    writers = Workload().writers([(of, LOAD)], "client-1")
+    planned = PlannedRun(
+        number=1,
+        seed=1,
+        session_timeout_ms=3000,
+        replica_lag_ms=4000,
+        recovery_ms=60_000,
+        cells=(PlannedCell(cell=of, transactional=True),),
+        faults=(),
+        writers=tuple(writers),
+    )
+    for one in writers:
+        mine = rows.get((one.table, one.writer), ())
+        if one.partitions:
+            partitioned = PartitionedWriter(directory, one.table, one.writer, one.partitions)
+            for row in mine:
+                table = partitioned.partition(TOPIC, row["partition"])
+                table.append(_row(one.table, row))
+            partitioned.close()
+        else:
+            _write(directory, one.table, one.writer, mine)
+    _write(directory, "cluster", "harness", rows["cluster", "harness"])
+    return gather(directory, planned)
+
+
+def _write(directory: Path, table: str, writer: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    made = TableWriter(directory, table, writer)
+    for row in rows:
+        made.append(_row(table, row))
+    made.close()
+
+
+def _row(table: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple({"topic": TOPIC, **row}.get(name) for name in TABLES[table].names)
+
+
+def looked(directory: Path, rows: Rows, of: Cell | None = None) -> CellTransactions:
+    of = of or cell()
+    return look_at(evidence(directory, rows, of), of)
+
+
+def anomalies(told: CellTransactions) -> list[tuple[str, int, int | None]]:
+    return [
+        (row["anomaly"], row["partition"], row["offset"])
+        for row in told.rows.to_pylist()
+        if row["anomaly"] != "G0"
+    ]
+
+
+def guarantees(told: CellTransactions, of: Cell) -> dict[str, tuple[bool, bool | None]]:
+    """Of each that is about transactions: whether it was promised, and whether it held."""
+    facts = Facts(cell=of, counts=told.counts, transactional=True, gaps=told.gaps)
+    plain = {one.name for one in judged(replace(facts, transactional=False))[0]}
+    return {one.name: (one.promised, one.held) for one in judged(facts)[0] if one.name not in plain}
+
+
+def test_where_all_is_well_everything_was_looked_at_and_held(tmp_path: Path) -> None:
+    told = looked(tmp_path, sound())
+    assert (anomalies(told), told.gaps, told.why) == ([], (), ())
+    counted = {name: told.counts[f"transactions {name}"] for name in ("committed", "not committed")}
+    assert counted == {"committed": 2, "not committed": 1}
+    assert set(guarantees(told, cell()).values()) == {(True, True)}
+
+
+PLANTS = {
+    "an aborted record is shown": (
+        ("polls", READER),
+        {"client": READER, "partition": 0, "poll": 2, "time": T0 + 61, "offset": 2}
+        | {"cell": "c", "producer": FIRST, "sequence": 2},
+        ("aborted-read", 0, 2),
+        "no-aborted-read",
+    ),
+    "an aborted record stands": (
+        ("committed", "final-read"),
+        {"partition": 0, "offset": 2},
+        ("resurrected-write", 0, 2),
+        "aborted-stays-aborted",
+    ),
+    "the group has gone back": (
+        ("transaction_offsets", "final-read"),
+        fetched(1, 0),
+        ("records-without-offsets", 1, 0),
+        "records-with-offsets",
+    ),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_what_is_wrong_breaks_one_promise(tmp_path: Path, plant: str) -> None:
+    where, row, found, broken = PLANTS[plant]
+    rows = sound()
+    rows[where] = [*rows[where], row]
+    told = looked(tmp_path, rows)
+    assert anomalies(told) == [found]
+    judgement = guarantees(told, cell())
+    assert judgement.pop(broken) == (True, False)
+    assert set(judgement.values()) == {(True, True)}
+
+
+def test_read_uncommitted_is_not_promised_what_it_does_not_ask_for(tmp_path: Path) -> None:
+    where, row, found, broken = PLANTS["an aborted record is shown"]
+    rows = sound()
+    rows[where] = [*rows[where], row]
+    told = looked(tmp_path, rows, cell("read_uncommitted"))
+    assert anomalies(told) == [found]
+    assert guarantees(told, cell("read_uncommitted"))[broken] == (False, False)
+
+
+def test_a_transaction_that_stays_open_leaves_the_cell_without_a_verdict(tmp_path: Path) -> None:
+    rows = sound()
+    rows["committed_reads", "final-read"] = [read(partition=0, complete=False), read(partition=1)]
+    told = looked(tmp_path, rows)
+    assert anomalies(told) == []
+    (gap,) = told.gaps
+    assert gap.startswith("t-0: what is committed was not read to its end: 60 s had passed")
+    assert {held for _, held in guarantees(told, cell()).values()} == {None}
+
+
+def test_who_led_the_coordinators_topic_unwatched_leaves_open_what_was_promised(
+    tmp_path: Path,
+) -> None:
+    rows = sound()
+    where, row, _, broken = PLANTS["an aborted record stands"]
+    rows[where] = [*rows[where], row]
+    rows["cluster", "harness"] = [
+        one for one in rows["cluster", "harness"] if one["topic"] != INTERNAL[0]
+    ]
+    told = looked(tmp_path, rows)
+    assert told.why == ("nobody watched who led __transaction_state",)
+    assert guarantees(told, cell())[broken][1] is None
+
+
+def test_cycles_that_share_nothing_are_told_one_by_one() -> None:
+    edges = {(1, 2), (2, 3), (3, 1), (3, 4), (5, 6), (6, 5), (6, 7)}
+    assert list(cycles(edges)) == [[1, 2, 3], [5, 6]]
+    assert list(cycles({(1, 2), (2, 3), (1, 3)})) == []

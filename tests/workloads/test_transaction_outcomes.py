@@ -1,0 +1,79 @@
+"""Only a commit that was certainly never asked for is a failure; what is drawn follows from seed
+and client alone."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from history.schema import SendType
+from workloads.transactions.lives import Draws, End
+from workloads.transactions.outcomes import DEFINITE, of_answer
+from workloads.transactions.spec import TransactionalSpec
+
+CODES = sorted(
+    code
+    for name in dir(KafkaError)
+    if name.lstrip("_")[:1].isupper() and (code := getattr(KafkaError, name)) != KafkaError.NO_ERROR
+)
+
+
+def test_failures_are_exactly_those_of_the_table() -> None:
+    failures = {
+        code for code in CODES if of_answer(KafkaError(code), asked_before=False) is SendType.FAIL
+    }
+    assert {KafkaError(code).name() for code in failures} == DEFINITE.keys()
+    assert failures == {KafkaError._STATE, KafkaError._NOT_CONFIGURED}
+
+
+def test_no_answer_of_a_broker_is_a_failure() -> None:
+    answers = [code for code in CODES if code > 0]
+    assert len(answers) > 80
+    assert {of_answer(KafkaError(code), asked_before=False) for code in answers} == {SendType.INFO}
+
+
+def test_what_was_asked_before_may_have_been_carried_out() -> None:
+    assert {of_answer(KafkaError(code), asked_before=True) for code in CODES} == {SendType.INFO}
+
+
+def test_without_an_error_it_is_so() -> None:
+    assert of_answer(None, asked_before=True) is SendType.OK
+
+
+def spec(seed: int, producer: int = 0) -> TransactionalSpec:
+    return TransactionalSpec(
+        cell="c",
+        topic="t",
+        partitions=3,
+        producer=producer,
+        rate=10,
+        record_bytes=100,
+        bootstrap_servers="nobody:1",
+        history=Path(),
+        progress=Path(),
+        seed=seed,
+        records=10,
+        aborts=0.3,
+        fences=0.1,
+    )
+
+
+def drawn(of: TransactionalSpec) -> list[tuple[End, int, int]]:
+    draws = Draws(of)
+    return [(draws.end(), draws.records(), draws.partition()) for _ in range(300)]
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    assert drawn(spec(1)) == drawn(spec(1))
+
+
+@pytest.mark.parametrize("other", [spec(2), spec(1, producer=1)])
+def test_another_seed_and_another_client_draw_otherwise(other: TransactionalSpec) -> None:
+    assert drawn(other) != drawn(spec(1))
+
+
+def test_shares_are_what_was_asked_for() -> None:
+    ends = [end for end, _, _ in drawn(spec(1))]
+    assert set(ends) == set(End)
+    assert ends.count(End.COMMIT) > ends.count(End.ABORT) > ends.count(End.FENCE)
+    assert {records for _, records, _ in drawn(spec(1))} <= set(range(5, 16))

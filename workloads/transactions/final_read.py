@@ -1,0 +1,116 @@
+"""The final read of what was written in transactions:
+``python -m workloads.transactions.final_read SPEC.json``.
+
+Reads everything (``workloads.final_read``), then again what is committed, into ``committed`` and
+``committed_reads``, then fetches what the transformers' groups have committed. That a transaction
+is still open shows in the second read: it ends at the last stable offset, below the high watermark.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from history.transactional import FETCHED, NOTHING_COMMITTED
+from history.writer import PartitionedWriter, TableWriter
+from workloads import final_read
+from workloads.final_read import FinalReader, connection_of, consumer_properties
+from workloads.process import main, note_error
+from workloads.progress import Progress
+from workloads.spec import FINAL_READ, SpecificationError, load
+from workloads.transactions.spec import TransactionalReadSpec
+
+ASK_S = 2.0
+
+
+class CommittedReader(FinalReader):
+    """Reads what is committed into a ``committed`` writer."""
+
+    def _append(self, message: Message) -> None:
+        topic, partition = message.topic(), message.partition()
+        self._log.partition(topic, partition).append((topic, partition, message.offset()))
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Read as the specification file says."""
+    spec = load(TransactionalReadSpec, specification)
+    deadline = time.monotonic() + spec.deadline_s
+    partitions = [(t.topic, number) for t in spec.topics for number in range(t.partitions)]
+    committed = PartitionedWriter(spec.history, "committed", FINAL_READ, partitions)
+    reads = TableWriter(spec.history, "committed_reads", FINAL_READ)
+    offsets = TableWriter(spec.history, "transaction_offsets", FINAL_READ)
+    with closing(committed), closing(reads), closing(offsets):
+        final_read.read(spec, deadline, stopping)
+        _read_committed(spec, committed, reads, deadline, stopping)
+        for topic in spec.topics:
+            if topic.topic in spec.groups:
+                _fetch(spec, topic.topic, topic.partitions, offsets, deadline)
+
+
+def _read_committed(
+    spec: TransactionalReadSpec,
+    committed: PartitionedWriter,
+    reads: TableWriter,
+    deadline: float,
+    stopping: Callable[[], bool],
+) -> None:
+    progress = Progress(spec.progress)
+    with closing(_consumer(spec, FINAL_READ)) as consumer:
+        reader = CommittedReader(spec, consumer, committed)
+
+        def keep(now: float) -> None:
+            committed.flush_due(now)
+            if progress.due(now):
+                progress.write(reader.figures())
+
+        reader.run(deadline, stopping, keep)
+        reader.record(reads, "stopped" if stopping() else f"{spec.deadline_s:g} s had passed")
+
+
+def _fetch(
+    spec: TransactionalReadSpec,
+    topic: str,
+    partitions: int,
+    offsets: TableWriter,
+    deadline: float,
+) -> None:
+    """What a group has committed, of the partitions of which that is told in time."""
+    group = spec.groups[topic]
+    asked = [TopicPartition(topic, number) for number in range(partitions)]
+    with closing(_consumer(spec, group)) as consumer:
+        while asked:
+            try:
+                told = consumer.committed(asked, timeout=ASK_S)
+            except KafkaException as refusal:
+                note_error(refusal.args[0])
+                told = []
+            for one in (one for one in told if one.error is None):
+                offset = max(one.offset, NOTHING_COMMITTED)
+                row = (time.time_ns(), FINAL_READ, group, None, None, FETCHED, topic)
+                offsets.append((*row, one.partition, offset, None))
+            known = {one.partition for one in told if one.error is None}
+            asked = [one for one in asked if one.partition not in known]
+            if time.monotonic() >= deadline:
+                return
+
+
+def _consumer(spec: TransactionalReadSpec, group: str) -> Consumer:
+    """As read_committed it is told no offset that a transaction is about to change
+    (``require_stable`` of OffsetFetch, KIP-447)."""
+    properties = {
+        **consumer_properties(spec),
+        **connection_of(spec),
+        "group.id": group,
+        "isolation.level": "read_committed",
+    }
+    try:
+        return Consumer({**properties, "error_cb": note_error})
+    except KafkaException as error:
+        raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""A producer of one cell that writes in transactions:
+``python -m workloads.transactions.producer SPEC.json``.
+
+Sends at a steady rate (``workloads.pacer``), each record to a partition that is drawn. A
+transaction that has the records that were drawn for it is ended as was drawn: committed, aborted,
+or left to a zombie (``workloads.transactions.lives``). While its end is asked for nothing is sent.
+
+Stopped by SIGTERM: the open transaction is committed, then it ends.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from workloads.pacer import Pacer
+from workloads.process import main
+from workloads.spec import load
+from workloads.transactions.lives import Draws, End, Lives
+from workloads.transactions.recording import recording
+from workloads.transactions.session import Session
+from workloads.transactions.spec import TransactionalSpec
+
+POLL_SECONDS_MIN = 0.002
+POLL_SECONDS_MAX = 0.1
+
+
+class TransactionalProducer:
+    """Sends until it is told to stop."""
+
+    def __init__(self, draws: Draws, lives: Lives) -> None:
+        self._draws = draws
+        self._lives = lives
+        self._session: Session | None = None
+        self._due = 0
+        self._end = End.COMMIT
+
+    def run(self, rate: float, stopping: Callable[[], bool]) -> None:
+        """Send ``rate`` records a second until ``stopping``."""
+        self._session = self._lives.next()
+        pacer = Pacer(rate, time.monotonic())
+        while self._session is not None and not stopping():
+            if pacer.take(time.monotonic()):
+                self._send()
+            if self._session is not None:
+                self._session.serve(_pause_s(pacer.seconds_to_next(time.monotonic())))
+                if self._session.over:
+                    self._replace(self._session)
+        if self._session is not None:
+            if self._session.open:
+                self._session.commit()
+            self._session.close()
+
+    def _send(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        if not session.open:
+            self._due, self._end = self._draws.records(), self._draws.end()
+            if not session.begin():
+                self._replace(session)
+                return
+        session.send(self._draws.partition())
+        if session.sent >= self._due:
+            self._finish(session)
+
+    def _finish(self, session: Session) -> None:
+        if self._end is End.FENCE:
+            self._session = self._lives.fence(session, self._draws.partition())
+            return
+        if self._end is End.COMMIT:
+            session.commit()
+        else:
+            session.abort()
+        if session.over:
+            self._replace(session)
+
+    def _replace(self, session: Session) -> None:
+        session.close()
+        self._session = self._lives.next()
+
+
+def _pause_s(until_next_s: float) -> float:
+    """How long the client library is listened to; not at all where the next record is due."""
+    return min(max(until_next_s, POLL_SECONDS_MIN), POLL_SECONDS_MAX) if until_next_s else 0.0
+
+
+def run(specification: Path, stopping: Callable[[], bool]) -> None:
+    """Produce as the specification file says, until ``stopping``."""
+    spec = load(TransactionalSpec, specification)
+    with recording(spec, time.time_ns) as (recorder, keep):
+        lives = Lives(spec, recorder, keep, stopping)
+        assert spec.rate is not None, "the campaign refuses flat-out"
+        TransactionalProducer(Draws(spec), lives).run(spec.rate, stopping)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""The specifications of transactional clients, and what these are called."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from workloads.configuration import PRODUCER_DEFAULTS, producer_properties
+from workloads.spec import Config, ConsumerSpec, FinalReadSpec, ProducerSpec
+
+TRANSACTION_TIMEOUT_MS = 10_000
+"""``transaction.timeout.ms`` where nobody says: what a client that was killed leaves open holds all
+readers up for so long. librdkafka's default is a minute."""
+
+
+def transformer_of(topic: str, number: int) -> str:
+    """What a transformer is called; as :func:`workloads.spec.producer_of`."""
+    return f"transformer-{topic}-{number}"
+
+
+def transformers_group(topic: str) -> str:
+    """Kafka's ``group.id`` of a topic's transformers."""
+    return f"{topic}-transformers"
+
+
+class TransactionalSpec(ProducerSpec):
+    """A client that writes in transactions.
+
+    Attributes:
+        seed: For whatever it draws, with its name.
+        aborts, fences: As in :class:`workloads.interface.Transactions`.
+    """
+
+    acks: Literal["all"] = "all"
+    seed: int
+    records: int = Field(ge=1)
+    aborts: float = Field(ge=0, le=1)
+    fences: float = Field(ge=0, le=1)
+
+
+class TransformerSpec(TransactionalSpec):
+    """A transformer. ``reader``: of what it reads, as a member of ``group``."""
+
+    group: str = Field(min_length=1)
+    reader: ConsumerSpec
+
+    @property
+    def client(self) -> str:
+        """Its name, and that of the writer of its tables."""
+        return transformer_of(self.topic, self.producer)
+
+
+class TransactionalReadSpec(FinalReadSpec):
+    """The final read, once of everything and once of what is committed. ``groups``: those whose
+    offsets are to be fetched, by topic."""
+
+    groups: Mapping[str, str] = Field(default_factory=dict)
+
+
+def session_properties(spec: TransactionalSpec) -> Config:
+    """The properties of a session's producer. Raises SpecificationError for what may not be set.
+
+    librdkafka refuses a ``message.timeout.ms`` above ``transaction.timeout.ms``: a record would be
+    waited for when its transaction is over.
+    """
+    given = spec.producer_config
+    timeout = int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
+    waited = int(PRODUCER_DEFAULTS["message.timeout.ms"])
+    return {
+        **producer_properties(spec),
+        "message.timeout.ms": given.get("message.timeout.ms", min(timeout, waited)),
+        "enable.idempotence": True,
+        "transaction.timeout.ms": timeout,
+        "transactional.id": spec.client,
+    }

@@ -1,0 +1,169 @@
+"""Who the clients of the workload ``transactions`` are, and what they write."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import cycle, islice
+
+from history.cell import Cell
+from history.manifest import PlannedWriter
+from history.names import PARTITIONED
+from workloads.configuration import connection_properties, producer_config
+from workloads.interface import NO_COMEBACKS, Client, Load, Place, Role
+from workloads.produce import Produce, written_at
+from workloads.spec import FINAL_READ, producer_of, reader_of
+from workloads.transactions.spec import transformer_of, transformers_group
+
+_SENT = ("sends", "transactions")
+
+
+class Transactions:
+    """The producers, transformers and tail readers of each cell, and the final reads of all."""
+
+    name = "transactions"
+    transactional = True
+    summary = (
+        "producers and transformers that write in transactions over all partitions, commit, abort "
+        "and fence each other; tail readers beside them; then reads all back, committed or not"
+    )
+
+    def __init__(self) -> None:
+        self._plain = Produce()
+
+    def writers(
+        self,
+        loads: Sequence[tuple[Cell, Load]],
+        nodes: Sequence[str],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - nobody comes back
+    ) -> Sequence[PlannedWriter]:
+        """The tables of each client, and of the final reads."""
+        of_clients = [
+            PlannedWriter(
+                table=table,
+                writer=client,
+                node=node,
+                cell=cell.name,
+                client=client,
+                partitions=cell.topic_partitions if table in PARTITIONED else (),
+            )
+            for cell, load in loads
+            for (client, tables), node in zip(_tables(cell, load), cycle(nodes), strict=False)
+            for table in tables
+        ]
+        partitions = tuple(partition for cell, _ in loads for partition in cell.topic_partitions)
+        of_reads = [
+            PlannedWriter(
+                table=table,
+                writer=FINAL_READ,
+                node=nodes[0],
+                partitions=partitions if table in PARTITIONED else (),
+            )
+            for table in ("log", "reads", "committed", "committed_reads", "transaction_offsets")
+        ]
+        return (*of_clients, *of_reads)
+
+    def clients(
+        self,
+        cell: Cell,
+        load: Load,
+        *,
+        bootstrap_servers: str,
+        places: Sequence[Place],
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - nobody comes back
+        seed: int = 0,
+    ) -> Sequence[Client]:
+        """The clients of a cell, producers first; see :mod:`workloads.transactions.spec`."""
+        plain = self._plain.clients(
+            cell, load, bootstrap_servers=bootstrap_servers, places=places, seed=seed
+        )
+        left = islice(cycle(places), len(plain), None)
+        producers = [one for one in plain if one.role is Role.PRODUCER]
+        readers = [one for one in plain if one.role is Role.CONSUMER]
+        drawn = _drawn(load, seed)
+        connection = connection_properties(producer_config(cell))
+        reading = {"consumer_config": connection, "isolation": cell.isolation}
+        return (
+            *(_transactional(one, drawn) for one in producers),
+            *(
+                replace(one, specification={**one.specification, "isolation": cell.isolation})
+                for one in readers
+            ),
+            *(
+                _transformer(producers[0], cell, number, next(left), drawn, reading)
+                for number in range(_transformers(load))
+            ),
+        )
+
+    def final_read(
+        self,
+        cells: Sequence[Cell],
+        *,
+        bootstrap_servers: str,
+        place: Place,
+        deadline_s: float,
+    ) -> Client:
+        """The reader of all cells; see
+        :class:`workloads.transactions.spec.TransactionalReadSpec`."""
+        plain = self._plain.final_read(
+            cells,
+            bootstrap_servers=bootstrap_servers,
+            place=place,
+            deadline_s=deadline_s,
+        )
+        groups = {cell.topic: transformers_group(cell.topic) for cell in cells}
+        return replace(
+            plain,
+            module="workloads.transactions.final_read",
+            specification={**plain.specification, "groups": groups},
+        )
+
+
+def _transformers(load: Load) -> int:
+    return load.transactions.transformers if load.transactions is not None else 0
+
+
+def _drawn(load: Load, seed: int) -> dict[str, object]:
+    assert load.transactions is not None, "the campaign has filled it in"
+    asked = load.transactions
+    return {"seed": seed, "records": asked.records, "aborts": asked.aborts, "fences": asked.fences}
+
+
+def _transactional(producer: Client, drawn: dict[str, object]) -> Client:
+    return replace(
+        producer,
+        module="workloads.transactions.producer",
+        specification={**producer.specification, **drawn},
+    )
+
+
+def _transformer(
+    producer: Client,
+    cell: Cell,
+    number: int,
+    place: Place,
+    drawn: dict[str, object],
+    reading: Mapping[str, object],
+) -> Client:
+    """Made of a producer's specification. Nobody fences a transformer but its own next session."""
+    name = transformer_of(cell.topic, number)
+    own = {"producer": number, **written_at(place, name), **drawn, "fences": 0.0}
+    given = {**producer.specification, **own}
+    shared = ("topic", "partitions", "bootstrap_servers", "history", "progress")
+    reader = {"client": name, **{key: given[key] for key in shared}, **reading}
+    return replace(
+        producer,
+        name=name,
+        node=place.node,
+        module="workloads.transactions.transformer",
+        specification={**given, "group": transformers_group(cell.topic), "reader": reader},
+    )
+
+
+def _tables(cell: Cell, load: Load) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each client of a cell, and the tables that it writes; in the order in which they are made."""
+    for number in range(load.producers):
+        yield producer_of(cell.topic, number), _SENT
+    for number in range(load.readers):
+        yield reader_of(cell.topic, number), ("polls", "assignments")
+    for number in range(_transformers(load)):
+        name = transformer_of(cell.topic, number)
+        yield name, (*_SENT, "inputs", "transaction_offsets")
