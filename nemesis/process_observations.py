@@ -90,17 +90,18 @@ def crashed(injection: Injection) -> Look:
 
 def replaced(injection: Injection) -> Look:
     """Of the clients that this fault crashed, and that are to come back: in the place of each there
-    is another one, and it runs."""
-    cluster = injection.cluster
+    is another one, and it has begun. One that only starts would not hear yet that it is to end."""
 
-    def process(name: str) -> Process:
-        mine = (client for client in cluster.workload() if client.instead_of == name)
-        return next(mine, cluster.client(name)).process
+    def seen(name: str) -> Seen:
+        mine = (one for one in injection.cluster.workload() if one.instead_of == name)
+        came = next(mine, None)
+        if came is None:
+            return False, "nobody"
+        return came.begun, f"{came.name} {'has begun' if came.begun else 'starts'}"
 
     def look() -> Observation:
         gone = [e for e in injection.done() if isinstance(e, Crash) and e.comes_back]
-        names = [effect.client for effect in gone]
-        return observe("come back", names, in_one_of(process, "running", "stopped"), lambda _: None)
+        return observe("come back", [effect.client for effect in gone], seen, lambda _: None)
 
     return look
 

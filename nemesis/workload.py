@@ -9,7 +9,7 @@ from infra.interface import Process
 class WorkloadClient:
     """A client of the workload that was started. ``node``: the name of the node that it runs on;
     ``role``: ``producer`` or ``consumer``; ``runs``: whether it is not known to have ended;
-    ``instead_of``: the client in whose place it has come."""
+    ``instead_of``: the client in whose place it has come; ``begun``: whether it does its work."""
 
     name: str
     node: str
@@ -17,6 +17,7 @@ class WorkloadClient:
     role: str = "producer"
     runs: bool = True
     instead_of: str | None = None
+    begun: bool = True
 
 
 def nobody_comes_back(client: str) -> None:

@@ -136,7 +136,8 @@ class Run:
                 process=one.process,
                 role=one.client.role,
                 runs=one in self.running,
-                instead_of=instead_of.get(one.client.name),
+                instead_of=(before := instead_of.get(one.client.name)),
+                begun=before is None or bool(one.counts()),
             )
             for one in self.started
         ]

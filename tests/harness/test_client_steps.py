@@ -71,13 +71,22 @@ class ClientNode(MemoryNode):
 
     def start(self, command: Command) -> Running:
         process = self.processes[command.name] = Running(command.name, told=self.told)
+        self._says(command.name)
+        return process
+
+    def say(self, figures: Mapping[str, Mapping[str, int]]) -> None:
+        """All clients say so, those that were silent until now, too."""
+        self.figures = figures
+        for name in self.processes:
+            self._says(name)
+
+    def _says(self, name: str) -> None:
         for beginning, figures in self.figures.items():
-            if command.name.startswith(beginning):
-                progress = Path(str(self.specifications[command.name]["progress"]))
+            if name.startswith(beginning):
+                progress = Path(str(self.specifications[name]["progress"]))
                 progress.parent.mkdir(exist_ok=True)
                 progress.write_text(json.dumps(figures))
                 break
-        return process
 
 
 AT_WORK = {
@@ -238,8 +247,11 @@ def test_another_comes_in_the_place_of_one_that_crashed(
         wait_until(partial(all_gone, run, crashed), PATIENCE_S, "the watch to see it")
         assert not set(node.processes) - known
         assert proven_healed(run, entry) is False
+        figures, node.figures = node.figures, {}
         run.executor.heal(entry)
         run.executor.heal(entry)
+        assert proven_healed(run, entry) is False, "they have not begun yet"
+        node.say(figures)
         came = set(node.processes) - known
         assert len(came) == len(crashed) > 0
         assert proven_healed(run, entry) is True
