@@ -22,6 +22,9 @@ TRANSFORMER = PRODUCERS
 READER = "reader"
 STEPS = ("send", "send", "commit", "commit", "abort", "fence", "lose", "transform", "read")
 
+ROUND = (("send", 0), ("commit", 0), ("transform", TRANSFORMER), ("commit", TRANSFORMER))
+"""What is read, made something of and committed."""
+
 
 @dataclass(frozen=True)
 class SentRow:
@@ -295,6 +298,10 @@ def sound(draw: Callable[[Any], Any], reads_committed: bool = True) -> World:
         st.integers(0, partitions - 1),
         st.booleans(),
     )
+    for _ in range(draw(st.integers(0, 3))):
+        partition = draw(st.integers(0, partitions - 1))
+        for kind, client in ROUND:  # left to chance, a transformer seldom commits twice
+            _take(cluster, kind, client, partition, True)
     for kind, client, partition, committed in draw(st.lists(step, max_size=60)):
         _take(cluster, kind, client, partition, committed)
     return cluster.world()
