@@ -118,7 +118,7 @@ def damage_in_a_closed_segment_is_found_by_who_reads_it(backend: Backend, scratc
         _await_whole(cluster)
         kill = cluster.strike("kill", broker)
         assert read_all(known, TOPIC) == sent
-        for entry in (kill, flip):
+        for entry in (flip, kill):  # who holds a process last starts it
             cluster.heal(entry)
         cluster.through("replace", broker, 0)
         _await_whole(cluster)
