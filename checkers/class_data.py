@@ -28,6 +28,7 @@ _NOTHING = WorkItem(
     complete=True,
     records=0,
     start=0,
+    deleted_before=0,
     end=0,
     fault_bounds=[],
     fault_labels=[None],

@@ -45,6 +45,8 @@ class FaultFacts:
             for elections outside the ISR; None for nothing.
         min_isr: The min.insync.replicas that it set for the topics of its partitions; None where
             it set none.
+        deleted_before: The offset below which it had records of its partitions deleted; None where
+            it had none.
         start: When it was about to be injected.
         injected: When it was; None where it never got so far.
         heal: When it was about to be healed; None where it never was.
@@ -72,6 +74,7 @@ class FaultFacts:
     bit: bool
     lifted: int | None = None
     min_isr: int | None = None
+    deleted_before: int | None = None
     consumers_alone: bool = False
 
     @property
@@ -123,15 +126,32 @@ def faults_of(
     events: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         events.setdefault(row["fault_id"], []).append(row)
-    set_to = {
-        plan.fault_id: value
-        for plan in planned
-        if isinstance(value := plan.parameters.get("min_insync_replicas"), int)
-    }
+    set_to = _planned(planned, "min_insync_replicas")
+    deleted = _planned(planned, "before_offset")
     return tuple(
-        replace(_facts(number, rows), min_isr=set_to.get(number))
+        replace(
+            _facts(number, rows), min_isr=set_to.get(number), deleted_before=deleted.get(number)
+        )
         for number, rows in sorted(events.items())
     )
+
+
+def deleted_before(faults: Sequence[FaultFacts], partition: Partition) -> int:
+    """Below which offset an administrator had the records of a partition deleted, or may have; 0
+    where nobody had. An order that was given and is not proven may have been carried out."""
+    ordered = (
+        fault.deleted_before or 0 for fault in faults if fault.begun and fault.touches(partition)
+    )
+    return max(ordered, default=0)
+
+
+def _planned(planned: Sequence[PlannedFault], parameter: str) -> dict[int, int]:
+    """The parameter of those faults that have it, by their number."""
+    return {
+        plan.fault_id: value
+        for plan in planned
+        if isinstance(value := plan.parameters.get(parameter), int)
+    }
 
 
 def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:

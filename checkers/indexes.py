@@ -85,6 +85,7 @@ class PartitionHistory:
         transactional: Whether it was written in transactions, whose markers take offsets.
         visible: By position in the log arrays: whether its consumers are to be shown it; None where
             they are to be shown all.
+        deleted_before: The offset below which records were deleted by order.
         written: By offset, what raw logs say of how a record was written that stands in the log
             more than once; empty where that is not told.
     """
@@ -116,6 +117,7 @@ class PartitionHistory:
     seen: Array | None = None
     transactional: bool = False
     visible: Array | None = None
+    deleted_before: int = 0
     written: Mapping[int, Written] = field(default_factory=lambda: UNTOLD)
 
     @property
@@ -130,11 +132,24 @@ class PartitionHistory:
         return np.flatnonzero(named)
 
     @property
-    def lost(self) -> Array:
+    def gone(self) -> Array:
         """The numbers of the acked records that are absent from the final log, ascending; none
         where it was not read completely."""
-        gone = (self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete
-        return np.flatnonzero(gone)
+        return np.flatnonzero((self.fate == Fate.ACKED) & (self.first == NONE) & self.read.complete)
+
+    @property
+    def lost(self) -> Array:
+        """Those of them that were not deleted by order. Of one that was acked without an offset
+        nobody can tell, where records were deleted (:attr:`lost_or_deleted`)."""
+        gone = self.gone
+        # NONE is below every offset.
+        return gone[self.acked_offset[gone] >= self.deleted_before] if self.deleted_before else gone
+
+    @property
+    def lost_or_deleted(self) -> int:
+        """How many of them are the one or the other, and nobody can tell which."""
+        unnamed = self.acked_offset[self.gone] == NONE
+        return int(np.count_nonzero(unnamed)) if self.deleted_before else 0
 
     @cached_property
     def out_of_order(self) -> tuple[Array, Array]:
@@ -206,12 +221,14 @@ def index(
     read: FinalRead,
     sends_whole: bool = True,
     last_recorded: Mapping[tuple[str, int], int] = MappingProxyType({}),
+    deleted_before: int = 0,
     faults: FaultWindows = NO_FAULTS,
     timeline: Timeline = UNSEEN,
 ) -> PartitionHistory:
     """Index one partition's ``sends`` and ``log`` rows (SEND_COLUMNS and LOG_COLUMNS of them).
     ``last_recorded``: by cell and number, of the producers that were crashed, the last sequence
-    number that they recorded of this partition."""
+    number that they recorded of this partition; ``deleted_before``: see :class:`PartitionHistory`.
+    """
     log = _in_offset_order(log)
     ours = pc.and_(
         pc.and_(log["cell"].is_valid(), log["producer"].is_valid()), log["sequence"].is_valid()
@@ -251,6 +268,7 @@ def index(
         log_epoch=numbers_of(log["leader_epoch"])[new],
         log_record=log_record,
         first=first_positions(log_record, count),
+        deleted_before=deleted_before,
         timeline=timeline,
     )
 

@@ -4,7 +4,7 @@ from checkers.autopsy.gathering import Told, scene
 from checkers.consumers import consumers_of
 from checkers.coverage import moments
 from checkers.evidence import RunEvidence
-from checkers.faults import Partition
+from checkers.faults import Partition, deleted_before
 from checkers.promised import agreement_of, around, group_of, shown_terms_of, terms_of, within_int64
 from checkers.reach import windows
 from checkers.replicas.collected import copies
@@ -61,6 +61,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         records=read.records if read else None,
         start=read.read.start if read else None,
         end=read.read.end if read else None,
+        deleted_before=within_int64(deleted_before(run.faults, partition)),
         fault_bounds=list(reached.bounds),
         fault_labels=list(reached.labels),
         unpromised_before=within_int64(promise.unpromised_before),

@@ -65,6 +65,7 @@ def campaign_result(
         anomalies={name: counted[name] for name in CATALOGUE},
         findings=gaps + findings + tuple(_findings(runs, totals)),
         baseline=bool(runs) and all(run.baseline for run in runs),
+        skipped=tuple(dict.fromkeys(one for run in runs for one in run.planned.skipped)),
         runs=tuple(_run(run) for run in runs),
         consumption=consumption(runs, totals),
         causes=tuple(in_order(c for one in totals.partitions.values() for c in one.causes)),

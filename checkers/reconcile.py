@@ -258,6 +258,7 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         read=FinalRead(complete=complete, start=item.start, end=item.end),
         sends_whole=item.sends_whole and sends_whole,
         last_recorded=_last_recorded(item.cut),
+        deleted_before=item.deleted_before,
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
         timeline=item.timeline,
     )
@@ -268,6 +269,9 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
     )
     if history.contradictory:
         message = f"{history.contradictory} records with contradictory events"
+        doubts.append(Doubt(checker=HISTORY, message=message))
+    if unknown := history.lost_or_deleted:
+        message = f"{unknown} records without an offset were lost, or deleted by order"
         doubts.append(Doubt(checker=HISTORY, message=message))
     return history
 

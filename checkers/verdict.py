@@ -363,6 +363,8 @@ class CampaignResult:
             come, a checker that failed), one sentence each.
         baseline: Whether the campaign says that it breaks nothing, and did not: it shows nothing
             about faults.
+        skipped: What the campaign would have broken besides and the place refuses, and why: of
+            that the verdict says nothing.
         runs: Those of the manifest, in its order.
         consumption: Of the consumers, where there are any.
         causes: Why records were lost, duplicated or vanished and why replicas differ, the most
@@ -375,6 +377,7 @@ class CampaignResult:
     anomalies: Mapping[str, int]
     findings: tuple[str, ...]
     baseline: bool = False
+    skipped: tuple[str, ...] = ()
     runs: tuple[RunResult, ...] = ()
     consumption: Consumption = Consumption()
     causes: tuple[Cause, ...] = ()

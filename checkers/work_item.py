@@ -13,8 +13,9 @@ from checkers.timeline.known import Timeline
 class WorkItem:
     """One partition to reconcile. ``sends``, ``log``: files, and whether they are all that was
     written; ``cut``: those of ``sends`` whose writer was crashed, so that its last moments are in
-    none; ``complete`` to ``end``: what the final read reports; ``unpromised_before`` and
-    ``unknown_before``: :class:`checkers.terms.Terms`; ``moments``: when acks are counted
+    none; ``complete`` to ``end``: what the final read reports; ``deleted_before``: the offset below
+    which records were deleted by order; ``unpromised_before`` and ``unknown_before``:
+    :class:`checkers.terms.Terms`; ``moments``: when acks are counted
     (:class:`checkers.coverage.Moment`); ``shown_unpromised_before``, ``shown_unknown_before``: the
     terms of what consumers were shown; ``compacted``: whether its log is; ``consumers``: who was to
     read it; ``groups``: what is promised to them; ``brokers`` to ``uncompared``:
@@ -36,6 +37,7 @@ class WorkItem:
     records: int | None
     start: int | None
     end: int | None
+    deleted_before: int
     fault_bounds: list[int]
     fault_labels: list[str | None]
     unpromised_before: int

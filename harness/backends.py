@@ -3,7 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -37,6 +37,28 @@ def client_nodes(cluster: ClusterSpec) -> tuple[str, ...]:
     return tuple(f"client-{number}" for number in range(1, cluster.clients + 1))
 
 
+_BY_NFT = (Capability.CUT_LINKS, Capability.LOSSY_LINKS, Capability.RESET_LINKS)
+_BY_TC = (Capability.NARROW_LINKS, Capability.SLOW_LINKS)
+_LIMITS = (Capability.LIMIT_CPU, Capability.LIMIT_MEMORY)
+_ON_MACHINES = {
+    **dict.fromkeys(_BY_NFT, "nft works"),
+    **dict.fromkeys(_BY_TC, "nft and tc work"),
+    **dict.fromkeys(_LIMITS, "there are control groups, and we are root"),
+    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and we are root",
+    Capability.SLOW_DISKS: "the kernel throttles block devices, and we are root",
+    Capability.FAKE_CLOCKS: "libfaketime is installed",
+}
+_IN_CONTAINERS = {
+    **dict.fromkeys((*_BY_NFT, *_BY_TC), "the kernel has it"),
+    **dict.fromkeys(_LIMITS, "the engine's kernel has it"),
+    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and we are root",
+}
+_NEVER_IN_CONTAINERS = {Capability.SLOW_DISKS: "/sys is read-only there"}
+_NEVER_HERE = dict.fromkeys(
+    set(Capability) - CAPABILITIES, "of a cluster of your own, only processes are in our hands"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A kind of backend, before there is one.
@@ -48,12 +70,16 @@ class Place:
             can be shared with them.
         enter: Replaces the calling process by one that runs a command where the backend works, as
             a run that the registry knows (see ``infra.local.enter.enter``).
+        never: What no such backend can do, wherever it is, and why.
+        where: What of the rest depends on the place, and on what of it.
     """
 
     capabilities: Callable[["Site"], frozenset[Capability]]
     obstacle: Callable[[], str | None]
     open: "Open"
     enter: Callable[..., NoReturn]
+    never: Mapping[Capability, str] = field(default_factory=dict)
+    where: Mapping[Capability, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +153,8 @@ def _in_containers(site: Site) -> frozenset[Capability]:
     tc, the kernel cannot be asked about links, and is taken to be a usual one."""
     asked = all(map(shutil.which, ("nft", "tc")))
     told: dict[Capability, Sequence[str | None]] = {
-        Capability.SLOW_DISKS: ["/sys is read-only there"],
-        Capability.FAKE_CLOCKS: [None],
+        **{one: [why] for one, why in _NEVER_IN_CONTAINERS.items()},
+        Capability.FAKE_CLOCKS: [None],  # libfaketime is in the image
     }
     tried = _tried_on_this_machine(site, TRIALS.keys() - told) | told
     return capabilities([_told(site)] if asked else [], [docker_limits()], tried)
@@ -162,24 +188,29 @@ BACKENDS: Mapping[str, Place] = {
         obstacle=local_enter.can_enter,
         open=_local,
         enter=local_enter.enter,
+        where=_ON_MACHINES,
     ),
     DockerBackend.name: Place(
         capabilities=_in_containers,
         obstacle=unavailable,
         open=_docker,
         enter=docker_enter.enter,
+        never=_NEVER_IN_CONTAINERS,
+        where=_IN_CONTAINERS,
     ),
     SshBackend.name: Place(
         capabilities=_survey,
         obstacle=hosts.unavailable,
         open=_ssh,
         enter=attended.enter,
+        where=_ON_MACHINES,
     ),
     HereBackend.name: Place(
         capabilities=lambda _site: CAPABILITIES,
         obstacle=here_enter.can_enter,
         open=_here,
         enter=here_enter.enter,
+        never=_NEVER_HERE,
     ),
 }
 

@@ -49,7 +49,11 @@ def print_result(
         _line(console, line)
     for finding in result.findings:
         _line(console, f"finding: {finding}")
+    for one in result.skipped:
+        _line(console, f"skipped: {one}")
     what = " (a baseline: nothing was broken on purpose)" if result.baseline else ""
+    if result.skipped:
+        what += " (it says nothing of what was skipped)"
     _line(console, "verdict: ", styled(result.verdict.value, result.verdict), what)
 
 

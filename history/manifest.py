@@ -134,6 +134,7 @@ class PlannedRun(_Planned):
         replicas: Whether every broker's logs are to be collected, into ``runs/<number>/replicas``.
         external: Whether the cluster was there before. Then nobody watches its servers' processes,
             and what clients are not told (leader epochs, say) is not in the history.
+        skipped: What the campaign would have broken besides and the place refuses, and why.
     """
 
     number: int
@@ -148,6 +149,7 @@ class PlannedRun(_Planned):
     failovers: tuple[PlannedFailover, ...] = ()
     replicas: bool = False
     external: bool = False
+    skipped: tuple[str, ...] = ()
     writers: tuple[PlannedWriter, ...]
 
 

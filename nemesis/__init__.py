@@ -9,6 +9,7 @@ from nemesis.clients import CRASH_CLIENT, PAUSE_CLIENT
 from nemesis.clocks import CLOCKS
 from nemesis.interface import Fault
 from nemesis.links import FLAP, LOSSY, NARROW, RESET, SLOW
+from nemesis.live_topics import LIVE_TOPICS
 from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
 from nemesis.processes import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from nemesis.sessions import SESSIONS
@@ -25,6 +26,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *SESSIONS,
     *ADMIN,
     *CHURN,
+    *LIVE_TOPICS,
 )
 
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in _FAMILIES}

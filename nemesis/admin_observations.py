@@ -6,7 +6,14 @@ from typing import TypeVar
 from infra.admin import NoAnswer, OrderRefused
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
 from nemesis.admin_effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
-from nemesis.churn_effects import CreateTopic, DeleteRecords, DeleteTopic, GrowTopic, led
+from nemesis.churn_effects import (
+    CreateTopic,
+    DeleteBelow,
+    DeleteRecords,
+    DeleteTopic,
+    GrowTopic,
+    led,
+)
 from nemesis.interface import Injection, Look, Observation
 from nemesis.looking import Seen, held, intended, observe, of_any_session, struck, unless
 
@@ -86,7 +93,8 @@ def configured(injection: Injection, *, back: bool = False) -> Look:
 
 
 def topics_led(injection: Injection) -> Look:
-    """This fault's topics are there, with as many partitions as it made, all of them led."""
+    """The topics that this fault made, or gave partitions, have as many as it meant, all of them
+    led."""
     wanted = {e.topic: len(e.assignment) for e in intended(injection, CreateTopic)}
     wanted |= {e.topic: e.partitions for e in intended(injection, GrowTopic)}
 
@@ -126,16 +134,37 @@ def records_gone(injection: Injection) -> Look:
 
         def seen(partition: str) -> Seen:
             effect, number = effects[partition]
-            admin = injection.cluster.system.admin
-            try:
-                start = admin.log_start(effect.topic, number, _PROBE_S)
-            except (NoAnswer, OrderRefused) as failure:
-                return False, str(failure)
+            start = _log_start(injection, effect.topic, number)
             return start == effect.before, start
 
         return observe("log starts at", list(effects), seen, lambda _: None)
 
     return look
+
+
+def begins_later(injection: Injection) -> Look:
+    """The leaders of partitions of the workload have nothing below the offset to which this fault
+    deleted, and it was this fault that did, or another one of its kind."""
+
+    def look() -> Observation:
+        effects = {e.name: e for e in intended(injection, DeleteBelow)}
+
+        def seen(partition: str) -> Seen:
+            effect = effects[partition]
+            start = _log_start(injection, effect.topic, effect.number)
+            return isinstance(start, int) and start >= effect.before, start
+
+        return observe("log starts at", list(effects), seen, lambda _: None)
+
+    return look
+
+
+def _log_start(injection: Injection, topic: str, number: int) -> int | str:
+    """By the word of the partition's leader; why not, where it gives none."""
+    try:
+        return injection.cluster.system.admin.log_start(topic, number, _PROBE_S)
+    except (NoAnswer, OrderRefused) as failure:
+        return str(failure)
 
 
 def _replicas(

@@ -1,7 +1,6 @@
 """Topics of the faults' own that come, grow and go while producers write to others.
 
-A topic of the workload is never deleted, and gets no partitions: what was acknowledged in it is to
-be found at the end, and its clients write to the partitions that they were told of.
+What is done to topics of the workload, for good, is in :mod:`nemesis.live_topics`.
 """
 
 import random

@@ -1,4 +1,5 @@
-"""Effects on topics of the faults' own, which no client of the workload knows."""
+"""Effects on topics of the faults' own, which no client of the workload knows; and those on topics
+of the workload that stay."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -6,14 +7,14 @@ from typing import ClassVar
 
 from infra.admin import NoAnswer
 from infra.interface import ClusterView
-from nemesis.admin_effects import TOPIC, await_view, patience_s, take_back
+from nemesis.admin_effects import TOPIC, OnPartition, await_view, patience_s, take_back
 from nemesis.interface import Cluster, Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnTopic:
-    """An effect on a topic of ours. Undone by the deletion of it, which is that of the effect by
-    which it was made."""
+    """An effect on a topic. What is done to one of ours goes with it, by the undoing of the effect
+    by which it was made; what is done to one of the workload stays."""
 
     topic: str
     ends: ClassVar[None] = None
@@ -114,6 +115,25 @@ class DeleteRecords(OnTopic):
 
     def __str__(self) -> str:
         return f"delete the records of {self.topic} below {self.before}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteBelow(OnPartition):
+    """The records of a partition of the workload below an offset are deleted."""
+
+    before: int
+
+    part: ClassVar[str] = "log start"
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Raises OrderRefused where it has not so many in time."""
+        admin = cluster.system.admin
+        with suppress(NoAnswer):
+            admin.delete_records(self.topic, self.number, self.before, patience_s(cluster))
+        return True
+
+    def __str__(self) -> str:
+        return f"delete the records of {self.name} below {self.before}"
 
 
 def led(view: ClusterView, topic: str) -> int:

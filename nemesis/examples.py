@@ -190,4 +190,14 @@ ORDERS = (
         fault="grow-topic",
         target="partition(orders, 0)",
     ),
+    Example(
+        what="a topic that is written to gets a partition more, for good",
+        fault="add-partitions",
+        target="topic(orders)",
+    ),
+    Example(
+        what="the first hundred records of every partition are deleted while more are written",
+        fault="advance-log-start",
+        target="topic(orders)",
+    ),
 )

@@ -12,7 +12,8 @@ def lost(partition: PartitionHistory) -> pa.Table:
     """Acked records that are absent from the final log.
 
     Matched by record, not by offset: after a truncation another record may stand there. Needs the
-    whole log, and says nothing where the final read is incomplete.
+    whole log, and says nothing where the final read is incomplete. What was acked at an offset
+    below which records were deleted by order is not lost.
     """
     gone = partition.lost
     offsets = partition.acked_offset[gone]

@@ -18,7 +18,7 @@ from harness.campaign.clusters import ClusterSweep
 from harness.campaign.expectations import Expectation
 from harness.campaign.failover import FailoverSpec
 from harness.campaign.ground import Ground, ground_of
-from harness.campaign.model import Campaign
+from harness.campaign.model import Campaign, Limits
 from harness.campaign.planned import ScheduledFault
 from harness.campaign.schedule import Entry, Schedule
 from harness.campaign.workload import WorkloadSpec
@@ -40,6 +40,7 @@ class Draft:
     schedule: Schedule | None
     faults: tuple[Entry, ...] | None
     failover: FailoverSpec | None
+    limits: Limits | None
 
     @property
     def as_campaign(self) -> Campaign:

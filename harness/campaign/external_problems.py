@@ -46,7 +46,7 @@ _HANDS: Mapping[str, frozenset[Action]] = {
 _ORDERS = frozenset(
     {
         *("alter-min-isr", "create-topic", "grow-topic", "delete-topic", "delete-records"),
-        *("crash-client", "pause-client"),
+        *("crash-client", "pause-client", "add-partitions", "advance-log-start"),
     }
 )
 """Faults that need nothing but clients."""
@@ -111,9 +111,30 @@ def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
         yield from (f"{found[1]}: {_UNSEEN}" for found in _IN_TEXT.finditer(step.target))
 
 
+def refused_everywhere(fault: str) -> str | None:
+    """What of the fault keeps every cluster of one's own from offering it; None where one may."""
+    if fault == "elect-unclean":
+        return "is proven by leader epochs, which a client is not told"
+    if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS:
+        return None
+    return f"is for clusters that are deployed, not for {EXTERNAL} ones"
+
+
+def asked_for(fault: str) -> str | None:
+    """On what of the cluster it depends whether a fault is offered; None where on nothing."""
+    if fault in _UNSPOKEN:
+        return "the connection is plaintext"
+    if fault in _HANDS:
+        return f"commands say how to {', '.join(sorted(_HANDS[fault]))}"
+    return None
+
+
 def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
     """``signal``: by which a restart ends the process."""
     if fault in _ORDERS:
+        return
+    if (reason := refused_everywhere(fault)) is not None:
+        yield f"{fault} {reason}"
         return
     if fault in _UNSPOKEN:
         protocol = str(spec.client.get("security.protocol", "plaintext")).lower()
@@ -122,10 +143,6 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
                 f"{fault} needs a request that librdkafka does not speak, and that is sent over a "
                 f"connection of our own, which speaks plaintext alone, not {protocol}"
             )
-    elif fault == "elect-unclean":
-        yield f"{fault} is proven by leader epochs, which a client is not told"
-    elif fault not in _HANDS:
-        yield f"{fault} is for clusters that are deployed: not for {EXTERNAL}"
     elif not spec.servers:
         yield f"{fault} needs hands on the brokers: {_WHERE}.servers says how to lay them on"
     else:

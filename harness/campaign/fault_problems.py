@@ -10,8 +10,9 @@ from harness.campaign import coordinators, failover
 from harness.campaign.cells import Sweep, expand
 from harness.campaign.draft import Draft
 from harness.campaign.ground import planned_members
+from harness.campaign.live_topic_problems import live_topic_problems
 from harness.campaign.model import Campaign
-from harness.campaign.needs import struck
+from harness.campaign.needs import DISKS, refusal, struck
 from harness.campaign.planned import parameters_of
 from harness.campaign.property_problems import mapping
 from harness.campaign.schedule import Entry, FaultEntry
@@ -34,26 +35,17 @@ from workloads.interface import Role
 _OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}
 """Faults on servers, and what does the same to clients."""
 
-_DISKS = Capability.LOSE_UNSYNCED_WRITES
-
 
 def lacking_capabilities(
     campaign: Campaign, capabilities: frozenset[Capability]
 ) -> Iterator[Problem]:
     """Every fault that needs what the backend cannot do."""
+    backend = campaign.cluster.backend
     for field, fault in struck(campaign):
-        if missing := FAULTS[fault].needs - capabilities:
-            yield Problem(
-                field=field,
-                reason=f"{fault} needs {', '.join(sorted(missing))}, which the backend "
-                f"{campaign.cluster.backend} does not have on this machine",
-            )
-    if campaign.cluster.disks is not None and _DISKS not in capabilities:
-        yield Problem(
-            field="cluster.disks",
-            reason=f"needs {_DISKS}, which the backend {campaign.cluster.backend} does not have on "
-            "this machine",
-        )
+        if reason := refusal(fault, FAULTS[fault].needs, capabilities, backend):
+            yield Problem(field=field, reason=reason)
+    if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
+        yield Problem(field="cluster.disks", reason=reason)
 
 
 def without_hosts(campaign: Campaign) -> Iterator[Problem]:
@@ -92,6 +84,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
         for problem in _fault_or_story(entry, f"faults[{index}]", members, cells, offsets)
     ]
     found += _on_nobody(draft)
+    found += live_topic_problems(draft, cells or {})
     yield from found or schedule_problems(draft)
     if (spec := draft.failover) is not None:
         if topics is not None and failover.TOPIC in topics:

@@ -50,6 +50,15 @@ class Limits(Section):
     """To end everything."""
 
 
+class Skipped(Section):
+    """Something that the place refuses, and that was left out."""
+
+    what: str
+    """A fault and its target, a story, or the key of the file."""
+    reason: str
+    """Why it is refused."""
+
+
 class Campaign(Section):
     """A campaign: what to deploy, what to send, what to break, what must hold."""
 
@@ -81,6 +90,9 @@ class Campaign(Section):
     """How long failovers take, measured after all that, if at all."""
     limits: Limits = Limits()
     """How long the steps of a run may take."""
+    skipped: tuple[Skipped, ...] = ()
+    """What `ackproof run --skip-refused` left out of the file, in the copy of it that a run leaves
+    behind."""
 
     @property
     def baseline(self) -> bool:

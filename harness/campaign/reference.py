@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.campaign import sizes
+from harness.campaign import offers, sizes
 from harness.campaign.schema import schema
 from harness.campaign.stories import catalogue
 from infra.schemas import Schema
@@ -26,6 +26,7 @@ def page() -> str:
     parts = {
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
+        "{offers}": "\n".join(_table(("fault", *offers.PLACES), _offers())),
         "{stories}": "\n".join(_table(("story", "what happens", "needs", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "stands for"), _targets())),
         "{limits}": "\n".join(_table(("total", "asked about above", "at most"), sizes.table())),
@@ -171,6 +172,11 @@ def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
         node = {key: value for key, value in node.items() if key != "title"}
         default = _default(name, node, made.get("required", ()))
         yield f"`{fault.name}`", f"`{name}`", _kind(node, {}), default, node.get("description", "")
+
+
+def _offers() -> Iterator[Sequence[str]]:
+    for name, places in offers.table():
+        yield (f"`{name}`", *map(str, places.values()))
 
 
 def _stories() -> Iterator[tuple[str, ...]]:

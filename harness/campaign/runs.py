@@ -155,6 +155,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         failovers=tuple(run.failovers),
         replicas=not external(run.cluster.system),
         external=external(run.cluster.system),
+        skipped=tuple(f"{one.what}: {one.reason}" for one in campaign.skipped),
         writers=tuple(_writers(campaign, run)),
     )
 

@@ -18,7 +18,15 @@ from history.cell import Cell
 from infra.documents import Problem
 
 _HOUR_MS = 3_600_000
-_PROCESSES_MAX = 300
+_PROCESSES_MAX = 1_000
+"""24 cells with 12 producers and 6 consumers each are 432 clients, and somebody means that. A
+thousand, each with 70 MB that it shares with nobody, fill a large machine."""
+_DISKS_MAX = 200
+_MEGABYTES_MAX = 16 * 1024 * 1024
+
+
+def _hours(duration_ms: float) -> str:
+    return f"{duration_ms / _HOUR_MS:,.1f} h"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +173,32 @@ def _processes(draft: Draft) -> float | None:
     return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
 
 
+def _disks(draft: Draft) -> float | None:
+    """Each is a loop device, of which a machine has not many."""
+    if draft.cluster is None:
+        return None
+    spec = draft.cluster.disks
+    return 0 if spec is None else draft.cluster.largest.brokers * spec.per_broker
+
+
+def _megabytes(draft: Draft) -> float | None:
+    """Only what is written takes room, but a full disk is one that is written to its end."""
+    if draft.cluster is None or (disks := _disks(draft)) is None:
+        return None
+    return 0 if draft.cluster.disks is None else disks * draft.cluster.disks.megabytes
+
+
+def _limits_ms(draft: Draft) -> float | None:
+    """How long everything may take in which the cluster is only waited for: each step once a run,
+    and where the file limits proofs, two of each fault."""
+    if draft.limits is None or (runs := _runs(draft)) is None:
+        return None
+    own = draft.limits
+    steps = (own.deploy, own.ready, own.recover, own.final_read, own.collect, own.teardown)
+    proofs = 0 if own.fault is None else 2 * own.fault * (_faults(draft) or 0)
+    return runs * (sum(steps) + proofs)
+
+
 def _sends(draft: Draft) -> float | None:
     each = _sends_of_a_cell(draft)
     if draft.cells is None or each is None:
@@ -212,7 +246,7 @@ _THEN: Sequence[Total] = (
         of=_duration_ms,
         asked=24 * _HOUR_MS,
         most=30 * 24 * _HOUR_MS,
-        shown=lambda duration_ms: f"{duration_ms / _HOUR_MS:,.1f} h",
+        shown=_hours,
     ),
     Total(field="workload.rate", what="records a second", of=_rate, asked=50_000, most=1e6),
     Total(field="workload.rate", what="records of a run", of=_sends, asked=1e8, most=1e10),
@@ -244,6 +278,22 @@ _THEN: Sequence[Total] = (
         asked=120,
         most=_PROCESSES_MAX,
         rather_at=lambda draft: "workload" if _clients(draft) > 1 else None,
+    ),
+    Total(field="cluster.disks", what="disks of brokers", of=_disks, asked=40, most=_DISKS_MAX),
+    Total(
+        field="cluster.disks",
+        what="megabytes of the brokers' disks",
+        of=_megabytes,
+        asked=1024 * 1024,
+        most=_MEGABYTES_MAX,
+    ),
+    Total(
+        field="limits",
+        what="time that steps and proofs may take",
+        of=_limits_ms,
+        asked=7 * 24 * _HOUR_MS,
+        most=30 * 24 * _HOUR_MS,
+        shown=_hours,
     ),
 )
 

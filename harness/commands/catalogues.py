@@ -12,6 +12,7 @@ from rich.text import Text
 import nemesis
 import workloads as workload_room
 from checkers.catalogue import CATALOGUE
+from harness.campaign import offers
 from harness.campaign.stories import Story, catalogue
 from harness.console import console
 from nemesis import expressions
@@ -21,8 +22,8 @@ from nemesis.interface import Fault
 
 @click.command()
 def faults() -> None:
-    """List the faults, what each needs of the backend, its parameters, the stories that are
-    composed of them, and the targets."""
+    """List the faults, what each needs of the backend, where it is offered, its parameters, the
+    stories that are composed of them, and the targets."""
     console().print(fault_catalogue())
 
 
@@ -61,7 +62,9 @@ def checkers() -> None:
 
 def _fault(fault: Fault) -> Group:
     needs = ", ".join(sorted(fault.needs)) or "nothing of the backend"
-    facts = [("aimed at", fault.aim.value), ("needs", needs), *_parameters(fault)]
+    facts = [("aimed at", fault.aim.value), ("needs", needs)]
+    facts += [(place, str(offers.offer(fault, place))) for place in offers.PLACES]
+    facts.extend(_parameters(fault))
     facts.extend(("for example", text) for text in _examples(fault))
     summary = Padding(Text(fault.summary), (0, 0, 0, 2))
     return Group(Text(fault.name, style="bold"), summary, _two_columns(facts), Text())

@@ -17,6 +17,7 @@ from harness.campaign.fault_problems import elsewhere, lacking_capabilities, wit
 from harness.campaign.model import Campaign
 from harness.campaign.needs import needs_of
 from harness.campaign.runs import runs_of
+from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import CampaignFile
 from harness.commands import options
 from harness.commands.dry_run import timelines
@@ -43,6 +44,7 @@ Examples:
   ackproof run campaigns/quick.yaml --dry-run         what would break when, and no more
   ackproof run campaigns/quick.yaml --out /tmp/r1     results go there, which must be empty
   ackproof run campaigns/quick.yaml --backend ssh --inventory hosts.yaml
+  ackproof run campaigns/nightly.yaml --backend docker --skip-refused
   ackproof run campaigns/quick.yaml --system kafka:4.1.1        Apache Kafka itself
 """,
 )
@@ -71,6 +73,11 @@ Examples:
     is_flag=True,
     help="However large it is, and on your cluster for the first time: that is meant.",
 )
+@click.option(
+    "--skip-refused",
+    is_flag=True,
+    help="Leave out the faults that the backend refuses, and say so beside the verdict.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the timeline of every run; start nothing.")
 @click.option(
     "--out",
@@ -87,6 +94,7 @@ def run(
     system: str | None,
     seed: int | None,
     meant: bool,
+    skip_refused: bool,
     dry_run: bool,
     out: Path | None,
 ) -> None:
@@ -104,7 +112,7 @@ def run(
             _tell_doings(campaign)
             return
         file.refuse(missing_programs(campaign, [path.absolute() for path in programs]))
-        _check_place(campaign, file, frozenset(accepted))
+        campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         _check_cluster(campaign, file, yes=meant)
         prepare(campaign.cluster.system, click.echo)
         clock = SystemClock()
@@ -189,9 +197,12 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
     file.refuse(outside.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
 
 
-def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str]) -> None:
-    """Raises InfraError when the backend does not work here, CampaignRefused when it cannot do
-    what the campaign needs."""
+def _placed(
+    campaign: Campaign, file: CampaignFile, accepted: frozenset[str], skip_refused: bool
+) -> Campaign:
+    """The campaign as it can be run here: without what the backend refuses, if that is wanted.
+    Raises InfraError when the backend does not work here, CampaignRefused when it cannot do what
+    the campaign needs."""
     file.refuse(without_hosts(campaign))
     file.refuse(elsewhere(campaign))
     place = BACKENDS[campaign.cluster.backend]
@@ -203,4 +214,10 @@ def _check_place(campaign: Campaign, file: CampaignFile, accepted: frozenset[str
         needs=needs_of(campaign),
         accepted_host_keys=accepted,
     )
-    file.refuse(lacking_capabilities(campaign, place.capabilities(site)))
+    able = place.capabilities(site)
+    kept = without_refused(campaign, able) if skip_refused else campaign
+    file.refuse(nothing_left(campaign, kept))
+    file.refuse(lacking_capabilities(kept, able))
+    for one in kept.skipped:
+        click.echo(f"skipped: {one.what}: {one.reason}")
+    return kept

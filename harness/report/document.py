@@ -401,6 +401,9 @@ class VerdictDocument(_Part):
     """What else a reader must know, one sentence each."""
     baseline: bool = False
     """Whether the campaign says that it breaks nothing, and did not."""
+    skipped: tuple[str, ...] = ()
+    """What the campaign would have broken besides and the place refused, and why
+    (`--skip-refused`): of that the verdict says nothing."""
     runs: tuple[RunDocument, ...] = ()
     """The runs that were begun."""
     faults: tuple[FaultDocument, ...] = ()

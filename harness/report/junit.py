@@ -76,6 +76,7 @@ def _suite(
         "seed": str(campaign.get("seed")),
         "verdict": result.verdict.value,
         "baseline": str(result.baseline).lower(),
+        **({"skipped": "; ".join(result.skipped)} if result.skipped else {}),
         **versions,
     }
     for key, value in properties.items():

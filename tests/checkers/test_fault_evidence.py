@@ -1,5 +1,6 @@
 """What the history must have of each fault: its proof, and acks before, during and after it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from made_histories import (
     BEFORE,
     DURING,
     KILL,
+    Made,
+    MadeRun,
     a_fault,
     cell,
     connection,
@@ -129,6 +132,37 @@ def test_acks_are_wanted_where_the_highest_min_insync_replicas_allows_them(
         plan=[planned],
     )
     assert checked(write_campaign(tmp_path, made)).verdict is verdict
+
+
+def deleting(before: int, begun: Made, partitions: tuple[str, ...] = ("t-0",)) -> MadeRun:
+    """A run in which records were deleted below that offset by order, of these partitions."""
+    ordered = {"fault_id": 2, "fault": "advance-log-start", "target": "topic(t)"}
+    planned = PlannedFault(**ordered, parameters={"before_offset": before}, start_ms=0, hold_ms=0)
+    kill = PlannedFault(fault_id=1, fault="kill", target="leader(t, 0)", start_ms=0, hold_ms=0)
+    ordering = a_fault(servers=(), partitions=partitions, **ordered)
+    return run(partitions={("t", 0): begun}, faults=[*KILL, *ordering], plan=[kill, planned])
+
+
+def test_what_was_deleted_by_order_is_not_lost_and_no_more_than_that(tmp_path: Path) -> None:
+    whole = kept(BEFORE, BEFORE + 1, DURING, AFTER)
+    begun = whole.but(log=whole.log[2:], start=2)
+    assert checked(write_campaign(tmp_path / "all", deleting(2, begun))).verdict is PASS
+    for where, made in (
+        ("more", deleting(1, begun)),
+        ("another", deleting(2, begun, ("u-0",))),
+    ):
+        result = checked(write_campaign(tmp_path / where, made))
+        assert result.verdict is Verdict.FAIL, where
+        assert "records lost" in told(result)
+
+
+def test_what_was_lost_or_deleted_by_order_is_inconclusive(tmp_path: Path) -> None:
+    whole = kept(BEFORE, BEFORE + 1, DURING, AFTER)
+    unnamed = [replace(s, offset=None) if s.offset == 1 else s for s in whole.sends]
+    begun = whole.but(sends=unnamed, log=whole.log[2:], start=2)
+    result = checked(write_campaign(tmp_path, deleting(2, begun)))
+    assert result.verdict is INCONCLUSIVE
+    assert "1 records without an offset were lost, or deleted by order" in told(result)
 
 
 def test_an_ack_within_the_clock_bound_of_an_edge_is_no_evidence(tmp_path: Path) -> None:

@@ -68,6 +68,23 @@ def test_lost_without_an_offset_as_with_acks_0() -> None:
     assert found(made(sends, [])) == [("lost", None, 1, 0, "acked without an offset")]
 
 
+def test_what_was_deleted_by_order_is_not_lost_and_what_lay_above_it_is() -> None:
+    begun = made(SENT_TWO_ACKED, [], 2, start=2)
+    assert [row[:2] for row in found(begun)] == [("lost", 0), ("lost", 1)]
+    assert found(begun, deleted_before=1) == [
+        ("lost", 1, 1, 1, "acked at offset 1; the log starts at 2")
+    ]
+    assert found(begun, deleted_before=2) == []
+
+
+def test_of_an_ack_without_an_offset_nobody_knows_whether_its_record_was_deleted() -> None:
+    sends = [*SENT_TWO_ACKED, send("invoke", 1, 2, 14), send("ok", 1, 2, 15)]
+    begun = made(sends, [], 3, start=3)
+    assert found(begun, deleted_before=3) == []
+    assert indexed(begun, deleted_before=3).lost_or_deleted == 1
+    assert indexed(begun).lost_or_deleted == 0
+
+
 def test_nothing_is_called_lost_where_the_final_read_is_incomplete() -> None:
     assert found(made(SENT_TWO_ACKED, TWO_ENTRIES[:1], 2, complete=False)) == []
 

@@ -220,3 +220,23 @@ def arbitrary(draw: st.DrawFn) -> Made:
 @given(arbitrary())
 def test_any_history_is_judged_as_by_the_plain_implementation(made: Made) -> None:
     assert found(made) == findings(made)
+
+
+@ANY_MACHINE
+@given(consistent(), st.data())
+def test_a_loss_is_told_above_what_was_deleted_by_order_and_not_below(
+    made: Made, data: st.DataObject
+) -> None:
+    def choose(count: int) -> int:
+        return data.draw(st.integers(0, count - 1))
+
+    planted, (_, offset, producer, sequence) = lose_rewritten(made, choose)
+    before = data.draw(st.integers(made.start, made.end))
+    left = [e for e in planted.log if e.offset >= before]
+    history = indexed(planted.but(log=left, start=before), deleted_before=before)
+    rows = [row for checker in CHECKERS.values() for row in checker.rule(history).to_pylist()]
+    told = [(row["anomaly"], row["offset"], row["producer"], row["sequence"]) for row in rows]
+    assert told == ([("lost", offset, producer, sequence)] if offset >= before else [])
+    unnamed = {(s.producer, s.sequence) for s in made.sends if s.type == "ok" and s.offset is None}
+    deleted = {(e.producer, e.sequence) for e in made.log if e.offset < before}
+    assert history.lost_or_deleted == (len(unnamed & deleted) if before else 0)

@@ -162,7 +162,27 @@ REFUSALS = [
         "140 in all, above 120",
     ),
     ({"workload.producers": 20}, "workload", "124 in all, above 120; --yes if that is meant"),
-    ({"workload.readers": 10**9}, "workload", "clients of a cell: 1,000,000,001 in all, at most 3"),
+    ({"workload.readers": 10**9}, "workload", "clients of a cell: 1,000,000,001 in all, at most 1"),
+    (
+        {"cluster.brokers": 51, "cluster.disks": {"per.broker": 4}},
+        "cluster.disks",
+        "disks of brokers: 204 in all, at most 200",
+    ),
+    (
+        {"cluster.disks": {"per.broker": 8, "megabytes": 1 << 20}},
+        "cluster.disks",
+        "megabytes of the brokers' disks: 25,165,824 in all, at most 16,777,216",
+    ),
+    (
+        {"limits": {"recover": "160h", "collect": "160h"}},
+        "limits",
+        "time that steps and proofs may take: 320.1 h in all, above 168.0 h",
+    ),
+    (
+        {"limits": {"fault": "160h"}, "schedule": {"rounds": 2}},
+        "limits",
+        "in all, at most 720.0 h",
+    ),
     (
         {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": "x"}}]},
         "workload.groups[0].consumer.session.timeout.ms",
@@ -423,6 +443,37 @@ REFUSALS = [
         "cells.exclude[1].ack",
         "did you mean acks?",
     ),
+    (
+        {"faults": [{"fault": "advance-log-start", "target": "topic(acks-0-minisr-1)"}]},
+        "faults[0].target",
+        "acks-0-minisr-1: with acks=0 nobody is told an offset",
+    ),
+    (
+        {"faults": [{"fault": "advance-log-start", "target": "partition(any, any)"}]},
+        "faults[0].target",
+        "acks-0-minisr-2: with acks=0 nobody is told an offset",
+    ),
+    (
+        {
+            "workload.readers": 1,
+            "faults": [{"fault": "advance-log-start", "target": "topic(acks-all-minisr-2)"}],
+        },
+        "faults[0].target",
+        "it has consumers, and nobody could tell what they passed over",
+    ),
+    (
+        {
+            "workload.groups": [{"name": "audit", "members": 1}],
+            "faults": [{"fault": "add-partitions", "target": "topic(acks-all-minisr-2)"}],
+        },
+        "faults[0].target",
+        "it has consumer groups, whose members would be given partitions",
+    ),
+    (
+        {"faults": [{"fault": "delete-topic", "target": "topic(acks-all-minisr-2)"}]},
+        "faults[0].target",
+        "a topic that is written to is not deleted: made again",
+    ),
     ({"cells.exclude": [{"replication.factor": 3}]}, "cells.exclude", "no cell is left"),
     ({"cells.topic": {"cleanup.policy": "compact,delete"}}, "cells.topic.cleanup.policy", "loss"),
     ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "taken for loss"),
@@ -528,6 +579,23 @@ def test_what_is_large_may_be_meant(campaign_file) -> None:
         check(file)
     told = [one.field for one in refused.value.problems]
     assert set(told) == {"runs", "schedule", "workload.rate", "workload.record.bytes"}
+    check(file, meant=True)
+
+
+def test_24_cells_with_12_producers_and_6_consumers_each_may_be_meant(campaign_file) -> None:
+    wide = {
+        "cells.unclean~leader~election~enable": [False, True],
+        "cells.producer": {"linger.ms": [5, 50]},
+        "workload": {"rate": 12, "record.bytes": 100, "producers": 12, "readers": 6},
+        "schedule": {"order": "drawn", "lasts": "30m"},
+        "faults": [{"fault": "kill", "target": "leader(any, any)"}],
+    }
+    file = campaign_file(wide)
+    with pytest.raises(
+        CampaignRefused, match="436 in all, above 120; --yes if that is meant"
+    ) as no:
+        check(file)
+    assert [one.field for one in no.value.problems] == ["workload"]
     check(file, meant=True)
 
 

@@ -87,6 +87,32 @@ def test_what_is_deleted_stays_so_and_leaves_nothing(
     assert not nemesis.memory.system.admin.own
 
 
+def test_what_is_done_to_topics_of_the_workload_stays(nemesis: Nemesis) -> None:
+    admin = nemesis.memory.system.admin
+    added = nemesis.strike("add-partitions", "topic(orders)", more=2)
+    assert nemesis.bitten(added).observations["partitions led"] == {"orders": 5}
+    deleted = nemesis.strike("advance-log-start", "topic(orders) - partition(orders, 0)")
+    proof = nemesis.bitten(deleted)
+    assert proof.proven
+    assert proof.observations["log starts at"] == {f"orders-{n}": 100 for n in range(1, 5)}
+    for entry in (deleted, added):
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+    assert admin.own == {"orders": 5}
+    assert admin.starts == {("orders", n): 100 for n in range(1, 5)}
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("add-partitions", "topic(orders)"), ("advance-log-start", "topic(orders)")],
+)
+def test_what_was_ordered_and_not_done_is_not_proven(
+    nemesis: Nemesis, name: str, target: str
+) -> None:
+    nemesis.memory.system.admin.deaf = True
+    assert not nemesis.bitten(nemesis.strike(name, target)).proven
+
+
 @pytest.mark.parametrize(
     ("name", "expression", "own"),
     [case for case in TAKEN_BACK if case[0] not in ("remove-broker", "elect-preferred")],

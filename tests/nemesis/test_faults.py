@@ -357,7 +357,7 @@ def test_an_isolation_that_cuts_nothing() -> None:
         FAULTS["isolate"].plan(members, target, FAULTS["isolate"].parameters(), random.Random(0))
 
 
-OVER_AT_ONCE = ("restart", "crash-client", "expire-session", "elect-unclean")
+OVER_AT_ONCE = ("restart", "crash-client", "expire-session", "elect-unclean", "advance-log-start")
 LASTING = {name: fault for name, fault in FAULTS.items() if name not in {*OVER_AT_ONCE, *CLIENTS}}
 """All but those on clients, which have limits of their own."""
 

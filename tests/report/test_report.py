@@ -401,6 +401,21 @@ def test_what_is_known_of_a_partly_unknown_loss_is_told(directory: Path) -> None
     assert "at least 4 of 20 acknowledged records were lost" in page
 
 
+def test_what_was_skipped_is_told_beside_the_verdict(directory: Path) -> None:
+    skipped = ("slow-disk of one: slow-disk needs slow-disks, which the backend docker does not",)
+    held = replace(
+        RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), skipped=skipped
+    )
+    page, terminal = page_of(directory, held), printed(directory, held)
+    assert "Not all was tried." in page
+    assert f"<li>{skipped[0]}</li>" in page
+    assert f"skipped: {skipped[0]}" in terminal
+    assert "verdict: pass (it says nothing of what was skipped)" in terminal
+    assert json.loads((directory / "verdict.json").read_text())["skipped"] == list(skipped)
+    assert 'name="skipped"' in (directory / "junit.xml").read_text()
+    assert "skipped" not in page_of(directory, replace(held, skipped=()))
+
+
 def test_a_baseline_is_named_so(directory: Path) -> None:
     held = replace(
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), baseline=True

@@ -31,6 +31,7 @@ def orders_are_carried_out_and_taken_back(backend: Backend, scratch: Path) -> No
         assert _replicas(cluster) == before
         _nothing_is_lost(cluster, known)
         _an_unclean_election_loses_what_only_the_isr_had(cluster, known)
+        _what_stays_is_done_for_good(cluster, known)
 
 
 def orders_without_a_controller(backend: Backend, scratch: Path) -> None:
@@ -47,6 +48,7 @@ def orders_without_a_controller(backend: Backend, scratch: Path) -> None:
         assert _replicas(cluster) == before
         _nothing_is_lost(cluster, known)
         _an_unclean_election_loses_what_only_the_isr_had(cluster, known)
+        _what_stays_is_done_for_good(cluster, known)
 
 
 CASES = (orders_are_carried_out_and_taken_back, orders_without_a_controller)
@@ -60,6 +62,21 @@ def _own_topics(cluster: Striker) -> None:
         entry = cluster.strike(name, "all", 0, **own)
         cluster.heal(entry, for_good=name == "delete-topic")
     assert {topic for topic, _ in cluster.system.view().partitions} == {TOPIC}
+
+
+def _what_stays_is_done_for_good(cluster: Striker, known: Known) -> None:
+    """Also when the leader has changed: the next one begins where it did."""
+    for name, target, own in (
+        ("add-partitions", f"topic({TOPIC})", {"more": 2}),
+        ("advance-log-start", f"partition({TOPIC}, 1)", {"before_offset": 50}),
+    ):
+        entry = cluster.strike(name, target, 0, **own)
+        cluster.heal(entry, for_good=True)
+    assert len(cluster.partitions(TOPIC)) == 4
+    assert read_all(known, TOPIC, 1) == VALUES[50:]
+    cluster.through("kill", f"leader({TOPIC}, 1)", 0)
+    cluster.await_whole(TOPIC)
+    assert read_all(known, TOPIC, 1) == VALUES[50:]
 
 
 def _a_setting_that_brokers_know_of(cluster: Striker, known: Known) -> None:

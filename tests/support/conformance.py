@@ -20,6 +20,7 @@ from patience import PATIENCE_S
 from peer import PORT, peers
 from scarcity import control_groups, too_little_cpu, too_little_memory
 
+from harness.backends import BACKENDS
 from infra.agent.probes import accepts
 from infra.interface import (
     Backend,
@@ -376,7 +377,16 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     signal.pause()
 
 
+def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:
+    place = BACKENDS[backend.name]
+    found = backend.capabilities
+    assert found.isdisjoint(place.never), "what is refused with a reason could be done"
+    lacking = set(Capability) - found
+    assert lacking <= {*place.never, *place.where}, "what is offered wherever it is, is not there"
+
+
 CASES = (
+    it_can_do_what_the_catalogue_says,
     many_links_are_cut_at_once,
     too_little_cpu,
     too_little_memory,

@@ -1,6 +1,8 @@
 """confluent-kafka's clients, as tests use them: everything acknowledged, everything read back."""
 
 import contextlib
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
@@ -156,9 +158,35 @@ def read_all(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
         consumer.close()
 
 
-def _consumer(cluster: Cluster) -> Consumer:
+def first_error(cluster: Cluster, topic: str, partition: int = 0) -> str | None:
+    """By name, the first error that a consumer meets that checks CRCs, between the log's start and
+    the high watermark; None where it gets there."""
+    consumer = _consumer(cluster, {"check.crcs": True})
+    met: list[str] = []
+    try:
+        low, high = _watermarks(consumer, TopicPartition(topic, partition))
+        consumer.assign([TopicPartition(topic, partition, low)])
+        reached = low
+
+        def read() -> bool:
+            nonlocal reached
+            for message in consumer.consume(1, timeout=0.5):
+                if (error := message.error()) is not None:
+                    met.append(error.name())
+                else:
+                    reached = message.offset() + 1
+            return bool(met) or reached >= high
+
+        until(f"{topic}-{partition} is read up to {high}, or to an error", read)
+        return met[0] if met else None
+    finally:
+        consumer.close()
+
+
+def _consumer(cluster: Cluster, own: Mapping[str, object] = MappingProxyType({})) -> Consumer:
     return Consumer(
         {
+            **own,
             "bootstrap.servers": cluster.bootstrap,
             "group.id": "nobody",
             "enable.auto.commit": False,

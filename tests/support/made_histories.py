@@ -93,6 +93,7 @@ def indexed(
     sends_whole: bool = True,
     faults: FaultWindows = NO_FAULTS,
     timeline: Timeline = UNSEEN,
+    deleted_before: int = 0,
 ) -> PartitionHistory:
     """The history as rules are given it."""
     sends = {
@@ -121,6 +122,7 @@ def indexed(
         sends_whole=sends_whole,
         faults=faults,
         timeline=timeline,
+        deleted_before=deleted_before,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from kafka_clients import create_topic, produce, read_all
+from kafka_clients import create_topic, first_error, produce, read_all
 from patience import PATIENCE_S
 from striking import Known, Striker, striker
 
@@ -103,10 +103,36 @@ def files_are_damaged_under_brokers(backend: Backend, scratch: Path) -> None:
             _await_whole(cluster)
 
 
+def damage_in_a_closed_segment_is_found_by_who_reads_it(backend: Backend, scratch: Path) -> None:
+    """And by nobody else: the leader serves on, in the ISR. The next leader has it all; so has the
+    broker itself, once its disk was replaced and it has fetched everything anew."""
+    with striker(backend, scratch, properties=SETTINGS | SMALL_SEGMENTS) as cluster:
+        known = _with_topic(cluster)
+        sent = [b"%d" % number * 500 for number in range(20)]
+        for value in sent:
+            _send(known, [value])
+        _await_whole(cluster)
+        flip = cluster.strike("bit-flip", f"leader({TOPIC}, 0)", file="closed-segment")
+        (broker,) = flip.target.servers
+        assert first_error(known, TOPIC) in ("_BAD_MSG", "INVALID_MSG")
+        _await_whole(cluster)
+        kill = cluster.strike("kill", broker)
+        assert read_all(known, TOPIC) == sent
+        for entry in (flip, kill):  # who holds a process last starts it
+            cluster.heal(entry)
+        cluster.through("replace", broker, 0)
+        _await_whole(cluster)
+        others = cluster.strike("kill", f"all - {broker}")
+        assert first_error(known, TOPIC) is None
+        assert read_all(known, TOPIC) == sent
+        cluster.heal(others)
+
+
 CASES = (
     what_was_not_synced_is_lost_with_power,
     disks_fail_under_brokers,
     files_are_damaged_under_brokers,
+    damage_in_a_closed_segment_is_found_by_who_reads_it,
 )
 
 
