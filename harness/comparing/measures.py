@@ -14,7 +14,7 @@ from checkers.verdict import Verdict
 from harness.comparing.sends import BLOCK_S, Array
 from harness.comparing.sides import WORST_FIRST, Pooled
 from harness.report import chance
-from harness.report.document import CellDocument
+from harness.report.cell_document import CellDocument
 from harness.report.rows import UNKNOWN, number
 
 UNITS_MIN = 4

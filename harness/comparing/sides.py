@@ -10,8 +10,9 @@ from harness.comparing import sends
 from harness.comparing.sends import Sends
 from harness.directory import NotResults
 from harness.report import losses, verdict
+from harness.report.cell_document import CellDocument
 from harness.report.comparison import label
-from harness.report.document import CellDocument, VerdictDocument
+from harness.report.document import VerdictDocument
 from history import manifest
 from history.errors import DamagedFiles, HistoryError
 

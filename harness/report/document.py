@@ -8,10 +8,9 @@ None, or nothing, for what a file of former days lacks.
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from checkers.verdict import Verdict
 from harness.environment import Machine, Versions
+from harness.report.cell_document import CellDocument, Part
 from history.cell import Value
 
 VERSION = 2
@@ -19,140 +18,7 @@ VERSION = 2
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
-    )
-
-
-class Guarantee(_Part):
-    """A promise of a cell's configuration, and what became of it."""
-
-    name: str
-    """Its short name."""
-    promise: str
-    """In words, with its conditions."""
-    promised: bool
-    """Whether it was promised, by the configuration and by what happened, of everything in the
-    cell; or broken where it was."""
-    held: bool | None
-    """Whether it held, promised or not; null where the evidence does not tell."""
-    broken: int = 0
-    """How often it was broken where it was promised."""
-    anomaly: str | None = None
-    """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
-    reason: str
-    """Why it is (not) promised, and what was seen."""
-
-
-class Outages(_Part):
-    """What of a cell's unavailability began within the reach of a fault."""
-
-    fault: str | None
-    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
-    longest_ms: int
-    """The longest of any partition."""
-    total_ms: int
-    """All of all partitions, added up."""
-
-
-class Unavailable(_Part):
-    """For how long a cell was asked and acknowledged nothing."""
-
-    longest_ms: int
-    """The longest outage of any of its partitions."""
-    total_ms: int
-    """All outages of all its partitions, added up."""
-    by_fault: tuple[Outages, ...] = ()
-    """The same by cause."""
-
-
-class Latency(_Part):
-    """How long records of a cell took, every one of them; percentiles are at most 1 % too much."""
-
-    records: int
-    """How many are in it; a record that two tail readers were shown is two."""
-    since_due: bool
-    """Whether since they were due by their producer's schedule; else, where it has none, since they
-    were handed to the client."""
-    p50_ms: float
-    """Within which half of them did."""
-    p90_ms: float
-    """Likewise 90 %."""
-    p99_ms: float
-    """Likewise 99 %."""
-    p999_ms: float
-    """Likewise 99.9 %."""
-    longest_ms: float
-    """The longest."""
-
-
-class TransactionsDocument(_Part):
-    """How many transactions of a cell came to what, as far as its clients know."""
-
-    committed: int
-    """Their commit was answered."""
-    not_committed: int
-    """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
-    unknown: int
-    """Nobody knows."""
-    found: dict[str, int] = {}
-    """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
-
-
-class CellDocument(_Part):
-    """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
-    under Kafka's names. A count is null where nothing was found and not everything could be looked
-    at: unknown is not 0."""
-
-    model_config = ConfigDict(extra="allow")  # besides what is said above
-    __pydantic_extra__: dict[str, Value]
-
-    run: int = 1
-    """The run's number, from 1."""
-    cell: str
-    """The cell's name."""
-    topic: str
-    """Its topic."""
-    sent: int
-    """Records that were handed to the client: acked, failed and indeterminate ones."""
-    acked: int
-    """Records that were acknowledged; with acks=0 that is the client's own word."""
-    failed: int
-    """Records that are certainly not in the log."""
-    indeterminate: int
-    """Records of which nobody knows whether they were appended."""
-    lost: int | None
-    """Acked records that are absent from the final log."""
-    duplicated: int | None
-    """Records that stand at two or more offsets."""
-    reordered: int | None
-    """Records that stand behind one that their producer sent later."""
-    guarantees: tuple[Guarantee, ...]
-    """What was promised, or not, and what became of it."""
-    verdict: Verdict
-    """What the cell came to."""
-    expected: Verdict | tuple[Verdict, ...] | None = None
-    """What the campaign expects of it: null, a verdict, or all those that are right."""
-    unavailable: Unavailable | None = None
-    """Null where not all sends are known, and with acks=0."""
-    acks_per_second: float | None = None
-    """From the first ack to the last; null where not all sends are known."""
-    ack_latency: Latency | None = None
-    """Until the ack, of the records that were acknowledged; null likewise. With acks=0 both are the
-    client's own word."""
-    shown_latency: Latency | None = None
-    """Until a tail reader was first shown the record; null where there are none, or not all is
-    known that they were shown."""
-    transactions: TransactionsDocument | None = None
-    """Null of a cell that is written without any."""
-    reasons: tuple[str, ...] = ()
-    """What the verdict follows from, the decisive ones first."""
-
-
-class ZooKeeperDocument(_Part):
+class ZooKeeperDocument(Part):
     """What a run asked of ZooKeeper; null for what is not known."""
 
     writes_to_create: int | None = None
@@ -163,7 +29,7 @@ class ZooKeeperDocument(_Part):
     """That the brokers held when every topic was whole."""
 
 
-class FailoverDocument(_Part):
+class FailoverDocument(Part):
     """A broker was killed while a topic had so many partitions; null for what is not known."""
 
     partitions: int
@@ -180,7 +46,7 @@ class FailoverDocument(_Part):
     """That the brokers held before."""
 
 
-class RunDocument(_Part):
+class RunDocument(Part):
     """A checked run."""
 
     number: int
@@ -201,7 +67,7 @@ class RunDocument(_Part):
     """From the beginning of its first step to the end of its last."""
 
 
-class FaultDocument(_Part):
+class FaultDocument(Part):
     """A fault of a run, as it happened."""
 
     run: int
@@ -223,7 +89,7 @@ class FaultDocument(_Part):
     """Whether it was proven to have bitten; null where nobody looked."""
 
 
-class LossDocument(_Part):
+class LossDocument(Part):
     """Records of one partition that were acknowledged, or else sent, within the reach of the same
     fault: rows of `anomalies.parquet`, counted."""
 
@@ -243,7 +109,7 @@ class LossDocument(_Part):
     """How many stand in the log twice."""
 
 
-class CauseDocument(_Part):
+class CauseDocument(Part):
     """Anomalies of one kind and partition that have the same explanation; the autopsy of each is
     in `autopsies.parquet`. Of each anomaly of a partition 20 at the most, the damning ones
     first."""
@@ -299,7 +165,7 @@ class CauseDocument(_Part):
     """The faults that have to do with it, as `kill#1`."""
 
 
-class ClientDocument(_Part):
+class ClientDocument(Part):
     """What a consumer of a cell was shown, over all its partitions. A count is what was found; null
     where that is nothing and not everything could be looked at."""
 
@@ -335,7 +201,7 @@ class ClientDocument(_Part):
     """Of a tail reader: offsets of the final log above the highest that it was shown."""
 
 
-class GroupDocument(_Part):
+class GroupDocument(Part):
     """What the members of a consumer group committed, over all partitions of its cell; null as in
     what consumers were shown."""
 
@@ -358,7 +224,7 @@ class GroupDocument(_Part):
     shown any."""
 
 
-class ConsumptionDocument(_Part):
+class ConsumptionDocument(Part):
     """What consumers were shown and committed."""
 
     clients: tuple[ClientDocument, ...] = ()
@@ -367,7 +233,7 @@ class ConsumptionDocument(_Part):
     """Each group of each cell."""
 
 
-class VerdictDocument(_Part):
+class VerdictDocument(Part):
     """What a campaign came to."""
 
     version: int = 0

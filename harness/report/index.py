@@ -20,8 +20,9 @@ from checkers.verdict import Verdict
 from harness.directory import CAMPAIGN_FILE, RESULTS
 from harness.report import PAGE, verdict
 from harness.report.about import lasted
+from harness.report.cell_document import CellDocument
 from harness.report.comparison import label
-from harness.report.document import CellDocument, VerdictDocument
+from harness.report.document import VerdictDocument
 from harness.report.rendering import templates
 from harness.report.rows import number
 from history import manifest

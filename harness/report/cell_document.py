@@ -1,0 +1,141 @@
+"""What ``verdict.json`` says of each cell; see :mod:`harness.report.document`."""
+
+from pydantic import BaseModel, ConfigDict
+
+from checkers.verdict import Verdict
+from history.cell import Value
+
+
+class Part(BaseModel):
+    """What all parts of the document have in common."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class Guarantee(Part):
+    """A promise of a cell's configuration, and what became of it."""
+
+    name: str
+    """Its short name."""
+    promise: str
+    """In words, with its conditions."""
+    promised: bool
+    """Whether it was promised, by the configuration and by what happened, of everything in the
+    cell; or broken where it was."""
+    held: bool | None
+    """Whether it held, promised or not; null where the evidence does not tell."""
+    broken: int = 0
+    """How often it was broken where it was promised."""
+    anomaly: str | None = None
+    """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
+    reason: str
+    """Why it is (not) promised, and what was seen."""
+
+
+class Outages(Part):
+    """What of a cell's unavailability began within the reach of a fault."""
+
+    fault: str | None
+    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
+    longest_ms: int
+    """The longest of any partition."""
+    total_ms: int
+    """All of all partitions, added up."""
+
+
+class Unavailable(Part):
+    """For how long a cell was asked and acknowledged nothing."""
+
+    longest_ms: int
+    """The longest outage of any of its partitions."""
+    total_ms: int
+    """All outages of all its partitions, added up."""
+    by_fault: tuple[Outages, ...] = ()
+    """The same by cause."""
+
+
+class Latency(Part):
+    """How long records of a cell took, every one of them; percentiles are at most 1 % too much."""
+
+    records: int
+    """How many are in it; a record that two tail readers were shown is two."""
+    since_due: bool
+    """Whether since they were due by their producer's schedule; else, where it has none, since they
+    were handed to the client."""
+    p50_ms: float
+    """Within which half of them did."""
+    p90_ms: float
+    """Likewise 90 %."""
+    p99_ms: float
+    """Likewise 99 %."""
+    p999_ms: float
+    """Likewise 99.9 %."""
+    longest_ms: float
+    """The longest."""
+
+
+class TransactionsDocument(Part):
+    """How many transactions of a cell came to what, as far as its clients know."""
+
+    committed: int
+    """Their commit was answered."""
+    not_committed: int
+    """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
+    unknown: int
+    """Nobody knows."""
+    found: dict[str, int] = {}
+    """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
+
+
+class CellDocument(Part):
+    """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
+    under Kafka's names. A count is null where nothing was found and not everything could be looked
+    at: unknown is not 0."""
+
+    model_config = ConfigDict(extra="allow")  # besides what is said above
+    __pydantic_extra__: dict[str, Value]
+
+    run: int = 1
+    """The run's number, from 1."""
+    cell: str
+    """The cell's name."""
+    topic: str
+    """Its topic."""
+    sent: int
+    """Records that were handed to the client: acked, failed and indeterminate ones."""
+    acked: int
+    """Records that were acknowledged; with acks=0 that is the client's own word."""
+    failed: int
+    """Records that are certainly not in the log."""
+    indeterminate: int
+    """Records of which nobody knows whether they were appended."""
+    lost: int | None
+    """Acked records that are absent from the final log."""
+    duplicated: int | None
+    """Records that stand at two or more offsets."""
+    reordered: int | None
+    """Records that stand behind one that their producer sent later."""
+    guarantees: tuple[Guarantee, ...]
+    """What was promised, or not, and what became of it."""
+    verdict: Verdict
+    """What the cell came to."""
+    expected: Verdict | tuple[Verdict, ...] | None = None
+    """What the campaign expects of it: null, a verdict, or all those that are right."""
+    unavailable: Unavailable | None = None
+    """Null where not all sends are known, and with acks=0."""
+    acks_per_second: float | None = None
+    """From the first ack to the last; null where not all sends are known."""
+    ack_latency: Latency | None = None
+    """Until the ack, of the records that were acknowledged; null likewise. With acks=0 both are the
+    client's own word."""
+    shown_latency: Latency | None = None
+    """Until a tail reader was first shown the record; null where there are none, or not all is
+    known that they were shown."""
+    transactions: TransactionsDocument | None = None
+    """Null of a cell that is written without any."""
+    reasons: tuple[str, ...] = ()
+    """What the verdict follows from, the decisive ones first."""
