@@ -35,6 +35,7 @@ def check(
     *,
     only: int | None = None,
     spark: SparkSession | None = None,
+    master: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CampaignResult:
     """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
@@ -43,6 +44,8 @@ def check(
         directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
         only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
+        master: Spark's URL of the cluster to start it on (:func:`checkers.session.session`). Its
+            workers must find the directory where it is here.
         progress: Is told, in a line each, what is being done.
 
     Raises:
@@ -51,18 +54,20 @@ def check(
     """
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory of results")
+    directory = directory.absolute()
     tell = progress or _silent
     runs, gaps = evidence(directory, only)
     items = [item for run in runs for item in work_items(run)]
     tell(f"checking {len(items)} partitions of {len(runs)} runs")
-    scratch = directory / SCRATCH
-    _remove(scratch)
+    # A session that was given may have its files there.
+    scratch = directory / SCRATCH if spark is None else directory / SCRATCH / "rows"
+    remove(scratch)
     try:
-        totals = _reconcile(spark, items, scratch)
+        totals = _reconcile(spark, master, items, scratch)
         _write_anomalies(directory, totals.rows)
         _write_autopsies(directory, totals.rows)
     finally:
-        _remove(scratch)
+        remove(scratch)
     tell("judging")
     findings = tuple(_unplanned_runs(directory, runs)) if runs and only is None else ()
     return campaign_result(runs, totals, gaps=gaps, findings=findings)
@@ -103,15 +108,18 @@ def _unplanned_runs(directory: Path, runs: Sequence[RunEvidence]) -> Iterator[st
             yield f"{path}: the manifest plans no such run"
 
 
-def _reconcile(spark: SparkSession | None, items: Sequence[WorkItem], scratch: Path) -> Totals:
+def _reconcile(
+    spark: SparkSession | None, master: str | None, items: Sequence[WorkItem], scratch: Path
+) -> Totals:
     if not items:
         return Totals()
     with ExitStack() as stack:
-        spark = spark or stack.enter_context(session(scratch / "spark"))
+        spark = spark or stack.enter_context(session(scratch / "spark", master=master))
         return reconcile_all(spark, items, scratch / "rows")
 
 
-def _remove(scratch: Path) -> None:
+def remove(scratch: Path) -> None:
+    """Remove what is temporary, as far as that is possible."""
     if scratch.is_dir():
         shutil.rmtree(scratch, ignore_errors=True)
     else:
