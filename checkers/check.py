@@ -59,15 +59,14 @@ def check(
     runs, gaps = evidence(directory, only)
     items = [item for run in runs for item in work_items(run)]
     tell(f"checking {len(items)} partitions of {len(runs)} runs")
-    # A session that was given may have its files there.
-    scratch = directory / SCRATCH if spark is None else directory / SCRATCH / "rows"
-    remove(scratch)
+    scratch = directory / SCRATCH
+    _remove(scratch)
     try:
         totals = _reconcile(spark, master, items, scratch)
         _write_anomalies(directory, totals.rows)
         _write_autopsies(directory, totals.rows)
     finally:
-        remove(scratch)
+        _remove(scratch)
     tell("judging")
     findings = tuple(_unplanned_runs(directory, runs)) if runs and only is None else ()
     return campaign_result(runs, totals, gaps=gaps, findings=findings)
@@ -118,8 +117,7 @@ def _reconcile(
         return reconcile_all(spark, items, scratch / "rows")
 
 
-def remove(scratch: Path) -> None:
-    """Remove what is temporary, as far as that is possible."""
+def _remove(scratch: Path) -> None:
     if scratch.is_dir():
         shutil.rmtree(scratch, ignore_errors=True)
     else:

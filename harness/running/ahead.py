@@ -2,6 +2,7 @@
 nothing is measured any more, so that nobody waits for it."""
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,11 +20,12 @@ class Ahead:
     """The session for the check of a campaign, if it is begun; ended with the context.
 
     Args:
-        directory: The campaign's results; the session's files go where a check has its own.
+        scratch: Directory for the session's files, not there yet. Removed with the context; where
+            that is ended by force, by whoever removes what it is in.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
         self._stack = ExitStack()
         self._spark: SparkSession | None = None
         self._thread: threading.Thread | None = None
@@ -38,8 +40,7 @@ class Ahead:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, KeyboardInterrupt) and self._thread and self._thread.is_alive():
-            # Who asks a second time waits for nothing. Spark ends with this process, and what it
-            # leaves goes with the next check.
+            # Who asks a second time waits for nothing. Spark ends with this process.
             return
         self._wait()
         self._stack.close()
@@ -71,10 +72,9 @@ class Ahead:
 
     def _start(self) -> None:
         try:
-            from checkers import check, session  # Spark takes seconds to import
+            from checkers import session  # Spark takes seconds to import
 
-            scratch = self._directory / check.SCRATCH
-            self._stack.callback(check.remove, scratch)
-            self._spark = self._stack.enter_context(session.session(scratch / "spark"))
+            self._stack.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            self._spark = self._stack.enter_context(session.session(self._scratch))
         except Exception:
             log.exception("starting Spark ahead of the check")

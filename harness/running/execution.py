@@ -49,7 +49,7 @@ def carry_out(
 
     Raises KeyboardInterrupt when it is asked to stop once more, or while it checks.
     """
-    with Ahead(directory) as ahead:
+    with Ahead(directory / "scratch" / "spark") as ahead:
         _carry_out(campaign, directory, console, clock, interruption, ahead)
         return check(directory, console, ahead)
 
