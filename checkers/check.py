@@ -36,6 +36,7 @@ def check(
     *,
     only: int | None = None,
     spark: SparkSession | None = None,
+    master: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CampaignResult:
     """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
@@ -44,6 +45,8 @@ def check(
         directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
         only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
+        master: Spark's URL of the cluster to start it on (:func:`checkers.session.session`). Its
+            workers must find the directory where it is here.
         progress: Is told, in a line each, what is being done.
 
     Raises:
@@ -52,6 +55,7 @@ def check(
     """
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory of results")
+    directory = directory.absolute()
     tell = progress or _silent
     runs, gaps = evidence(directory, only)
     items = [item for run in runs for item in work_items(run)]
@@ -59,7 +63,7 @@ def check(
     scratch = directory / SCRATCH
     _remove(scratch)
     try:
-        totals = _reconcile(spark, items, scratch)
+        totals = _reconcile(spark, master, items, scratch)
         transactions = look_at_all(runs, tell)
         _write_anomalies(directory, totals.rows, transactions.values())
         _write_autopsies(directory, totals.rows)
@@ -105,11 +109,13 @@ def _unplanned_runs(directory: Path, runs: Sequence[RunEvidence]) -> Iterator[st
             yield f"{path}: the manifest plans no such run"
 
 
-def _reconcile(spark: SparkSession | None, items: Sequence[WorkItem], scratch: Path) -> Totals:
+def _reconcile(
+    spark: SparkSession | None, master: str | None, items: Sequence[WorkItem], scratch: Path
+) -> Totals:
     if not items:
         return Totals()
     with ExitStack() as stack:
-        spark = spark or stack.enter_context(session(scratch / "spark"))
+        spark = spark or stack.enter_context(session(scratch / "spark", master=master))
         return reconcile_all(spark, items, scratch / "rows")
 
 

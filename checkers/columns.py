@@ -4,7 +4,7 @@ A cell's name stands in each of ten million rows: as strings that is most of the
 needs, and of the time that reading takes. Who reads a closed file needs a few numbers a row.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,22 +21,32 @@ def read(
 ) -> tuple[pa.Table, bool]:
     """What can be read of files of a table, and whether that is all of it; what cannot be goes into
     ``problems``."""
-    schema = pa.schema([TABLES[table].field(name) for name in columns])
-    found, whole = [schema.empty_table()], True
+    names = list(columns)
+    found, whole = [schema_of(table, names).empty_table()], True
     for file in map(Path, files):
         try:
-            found.append(_read_file(table, file, schema))
+            found.append(read_file(table, file, names))
         except DamagedFiles as error:
             problems.append(str(error))
             whole = False
     return pa.concat_tables(found), whole
 
 
-def _read_file(table: str, path: Path, schema: pa.Schema) -> pa.Table:
-    """Raises DamagedFiles."""
+def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:
+    """Of some columns of a table, as they are stored."""
+    return pa.schema([TABLES[table].field(name) for name in columns])
+
+
+def read_file(
+    table: str, path: Path, columns: Sequence[str], row_group: int | None = None
+) -> pa.Table:
+    """Some columns of a file, or of one of its row groups. Raises DamagedFiles."""
+    schema = schema_of(table, columns)
     if path.suffix == CLOSED_SUFFIX:
         try:
-            rows = pq.ParquetFile(path).read(schema.names)
+            file = pq.ParquetFile(path)
+            groups = range(file.num_row_groups) if row_group is None else [row_group]
+            rows = file.read_row_groups(groups, schema.names)
             if set(rows.column_names) == set(schema.names):
                 return rows.select(schema.names).cast(schema)
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:

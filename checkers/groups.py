@@ -16,7 +16,7 @@ ITEM_BYTES = 100_000
 def grouped(items: Sequence[WorkItem], groups: int) -> list[Sequence[WorkItem]]:
     """The items in their order, in at most so many groups of about as many bytes each; a partition
     of more is a group of its own, or the last of one."""
-    sizes = [_bytes(item) for item in items]
+    sizes = [ITEM_BYTES + bytes_of(item) for item in items]
     share = sum(sizes) / groups
     found: list[Sequence[WorkItem]] = []
     begun, filled = 0, 0
@@ -29,8 +29,9 @@ def grouped(items: Sequence[WorkItem], groups: int) -> list[Sequence[WorkItem]]:
     return found
 
 
-def _bytes(item: WorkItem) -> int:
-    return ITEM_BYTES + sum(map(_size, _files(item)))
+def bytes_of(item: WorkItem) -> int:
+    """What its files take, compressed as they are."""
+    return sum(map(_size, _files(item)))
 
 
 def _files(item: WorkItem) -> Iterator[str]:

@@ -250,7 +250,7 @@ def index(
     cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
     untold = np.zeros(count, dtype=bool)
     for (name, number), last in last_recorded.items():
-        untold |= (cell_of == cell_names[name]) & (producer == number) & (sequence > last)
+        untold |= (cell_of == cell_names.get(name, NONE)) & (producer == number) & (sequence > last)
     return PartitionHistory(
         cell=cell,
         topic=topic,

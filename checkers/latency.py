@@ -83,12 +83,15 @@ def of_reader(history: PartitionHistory, seen: Seen) -> Counter[str]:
 
 
 def together(some: Iterable[Mapping[str, int]]) -> Counter[str]:
-    """The latencies among the counts of several readers, or partitions, as those of one."""
+    """The latencies among the counts of several readers, partitions or slices of one, as those of
+    one."""
     found: Counter[str] = Counter()
     for counts in some:
         for name, many in counts.items():
-            if name in (ACK.longest, SHOWN.longest):
+            if name in (ACK.longest, SHOWN.longest, _LAST):
                 found[name] = max(found[name], many)
+            elif name == _FIRST:
+                found[name] = min(found.get(name, many), many)
             elif name.startswith((ACK.prefix, SHOWN.prefix)):
                 found[name] += many
     return found

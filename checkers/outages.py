@@ -10,7 +10,7 @@ Only one clock is in it, the client's. Shorter times are how long an ack takes: 
 one, they would say how busy the clients were.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.indexes import NONE, Fate, PartitionHistory
+from checkers.reach import FaultWindows
 
 OUTAGE_MIN_NS = 500_000_000
 """Ten times what an ack takes on a busy machine, and a sixth of a short session timeout."""
@@ -36,37 +37,105 @@ class Outage:
     length: int
 
 
-def outages(history: PartitionHistory) -> Iterator[Outage]:
-    """The outages of one partition, in the order of time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be known of some records of a partition, all or a slice of them, to tell its
+    outages: few numbers, since times without an outage are told by their edges.
+
+    Attributes:
+        first, last: The earliest and the latest that is told of a send; None where nothing was
+            sent.
+        unanswered: When the earliest was sent whose outcome is not known; None where there is none.
+        run_starts, run_ends: Of times in which acks came one soon after the other; in order.
+        since, until: When records were under way whose outcome is known, as far as that was not
+            all within one such time; disjoint, in order.
+    """
+
+    first: int | None
+    last: int | None
+    unanswered: int | None
+    run_starts: Array
+    run_ends: Array
+    since: Array
+    until: Array
+
+
+def asked(history: PartitionHistory) -> Asked:
+    """Of a partition, or of a slice of one."""
     sent = history.asked != NONE
-    if not np.any(sent):
-        return
-    asked, answered = history.asked[sent], history.answered[sent]
-    last = int(max(asked.max(), answered.max()))
-    since, until = _merged(asked, np.where(answered == NONE, last, answered))
+    begun, answered = history.asked[sent], history.answered[sent]
+    known = answered != NONE
+    since, until = _merged(begun[known], answered[known])
     acks = np.sort(history.answered[history.fate == Fate.ACKED], kind="stable")
-    edges = np.append(acks, last) if len(acks) else np.array([since[0], last])
-    for place in np.flatnonzero(np.diff(edges) > OUTAGE_MIN_NS):
-        start, end = edges[place], edges[place + 1]
-        begins, ends = np.maximum(since, start), np.minimum(until, end)
-        under_way = ends > begins
-        length = int((ends - begins)[under_way].sum())
+    run_starts, run_ends = _runs(acks, acks)
+    within = np.searchsorted(run_starts, since, side="right") - 1
+    reached = np.append(run_ends, np.iinfo(np.int64).min)[within]
+    open_ = until > reached
+    return Asked(
+        first=int(begun.min()) if len(begun) else None,
+        last=int(max(begun.max(), answered.max())) if len(begun) else None,
+        unanswered=int(begun[~known].min()) if not known.all() else None,
+        run_starts=run_starts,
+        run_ends=run_ends,
+        since=since[open_],
+        until=until[open_],
+    )
+
+
+def together(some: Sequence[Asked]) -> Asked:
+    """Of several slices, at least one."""
+    starts, ends = (
+        np.concatenate([getattr(one, name) for one in some]) for name in ("run_starts", "run_ends")
+    )
+    since, until = (
+        np.concatenate([getattr(one, name) for one in some]) for name in ("since", "until")
+    )
+    order = np.argsort(starts, kind="stable")
+    run_starts, run_ends = _runs(starts[order], np.maximum.accumulate(ends[order]))
+    since, until = _merged(since, until)
+    return Asked(
+        first=min((one.first for one in some if one.first is not None), default=None),
+        last=max((one.last for one in some if one.last is not None), default=None),
+        unanswered=min((o.unanswered for o in some if o.unanswered is not None), default=None),
+        run_starts=run_starts,
+        run_ends=run_ends,
+        since=since,
+        until=until,
+    )
+
+
+def outages(told: Asked) -> Iterator[Outage]:
+    """The outages of a partition, in the order of time. ``told``: of all of it."""
+    first, last = told.first, told.last
+    if first is None or last is None:
+        return
+    since, until = told.since, told.until
+    if told.unanswered is not None:
+        since, until = _merged(np.append(since, told.unanswered), np.append(until, last))
+    acked = len(told.run_starts) > 0
+    starts = told.run_ends if acked else np.array([first])
+    ends = np.append(told.run_starts[1:], last)
+    for place in np.flatnonzero(ends - starts > OUTAGE_MIN_NS):
+        start, end = starts[place], ends[place]
+        begins, over = np.maximum(since, start), np.minimum(until, end)
+        under_way = over > begins
+        length = int((over - begins)[under_way].sum())
         if length > OUTAGE_MIN_NS:
             yield Outage(start=int(begins[under_way][0]), length=length)
 
 
-def counts(history: PartitionHistory) -> dict[str, int]:
+def counts(told: Asked, faults: FaultWindows) -> dict[str, int]:
     """The outages of a partition as counts of nanoseconds: in all and at most, over all and by the
     faults within whose reach they began (:func:`named`)."""
-    found = list(outages(history))
+    found = list(outages(told))
     starts = np.array([one.start for one in found], dtype=np.int64)
-    told: dict[str, int] = {_TOTAL: 0, _LONGEST: 0}
-    for outage, label in zip(found, history.faults.at(starts).to_pylist(), strict=True):
+    counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0}
+    for outage, label in zip(found, faults.at(starts).to_pylist(), strict=True):
         for suffix in ("", f" {label or ''}"):
             total, longest = _TOTAL + suffix, _LONGEST + suffix
-            told[total] = told.get(total, 0) + outage.length
-            told[longest] = max(told.get(longest, 0), outage.length)
-    return told
+            counted[total] = counted.get(total, 0) + outage.length
+            counted[longest] = max(counted.get(longest, 0), outage.length)
+    return counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +164,19 @@ def by_fault(counted: dict[str, int]) -> dict[str | None, Spent]:
     }
 
 
+def _runs(starts: Array, ends: Array) -> tuple[Array, Array]:
+    """Times with acks, in order, of which neighbours that no outage can part are one; of moments,
+    too."""
+    apart = np.flatnonzero(starts[1:] - ends[:-1] > OUTAGE_MIN_NS)
+    first = np.concatenate([[0], apart + 1]) if len(starts) else apart
+    last = np.append(apart, len(starts) - 1) if len(starts) else apart
+    return starts[first], ends[last]
+
+
 def _merged(since: Array, until: Array) -> tuple[Array, Array]:
     """Intervals as their union: disjoint, in order."""
+    if not len(since):
+        return since, until
     order = np.argsort(since, kind="stable")
     since, until = since[order], np.maximum.accumulate(until[order])
     first = np.append(True, since[1:] > until[:-1])

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from checkers import columns, latency, outages, standing
+from checkers import columns, latency, outages, standing, tally
 from checkers.autopsy.causes import CAUSE
 from checkers.autopsy.partings import Partings
 from checkers.autopsy.performing import LOST, Autopsies, perform, perform_shown
@@ -41,7 +41,6 @@ from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.replicas.sessions import Written, written
 from checkers.rules.order import copies, renewed
-from checkers.timeline.known import Timeline
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 
@@ -106,29 +105,50 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     causes: list[Cause] = []
     try:
         history = _load(item, doubts)
-        counts = _counts(item, history)
+        counts = tally.of_records(item, history)
+        counts.update(tally.of_partition(item, history.begun))
+        counts.update(outages.counts(outages.asked(history), history.faults))
+        counts.update(latency.of_acks(history))
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        yield _metrics(item, Counter(), doubts, [], [])
+        yield metrics(item, Counter(), doubts, [], [])
         return
-    looked = _consumed(item, history, counts, doubts)
+    looked = consumption(item, history, counts, doubts)
     if looked is not None:
         history = replace(history, seen=looked.seen)
         for some in looked.found:
-            yield _padded(item, _shown(item, history, some, looked.clients, causes, doubts))
-    history = replace(history, written=_written(item, history))
-    for name, checker in CHECKERS.items():
-        try:
-            found = checker.rule(history)
-            counts.update(_found(item, history, name, found))
-            if name in _PERFORMED:
-                performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
-                found = _autopsied(found, performed, causes, doubts)
-            yield _padded(item, found)
-        except Exception as error:  # noqa: BLE001 - one checker never takes down another
-            doubts.append(Doubt(checker=name, message=f"the checker {name} failed: {error!r}"))
-    yield from _divergent(item, counts, causes, doubts)
-    yield _metrics(item, counts, doubts, looked.counted if looked else [], causes)
+            yield padded(item, _shown(item, history, some, looked.clients, causes, doubts))
+    history = replace(history, written=sessions(item, history))
+    for name in CHECKERS:
+        yield from ruled(name, item, history, counts, causes, doubts)
+    yield from divergent(item, counts, causes, doubts)
+    yield metrics(item, counts, doubts, looked.counted if looked else [], causes)
+
+
+def ruled(
+    name: str,
+    item: WorkItem,
+    history: PartitionHistory,
+    counts: Counter[str],
+    causes: list[Cause],
+    doubts: list[Doubt],
+) -> Iterator[pa.Table]:
+    """What one rule finds, with autopsies where it has them; what it counts, explains and lacks
+    goes into ``counts``, ``causes`` and ``doubts``. Nothing where it throws."""
+    try:
+        found = CHECKERS[name].rule(history)
+        counts.update(counted(item, history, name, found))
+        if name in _PERFORMED:
+            performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
+            found = _autopsied(found, performed, causes, doubts)
+        yield padded(item, found)
+    except Exception as error:  # noqa: BLE001 - one checker never takes down another
+        doubts.append(failed(name, error))
+
+
+def failed(name: str, error: Exception) -> Doubt:
+    """A rule that threw."""
+    return Doubt(checker=name, message=f"the checker {name} failed: {error!r}")
 
 
 _PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
@@ -170,13 +190,13 @@ def _autopsied(
     return told
 
 
-def _written(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
+def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
     offsets = sorted(offset for found in copies(history).values() for offset in found)
     epochs = history.epoch_at(offsets).tolist()
     return written(list(map(Path, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
 
-def _consumed(
+def consumption(
     item: WorkItem, history: PartitionHistory, counts: Counter[str], doubts: list[Doubt]
 ) -> Consumed | None:
     """What came of looking at the consumers; what was found and what could not be read goes into
@@ -197,7 +217,7 @@ def _consumed(
     return looked
 
 
-def _divergent(
+def divergent(
     item: WorkItem, counts: Counter[str], causes: list[Cause], doubts: list[Doubt]
 ) -> Iterator[pa.Table]:
     """The rows of the checker divergent-replicas; what it finds and lacks goes into ``counts``,
@@ -226,7 +246,7 @@ def _divergent(
             counts[DIVERGENT] += len(some)
             counts[standing.name(DIVERGENT, promised)] += len(some)
             performed = partial(autopsies.performed, some)
-            yield _padded(item, _autopsied(copies.rows(some), performed, [], doubts))
+            yield padded(item, _autopsied(copies.rows(some), performed, [], doubts))
     except (OtherFormat, OSError) as error:
         copies.untold.append(f"replicas not compared: {error}")
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
@@ -242,13 +262,11 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
     sends, sends_whole = columns.read("sends", item.sends, SEND_COLUMNS, problems)
     log, log_whole = columns.read("log", item.log, LOG_COLUMNS, problems)
     doubts += (Doubt(checker=HISTORY, message=problem) for problem in problems)
-    if item.complete and item.records != len(log):
-        message = f"the final read got {item.records} records, its files hold {len(log)}"
-        doubts.append(Doubt(checker=HISTORY, message=message))
-        log_whole = False
+    short = incomplete(item, len(log))
+    doubts += short
     # A record is lost only if the log is there from end to end: with a file of it gone, every
     # record of that file would be called lost.
-    complete = item.complete and item.log_whole and log_whole
+    complete = item.complete and item.log_whole and log_whole and not short
     history = index(
         cell=item.cell,
         topic=item.topic,
@@ -257,7 +275,7 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         log=log,
         read=FinalRead(complete=complete, start=item.start, end=item.end),
         sends_whole=item.sends_whole and sends_whole,
-        last_recorded=_last_recorded(item.cut),
+        last_recorded=last_recorded(item.cut),
         deleted_before=item.deleted_before,
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
         timeline=item.timeline,
@@ -267,9 +285,7 @@ def _load(item: WorkItem, doubts: list[Doubt]) -> PartitionHistory:
         transactional=item.transactional,
         visible=_visible(item, history, doubts),
     )
-    if history.contradictory:
-        message = f"{history.contradictory} records with contradictory events"
-        doubts.append(Doubt(checker=HISTORY, message=message))
+    doubts += contradictions(history.contradictory)
     if unknown := history.lost_or_deleted:
         message = f"{unknown} records without an offset were lost, or deleted by order"
         doubts.append(Doubt(checker=HISTORY, message=message))
@@ -286,7 +302,20 @@ def _visible(item: WorkItem, history: PartitionHistory, doubts: list[Doubt]) -> 
     return np.isin(history.log_offset, numbers_of(rows["offset"]))
 
 
-def _last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:
+def contradictions(records: int) -> list[Doubt]:
+    """What so many of them leave open."""
+    message = f"{records} records with contradictory events"
+    return [Doubt(checker=HISTORY, message=message)] if records else []
+
+
+def incomplete(item: WorkItem, rows: int) -> list[Doubt]:
+    """What it leaves open where the files of the final log do not hold what it got."""
+    message = f"the final read got {item.records} records, its files hold {rows}"
+    told = item.complete and item.records != rows
+    return [Doubt(checker=HISTORY, message=message)] if told else []
+
+
+def last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:
     """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
     can be read."""
     rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"), [])
@@ -296,7 +325,7 @@ def _last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:
     return {(row["cell"], row["producer"]): row["sequence_max"] for row in last}
 
 
-def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
+def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     """Rows of a rule in the shape of RESULTS."""
     given = {"run": pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))}
     given |= {name: rows[name] for name in rows.column_names}
@@ -305,7 +334,7 @@ def _padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     return pa.table([given[field.name] for field in RESULTS], schema=RESULTS)
 
 
-def _metrics(
+def metrics(
     item: WorkItem,
     counts: Counter[str],
     doubts: list[Doubt],
@@ -327,49 +356,15 @@ def _metrics(
     return pa.Table.from_pylist([row], schema=RESULTS)
 
 
-def _counts(item: WorkItem, history: PartitionHistory) -> Counter[str]:
-    fates = np.bincount(history.fate, minlength=len(Fate))
-    acks = history.time[history.fate == Fate.ACKED]
-    counts = Counter(
-        {
-            "sent": int(fates[Fate.INDETERMINATE :].sum()),
-            "acked": int(fates[Fate.ACKED]),
-            "failed": int(fates[Fate.FAILED]),
-            "indeterminate": int(fates[Fate.INDETERMINATE]),
-        }
-    )
-    counts.update(standing.by_time("acked", acks, item.terms))
-    of_partition = standing.of_partition(history.begun, item.terms)
-    counts[standing.name("partitions", of_partition)] += 1
-    counts.update(_seen(item.timeline))
-    counts.update(_by_moment(item, acks))
-    counts.update(outages.counts(history))
-    counts.update(latency.of_acks(history))
-    return counts
-
-
-def _seen(timeline: Timeline) -> Counter[str]:
-    return Counter(
-        {
-            standing.WATCHED: int(timeline.watched),
-            standing.VERSIONED: int(timeline.versioned),
-            standing.SPOKEN: int(timeline.spoken),
-        }
-    )
-
-
-def _by_moment(item: WorkItem, acks: np.ndarray) -> Counter[str]:
-    if not item.moments:
-        return Counter()
-    in_order = np.sort(acks, kind="stable")
-    starts = np.searchsorted(in_order, np.array(item.moment_starts, np.int64))
-    ends = np.searchsorted(in_order, np.array(item.moment_ends, np.int64))
-    found = np.maximum(ends - starts, 0).tolist()
-    return Counter(dict(zip(item.moments, found, strict=True)))
-
-
-def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table) -> Counter[str]:
-    """What a checker found, as counts."""
+def counted(
+    item: WorkItem,
+    history: PartitionHistory,
+    name: str,
+    rows: pa.Table,
+    records: int | None = None,
+) -> Counter[str]:
+    """What a rule found, as counts. ``records``: so many of the first of the history's are what the
+    rows are about; without it, all."""
     counts = Counter({name: len(rows)})
     if name in BY_TIME:
         counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
@@ -387,7 +382,8 @@ def _found(item: WorkItem, history: PartitionHistory, name: str, rows: pa.Table)
         counts[standing.name(name, standing.Standing(item.agreement))] += in_log
     if name == "reordered" and len(rows):
         behind, _ = history.out_of_order
-        acked = int(np.count_nonzero(history.fate[behind] == Fate.ACKED))
+        own = behind if records is None else behind[behind < records]
+        acked = int(np.count_nonzero(history.fate[own] == Fate.ACKED))
         of_partition = standing.of_partition(history.begun, item.terms)
         counts[standing.name(standing.REORDERED_ACKED, of_partition)] += acked
     return counts

@@ -1,7 +1,12 @@
-"""A Spark session of our own: local, small, quiet, and gone without a trace.
+"""A Spark session of our own: small, quiet, and gone without a trace; on this machine, or on a
+cluster of Spark's.
 
-Everything Spark and its JVM put on disk goes to a scratch directory of the caller's. The JVM dies
-with this process, by kill -9 too: it ends when the pipe to it closes.
+Everything Spark and its JVM put on this machine's disk goes to a scratch directory of the caller's.
+The JVM dies with this process, by kill -9 too: it ends when the pipe to it closes.
+
+Of a cluster the user's own settings hold, as of any application: ``SPARK_CONF_DIR`` with
+``spark-defaults.conf``, ``PYSPARK_PYTHON`` for the Python of the workers. Whoever starts us with
+``spark-submit`` has given master and settings there, and the JVM is his.
 """
 
 import os
@@ -16,6 +21,8 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from checkers.shipping import packed
+
 DRIVER_MEMORY = "1g"
 """Heap of the JVM. It holds work items and sums; histories are read by the Python workers."""
 
@@ -23,29 +30,46 @@ CLASSES = Path(sys.prefix) / "var" / "ackproof" / f"spark-{pyspark.__version__}.
 """The classes that sessions share (:mod:`checkers.class_data`), some 200 MB. Where it is missing,
 or another Java made it, a session takes twice as long to start."""
 
-_ENVIRONMENT = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+LOCAL = "local[*]"
+"""The master where none is given: all cores of this machine, in one JVM."""
+
+_LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
-def session(scratch: Path, java_options: Sequence[str] | None = None) -> Iterator[SparkSession]:
-    """A session on all cores of this machine, with files in ``scratch`` (made when not there).
+def session(
+    scratch: Path, java_options: Sequence[str] | None = None, master: str | None = None
+) -> Iterator[SparkSession]:
+    """A session with files in ``scratch`` (made when not there).
 
-    ``java_options``, further ones, are by default those that have it share its classes.
+    ``java_options``, further ones, are by default those that have it share its classes. ``master``:
+    Spark's URL of a cluster, e.g. ``spark://host:7077``, ``yarn``; without it, all cores of this
+    machine, or the master of ``spark-submit``.
 
     Ends the session and, if it was started here, the JVM. Raises what PySpark raises when there is
-    no Java 17 or newer.
+    no Java 17 or newer, or no such master.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    ours = SparkContext._gateway is None
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    ours = SparkContext._gateway is None and not submitted
+    local = (master or LOCAL).startswith("local") and not submitted
     if java_options is None:
         java_options = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.exists() else []
     log_settings = files("checkers") / "log4j2.properties"
-    with as_file(log_settings) as log_file, _environment(_ENVIRONMENT):
-        builder = SparkSession.builder.master("local[*]").appName("ackproof")
-        for name, value in _settings(scratch.resolve(), log_file, java_options).items():
+    directory = scratch.resolve()
+    with as_file(log_settings) as log_file, _environment(_of_driver(directory, local=local)):
+        builder = SparkSession.builder.appName("ackproof")
+        settings = dict(_ALWAYS)
+        if not submitted:
+            builder = builder.master(master or LOCAL)
+            settings |= _settings(directory, log_file, java_options)
+            settings |= _here(directory) if local else {}
+        for name, value in settings.items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     try:
+        if not local:
+            spark.sparkContext.addPyFile(str(packed(scratch / "ackproof.zip")))
         yield spark
     finally:
         spark.stop()
@@ -53,7 +77,22 @@ def session(scratch: Path, java_options: Sequence[str] | None = None) -> Iterato
             _end_jvm()
 
 
+def _of_driver(scratch: Path, *, local: bool) -> Mapping[str, str]:
+    """Of its environment. What is said of the workers of a cluster is the user's to say."""
+    if not local:
+        return {"SPARK_LOCAL_DIRS": str(scratch)}
+    return {"SPARK_LOCAL_IP": _LOOPBACK, "PYSPARK_PYTHON": sys.executable}
+
+
+_ALWAYS = {
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
 def _settings(scratch: Path, log_file: Path, java_options: Sequence[str]) -> dict[str, str]:
+    """Of the JVM that we start."""
     options = (
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={log_file.as_uri()}",
@@ -66,14 +105,17 @@ def _settings(scratch: Path, log_file: Path, java_options: Sequence[str]) -> dic
     return {
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": " ".join(options),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _here(scratch: Path) -> dict[str, str]:
+    """Where nobody else is to reach it."""
+    return {
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.local.dir": str(scratch),
     }
 
 

@@ -32,7 +32,7 @@ class Task:
 def carry_out(task: Task) -> list[dict[str, Any]]:
     """The metrics of each partition, rows of RESULTS. Carried out twice it leaves the same."""
     metrics = []
-    with _written(Path(task.rows)) as writer:
+    with written(Path(task.rows)) as writer:
         for item in task.items:
             for table in reconcile(item):
                 if table["anomaly"].null_count:
@@ -50,7 +50,8 @@ def rows_of(directory: Path) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[pa.ipc.RecordBatchStreamWriter]:
+def written(path: Path) -> Iterator[pa.ipc.RecordBatchStreamWriter]:
+    """The file for a task's rows (RESULTS), there as a whole or not at all. Raises OSError."""
     with (
         written_aside(path) as aside,
         pa.OSFile(str(aside), "wb") as sink,

@@ -3,17 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from checkers.autopsy.causes import TOLD_MAX, told
 from checkers.autopsy.rows import AUTOPSIES
 from checkers.consumption import Counted
 from checkers.faults import Partition
 from checkers.groups import grouped
 from checkers.reconcile import HISTORY, RESULTS, Doubt
+from checkers.splitting.giants import giants, on, reconcile_giant
+from checkers.splitting.ranges import SLICE_ROWS
+from checkers.splitting.slices import Split
 from checkers.task import Task, carry_out, rows_of
 from checkers.verdict import Cause
 from checkers.work_item import WorkItem
@@ -47,6 +52,17 @@ class PartitionTotals:
             causes=tuple(map(Cause.of, row["causes"])),
         )
 
+    def and_(self, other: "PartitionTotals") -> "PartitionTotals":
+        """Of one partition, together with what another task found in it."""
+        counts = Counter(self.counts)
+        counts.update(other.counts)
+        return PartitionTotals(
+            counts=counts,
+            doubts=tuple(dict.fromkeys([*self.doubts, *other.doubts])),
+            consumption=(*(self.consumption or ()), *(other.consumption or ())),
+            causes=tuple(_told([*self.causes, *other.causes])),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
@@ -56,18 +72,38 @@ class Totals:
     rows: tuple[Path, ...] = ()
 
 
-def reconcile_all(spark: SparkSession, items: Sequence[WorkItem], rows: Path) -> Totals:
-    """Reconcile all items, in groups, and leave the resulting rows (RESULTS) in directories below
-    ``rows``, one a job.
+def _told(causes: Sequence[Cause]) -> Iterator[Cause]:
+    """Of each anomaly no more than one task tells."""
+    for anomaly in dict.fromkeys(one.anomaly for one in causes):
+        mine = [one for one in causes if one.anomaly == anomaly]
+        yield from mine if len(mine) <= TOLD_MAX + 1 else told(mine)
+
+
+def reconcile_all(
+    spark: SparkSession, items: Sequence[WorkItem], rows: Path, slice_rows: int = SLICE_ROWS
+) -> Totals:
+    """Reconcile all items, in groups or, the giants, in slices, and leave the resulting rows
+    (RESULTS) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
+    that a slice holds at the most.
 
     A task that dies takes Spark's job with it, whoever else had work in it. Then each half of the
     items is a job of its own, and so on, until the item that is to blame is alone: it becomes a
     doubt, and all others count. Raises nothing for what happens in Spark.
     """
     jobs = _Jobs(spark, rows)
-    if items:
-        jobs.reconcile(items)
+    split = _split(spark, items, slice_rows)
+    whole = [item for place, item in enumerate(items) if place not in split]
+    whole += [one.item for place, one in split.items() if not jobs.in_slices(one, place)]
+    if whole:
+        jobs.reconcile(whole)
     return Totals(partitions={**jobs.given_up, **jobs.told}, rows=tuple(jobs.directories))
+
+
+def _split(spark: SparkSession, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
+    try:
+        return giants(on(spark.sparkContext), items, slice_rows)
+    except Exception:  # noqa: BLE001 - who dies of it is named where it is reconciled
+        return {}
 
 
 def anomalies(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -113,6 +149,24 @@ class _Jobs:
             for row in found:
                 key = _key(row["run"], row["topic"], row["partition"])
                 self.told[key] = PartitionTotals.of(row)
+
+    def in_slices(self, split: Split, place: int) -> bool:
+        """Reconcile a giant; False where it is to be reconciled as a whole, so that the file that
+        cannot be read is told."""
+        item = split.item
+        directory = self.rows / f"giant-{place}"
+        try:
+            aside = self.rows / f"aside-{place}"
+            found = reconcile_giant(on(self.spark.sparkContext), split, directory, aside)
+        except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
+            self._give_up(item, error)
+            return True
+        if found is None:
+            return False
+        self.directories.append(directory)
+        totals = reduce(PartitionTotals.and_, map(PartitionTotals.of, found))
+        self.told[_key(item.run, item.topic, item.partition)] = totals
+        return True
 
     def _give_up(self, item: WorkItem, error: Exception) -> None:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

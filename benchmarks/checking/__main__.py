@@ -28,6 +28,7 @@ CASES: Mapping[str, Shape] = {
     "10 M over 1,800 partitions": Shape(sends=10 * MILLION, partitions=300),
     "10 M in one partition": Shape(sends=10 * MILLION, cells=1, partitions=1),
     "3 M over 18 partitions, 30 % lost": Shape(sends=3 * MILLION, lost=300),
+    "3 M in one partition, 30 % lost": Shape(sends=3 * MILLION, cells=1, partitions=1, lost=300),
 }
 SLOPE = ("1 M over 18 partitions", "10 M over 18 partitions")
 """Between these: what a million more sends cost."""

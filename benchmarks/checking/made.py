@@ -77,6 +77,7 @@ def make(directory: Path, shape: Shape) -> Planted:
         _table(history, table, WRITER, rows)
         _table(history, "closings", table, [(table, WRITER, None, None, len(rows))])
     _manifest(cells, tables.keys()).write(directory)
+    (directory / "campaign.yaml").write_text("name: benchmark\nseed: 1\n", encoding="utf-8")
     return Planted(sent=total[0], lost=total[1], duplicated=total[2])
 
 

@@ -17,17 +17,25 @@ _DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_typ
     epilog="""\b
 Examples:
   ackproof check results/latest
+  ackproof check results/latest --spark-master spark://host:7077
 """,
 )
 @_DIRECTORY
+@click.option(
+    "--spark-master",
+    metavar="URL",
+    envvar="ACKPROOF_SPARK_MASTER",
+    help="The Spark cluster to check on, whose workers find DIR where it is here. Without it, and "
+    "without the environment's ACKPROOF_SPARK_MASTER: this machine.",
+)
 @click.pass_context
-def check(context: click.Context, directory: Path) -> None:
+def check(context: click.Context, directory: Path, spark_master: str | None) -> None:
     """Run the checkers again on the recorded history in DIR, and write the report.
 
     Works on what a killed run left behind too. Exits as `run` does.
     """
     with told():
-        status = execution.check(places.existing(directory), console())
+        status = execution.check(places.existing(directory), console(), spark_master=spark_master)
     context.exit(status)
 
 

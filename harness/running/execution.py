@@ -1,7 +1,7 @@
 """A campaign from its resolved file to its report: every run, the check, the report."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from harness.campaign.runs import RunPlan, manifest_of, runs_of
 from harness.exit_status import ExitStatus, exit_status
 from harness.outside import KEPT, made
 from harness.running import orchestrator
+from harness.running.ahead import Ahead
 from harness.running.context import Run
 from harness.running.deadline import Clock
 from harness.running.interruption import Interruption
@@ -48,13 +49,28 @@ def carry_out(
 
     Raises KeyboardInterrupt when it is asked to stop once more, or while it checks.
     """
+    with Ahead(directory / "scratch" / "spark") as ahead:
+        _carry_out(campaign, directory, console, clock, interruption, ahead)
+        return check(directory, console, ahead)
+
+
+def _carry_out(
+    campaign: Campaign,
+    directory: Path,
+    console: Console,
+    clock: Clock,
+    interruption: Interruption,
+    ahead: Ahead,
+) -> None:
     runs = runs_of(campaign)
     manifest_of(campaign, runs).write(directory)
     environment.write(directory)
     for plan in runs:
+        # Before, Spark would compete with what is being measured.
+        begins = ahead.at("teardown") if plan is runs[-1] else _nothing
         try:
             with progress(console, f"{campaign.name} {plan.number}/{len(runs)}") as display:
-                _one_run(campaign, plan, directory, display, clock, interruption)
+                _one_run(campaign, plan, directory, display, clock, interruption, begins)
         except KeyboardInterrupt:
             if interruption.asked_again:
                 raise
@@ -63,7 +79,10 @@ def carry_out(
         if _goes_no_further(campaign, plan, directory, console):
             manifest_of(campaign, runs[: plan.number]).write(directory)
             break
-    return check(directory, console)
+
+
+def _nothing(_: str) -> None:
+    pass
 
 
 def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console: Console) -> bool:
@@ -79,8 +98,12 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
     return broken
 
 
-def check(directory: Path, console: Console) -> ExitStatus:
-    """Run the checkers on the history in ``directory``, write and print the report."""
+def check(
+    directory: Path, console: Console, ahead: Ahead | None = None, spark_master: str | None = None
+) -> ExitStatus:
+    """Run the checkers on the history in ``directory``, write and print the report. ``ahead``:
+    where a session of Spark may have been started for it; ``spark_master``: the cluster to start
+    one on."""
     # Spark and matplotlib take seconds to import: not before they are needed.
     from checkers import check as checkers
     from harness import report
@@ -88,7 +111,9 @@ def check(directory: Path, console: Console) -> ExitStatus:
     # A report must not outlive its verdict: whatever ends us from here on, what was found before
     # is not what the history says now.
     report.remove(directory)
-    return tell(directory, checkers.check(directory, progress=console.print), console)
+    spark = None if ahead is None else ahead.session()
+    result = checkers.check(directory, spark=spark, master=spark_master, progress=console.print)
+    return tell(directory, result, console)
 
 
 def tell(directory: Path, result: CampaignResult, console: Console) -> ExitStatus:
@@ -121,6 +146,7 @@ def _one_run(
     display: Progress,
     clock: Clock,
     interruption: Interruption,
+    begins: Callable[[str], None],
 ) -> None:
     """Carry out one run. What keeps it from being one stands in its history."""
     run_directory = directory / "runs" / str(plan.number)
@@ -132,7 +158,7 @@ def _one_run(
         try:
             with _backend(plan, scratch, run_directory, display) as backend, interruption.noted():
                 run = _prepare(campaign, plan, run_directory, backend, recorder, display, clock)
-                orchestrator.carry_out(run, interruption)
+                orchestrator.carry_out(run, interruption, begins=begins)
         except KeyboardInterrupt:
             recorder.phase("deploy", "failed", "interrupted")
             raise

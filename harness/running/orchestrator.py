@@ -8,7 +8,7 @@ clean up. A step that ends with a finding has not ended well.
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.campaign.scheduler import duration_ms
 from harness.running import clients
@@ -32,14 +32,17 @@ def carry_out(
     interruption: Interruption,
     steps: Sequence[Step] = STEPS,
     *,
+    begins: Callable[[str], None] = lambda _: None,
     left_behind_after_s: float = LEFT_BEHIND_AFTER_S,
 ) -> None:
-    """Carry out ``steps`` one after the other and close the history."""
+    """Carry out ``steps`` one after the other and close the history. ``begins``: is told the name
+    of each step that is about to begin."""
     began = run.clock.monotonic()
     try:
         for step in steps:
             if _senseless(run, step) or (interruption.asked and not step.cleans_up):
                 continue
+            begins(step.name)
             try:
                 attempt = _Attempt(run, step, began, interruption, left_behind_after_s)
                 attempt.carry_out()

@@ -197,14 +197,14 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
 KILLER = """
 import os, signal
 from checkers import columns
-read_file = columns._read_file
+read_file = columns.read_file
 
-def killed_at(table, path, schema):
+def killed_at(table, path, names, row_group=None):
     if path.name.startswith("sends.u."):
         os.kill(os.getpid(), signal.SIGKILL)
-    return read_file(table, path, schema)
+    return read_file(table, path, names, row_group)
 
-columns._read_file = killed_at
+columns.read_file = killed_at
 """
 CHECK = """
 import pathlib, pickle, sys

@@ -7,14 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_histories import Made, Send, at, indexed, send
 
-from checkers.outages import OUTAGE_MIN_NS, Outage, by_fault, counts, outages, spent
-from checkers.reach import FaultWindows
+from checkers.outages import (
+    OUTAGE_MIN_NS,
+    Outage,
+    asked,
+    by_fault,
+    counts,
+    outages,
+    spent,
+    together,
+)
+from checkers.reach import NO_FAULTS, FaultWindows
 
 MS = 1_000_000
 
 
 def found(*events: Send) -> list[Outage]:
-    return list(outages(indexed(Made(sends=events, log=(), end=0))))
+    return list(outages(asked(indexed(Made(sends=events, log=(), end=0)))))
 
 
 def told(*events: Send) -> list[tuple[float, int]]:
@@ -67,7 +76,7 @@ def test_it_is_told_by_the_fault_within_whose_reach_it_began() -> None:
         *record(3, 15, 16),
         *record(4, 19, 25),
     )
-    counted = counts(indexed(Made(sends=sends, log=(), end=0), faults=windows))
+    counted = counts(asked(indexed(Made(sends=sends, log=(), end=0))), windows)
     whole = spent(counted)
     assert whole is not None
     assert (whole.longest // MS, whole.total // MS) == (6000, 1500 + 3000 + 1000 + 6000)
@@ -77,7 +86,7 @@ def test_it_is_told_by_the_fault_within_whose_reach_it_began() -> None:
 
 def test_what_was_not_counted_is_not_0() -> None:
     assert spent({}) is None
-    assert spent(counts(indexed(Made(sends=(), log=(), end=0)))) is not None
+    assert spent(counts(asked(indexed(Made(sends=(), log=(), end=0))), NO_FAULTS)) is not None
 
 
 STEP_NS = OUTAGE_MIN_NS // 4
@@ -96,9 +105,9 @@ def plainly(events: Sequence[tuple[int, int | None, str]]) -> list[tuple[int, in
     """Step by step: was anything under way, and when was the last ack?"""
     if not events:
         return []
-    last = max(asked + (took or 0) for asked, took, _ in events)
+    last = max(begun + (took or 0) for begun, took, _ in events)
     acks = sorted({a + t for a, t, kind in events if t is not None and kind == "ok"})
-    edges = [*acks, last] if acks else [min(asked for asked, _, _ in events), last]
+    edges = [*acks, last] if acks else [min(begun for begun, _, _ in events), last]
     told = []
     for start, end in pairwise(edges):
         waiting = [
@@ -111,12 +120,35 @@ def plainly(events: Sequence[tuple[int, int | None, str]]) -> list[tuple[int, in
     return told
 
 
+def sends_of(events: Sequence[tuple[int, int | None, str]]) -> list[list[Send]]:
+    """Record by record."""
+    return [
+        [
+            send("invoke", 1, number, begun * STEP_NS),
+            *([] if took is None else [send(kind, 1, number, (begun + took) * STEP_NS)]),
+        ]
+        for number, (begun, took, kind) in enumerate(events)
+    ]
+
+
 @settings(deadline=None)
 @given(records)
 def test_it_agrees_with_going_step_by_step(events: list[tuple[int, int | None, str]]) -> None:
-    sends = []
-    for number, (asked, took, kind) in enumerate(events):
-        sends.append(send("invoke", 1, number, asked * STEP_NS))
-        if took is not None:
-            sends.append(send(kind, 1, number, (asked + took) * STEP_NS))
+    sends = [event for one in sends_of(events) for event in one]
     assert [(o.start // STEP_NS, o.length // STEP_NS) for o in found(*sends)] == plainly(events)
+
+
+@settings(deadline=None)
+@given(events=records, data=st.data())
+def test_slices_tell_what_the_whole_tells(
+    events: list[tuple[int, int | None, str]], data: st.DataObject
+) -> None:
+    """However records are dealt out."""
+    sends = sends_of(events)
+    dealt = [data.draw(st.integers(0, 2)) for _ in sends]
+    slices = [
+        [event for one, to in zip(sends, dealt, strict=True) if to == mine for event in one]
+        for mine in range(3)
+    ]
+    told = together([asked(indexed(Made(sends=some, log=(), end=0))) for some in slices])
+    assert list(outages(told)) == found(*[event for one in sends for event in one])

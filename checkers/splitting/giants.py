@@ -1,0 +1,112 @@
+"""Reconciling partitions that are too large for one task, each in jobs of its own: who dies takes
+down his own partition alone."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pyspark import SparkContext
+
+from checkers import latency
+from checkers.groups import bytes_of
+from checkers.reconcile import metrics
+from checkers.splitting.judging import SliceTask, Told, index_slice, judge_slice, split_of
+from checkers.splitting.ranges import SLICE_ROWS
+from checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
+from checkers.splitting.slices import Split
+from checkers.work_item import WorkItem
+
+_CAUSES_EACH = 10_000
+"""More than there are stories of what is judged together."""
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+class Run(Protocol):
+    """Carries out a function on each of some tasks, wherever that is; the results in their
+    order."""
+
+    def __call__(
+        self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]
+    ) -> list[_Result]: ...
+
+
+def on(context: SparkContext) -> Run:
+    """On Spark, a task each. Raises what Spark raises when one dies."""
+
+    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        return context.parallelize(tasks, len(tasks)).map(function).collect()
+
+    return run
+
+
+def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) -> dict[int, Split]:
+    """How those are split that are to be, by their places among the items. Raises what ``run``
+    raises."""
+    # No row of sends or log takes less than a byte: who has fewer than fill two slices is not
+    # asked for his rows.
+    large = [
+        place
+        for place, item in enumerate(items)
+        if bytes_of(item) > 2 * slice_rows and not _at_once(item)
+    ]
+    if not large:
+        return {}
+    splits = run(partial(split_of, slice_rows=slice_rows), [items[place] for place in large])
+    return {place: split for place, split in zip(large, splits, strict=True) if split is not None}
+
+
+def _at_once(item: WorkItem) -> bool:
+    """Whether it takes the whole log to judge it: what consumers were shown, what was written in
+    transactions, what was deleted by order."""
+    return bool(item.consumers) or item.transactional or item.deleted_before > 0
+
+
+def reconcile_giant(run: Run, split: Split, rows: Path, aside: Path) -> list[dict[str, Any]] | None:
+    """The metrics of one, a row from each task, none of which has the whole. ``rows``: the
+    directory for their anomalies; ``aside``: one for what slices put aside, removed at the end.
+    None where a file cannot be read. Raises what ``run`` raises."""
+    rows.mkdir(parents=True)
+    aside.mkdir(parents=True)
+    try:
+        slices = [SliceTask(split=split, own=own, aside=str(aside)) for own in split.ranges]
+        told = [one for one in run(index_slice, slices) if one is not None]
+        if len(told) < len(slices):
+            return None
+        judged = run(_judged, list(_tasks(slices, told, rows)))
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    counts: Counter[str] = Counter()
+    for one in told:
+        counts.update(one.counts)
+    counts.update(latency.together(one.latencies for one in told))
+    return [*judged, *metrics(split.item, counts, [], [], []).to_pylist()]
+
+
+def _tasks(
+    slices: Sequence[SliceTask], told: Sequence[Told], rows: Path
+) -> Iterator[RareTask | SliceTask]:
+    whole = Whole.of(told)
+    files = (str(rows / f"{number:09}.arrows") for number in count())
+    for number, few in enumerate(together_judged(told, slices[0].split.rare_max)):
+        yield RareTask(
+            split=slices[0].split,
+            few=few,
+            begun=whole.begun,
+            aside=slices[0].aside,
+            rows=next(files),
+            whole=whole if number == 0 else None,
+            causes_before=number * _CAUSES_EACH,
+        )
+    for one in slices:
+        yield replace(one, begun=whole.begun, rows=next(files))
+
+
+def _judged(task: RareTask | SliceTask) -> dict[str, Any]:
+    return judge_rare(task) if isinstance(task, RareTask) else judge_slice(task)

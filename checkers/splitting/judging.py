@@ -1,0 +1,149 @@
+"""The tasks of slices: each is indexed and put aside; then, when all are, judged with its
+witnesses."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers import latency, outages, tally
+from checkers.catalogue import CHECKERS
+from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
+from checkers.outages import Asked
+from checkers.reconcile import Doubt, counted, failed, last_recorded, metrics, padded
+from checkers.splitting.pieces import pieces
+from checkers.splitting.ranges import Range, ranges
+from checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together
+from checkers.splitting.witnesses import witnesses
+from checkers.task import written
+from checkers.work_item import WorkItem
+from history.errors import DamagedFiles
+
+OF_THE_WHOLE = frozenset({"lost", "duplicated", "offset-gap", "epoch-regressed", "two-leaders"})
+"""The rules that do not run on slices: :mod:`checkers.splitting.rare`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Few:
+    """Rare records of a slice that are judged together: so many (``count``), with sequence numbers
+    from ``first`` to ``last``."""
+
+    slice_number: int
+    first: int
+    last: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a slice tells of itself. ``begun``: its first send; ``rare``: its rare records, in
+    order, as many at a time as can be judged together."""
+
+    counts: Counter[str]
+    latencies: Counter[str]
+    begun: int
+    contradictory: int
+    asked: Asked
+    rare: Sequence[Few]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceTask:
+    """``own``: the slice; ``aside``: the directory in which each is put aside under its number;
+    ``begun``: the first send of all; ``rows``: the file for its anomalies."""
+
+    split: Split
+    own: Range
+    aside: str
+    begun: int = NONE
+    rows: str = ""
+
+
+def split_of(item: WorkItem, slice_rows: int) -> Split | None:
+    """How a partition is split; None where it is small, or a file cannot be read."""
+    try:
+        sends = pieces("sends", item.sends, "sequence")
+        log = pieces("log", item.log, "sequence")
+        found = ranges([*sends, *log], slice_rows)
+    except DamagedFiles:
+        return None
+    if len(found) < 2:
+        return None
+    recorded = last_recorded(item.cut)
+    return Split(item=item, ranges=found, sends=sends, log=log, last_recorded=recorded)
+
+
+def index_slice(task: SliceTask) -> Told | None:
+    """Index one and put it aside; None where a file cannot be read. Raises OSError."""
+    try:
+        history = indexed(task.split, task.own)
+    except DamagedFiles:
+        return None
+    put_aside(history, Path(task.aside) / str(task.own.number))
+    return Told(
+        counts=tally.of_records(task.split.item, history),
+        latencies=latency.of_acks(history),
+        begun=history.begun,
+        contradictory=history.contradictory,
+        asked=outages.asked(history),
+        rare=list(_few(history, task.own, task.split.rare_max)),
+    )
+
+
+def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
+    often = np.bincount(history.log_record[history.log_record != NONE], minlength=len(history.fate))
+    rare = np.concatenate([history.lost, np.flatnonzero(often > 1)])
+    sequences = np.sort(history.sequence[rare])
+    begun = own.first
+    for first in range(0, len(sequences), most):
+        some = sequences[first : first + most]
+        rest = first + most >= len(sequences)
+        last = own.last if rest else int(some[-1])
+        if last >= begun:
+            yield Few(slice_number=own.number, first=begun, last=last, count=len(some))
+        begun = last + 1
+
+
+def judge_slice(task: SliceTask) -> dict[str, Any]:
+    """Run the rules on a slice; its rows go into its file. One row of metrics. Raises OSError."""
+    item = task.split.item
+    counts: Counter[str] = Counter()
+    doubts: list[Doubt] = []
+    history, records = with_witnesses(task)
+    with written(Path(task.rows)) as writer:
+        for name in [name for name in CHECKERS if name not in OF_THE_WHOLE]:
+            try:
+                rows = _own_rows(CHECKERS[name].rule(history), task.own)
+                counts.update(counted(item, history, name, rows, records))
+                writer.write_table(padded(item, rows))
+            except Exception as error:  # noqa: BLE001 - one checker never takes down another
+                doubts.append(failed(name, error))
+    (told,) = metrics(item, counts, doubts, [], []).to_pylist()
+    return dict(told)
+
+
+def with_witnesses(task: SliceTask) -> tuple[PartitionHistory, int]:
+    """A slice with all that its rules must see of others, and how many of its records, the first
+    ones, are its own."""
+    split, number = task.split, task.own.number
+    own = taken(Path(task.aside) / str(number))
+    parts: list[Part] = [own]
+    for other in split.ranges:
+        if other.number != number:
+            there = taken(Path(task.aside) / str(other.number))
+            later = other.number > number
+            records, rows = witnesses(own, there, later, split.item.timeline)
+            if len(records) or len(rows):
+                parts.append(there.some(records, rows))
+    return together(split, parts, task.begun), len(own.records["fate"])
+
+
+def _own_rows(rows: pa.Table, own: Range) -> pa.Table:
+    sequences = rows["sequence"]
+    named = sequences.is_valid().to_numpy()
+    mine: Array = own.holds(numbers_of(sequences), numbers_of(rows["offset"]), named)
+    return rows.filter(pa.array(mine))

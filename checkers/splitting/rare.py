@@ -1,0 +1,183 @@
+"""What is told of a partition in slices as a whole: what is lost or stands in the log more than
+once, with autopsies; what the log shows from edge to edge; and what is no matter of records."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers import outages, tally
+from checkers.autopsy.rows import AUTOPSY
+from checkers.indexes import NONE, Array, PartitionHistory
+from checkers.outages import Asked
+from checkers.reconcile import (
+    Doubt,
+    consumption,
+    contradictions,
+    counted,
+    divergent,
+    incomplete,
+    metrics,
+    padded,
+    ruled,
+    sessions,
+)
+from checkers.splitting.judging import Few, Told
+from checkers.splitting.pieces import pieces
+from checkers.splitting.scan import at, scan
+from checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
+from checkers.task import written
+from checkers.verdict import Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """What all slices told, added up."""
+
+    begun: int
+    contradictory: int
+    asked: Asked
+
+    @classmethod
+    def of(cls, told: Sequence[Told]) -> "Whole":
+        """Of at least one."""
+        begun = [one.begun for one in told if one.begun != NONE]
+        return cls(
+            begun=min(begun, default=NONE),
+            contradictory=sum(one.contradictory for one in told),
+            asked=outages.together([one.asked for one in told]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RareTask:
+    """``few``: the rare records to judge together; ``whole``: for the one task, of a partition's,
+    that tells the rest, too; ``begun``: the partition's first send; ``aside``, ``rows``: as in
+    :class:`checkers.splitting.judging.SliceTask`; ``causes_before``: so many numbers of causes are
+    left to others."""
+
+    split: Split
+    few: Sequence[Few]
+    begun: int
+    aside: str
+    rows: str
+    whole: Whole | None = None
+    causes_before: int = 0
+
+
+def together_judged(told: Sequence[Told], most: int) -> list[list[Few]]:
+    """Which are judged together: neighbours with at most so many rare records; at least one
+    group."""
+    found: list[list[Few]] = [[]]
+    filled = 0
+    for few in (few for one in told for few in one.rare):
+        if filled + few.count > most:
+            found.append([])
+            filled = 0
+        found[-1].append(few)
+        filled += few.count
+    return found
+
+
+def judge_rare(task: RareTask) -> dict[str, Any]:
+    """Judge what is rare, and the rest where this is the task for it. One row of metrics. Raises
+    DamagedFiles, OSError."""
+    item = task.split.item
+    counts: Counter[str] = Counter()
+    doubts: list[Doubt] = []
+    causes: list[Cause] = []
+    history = _rare(task)
+    history = replace(
+        history,
+        seen=np.full(len(history.fate), NONE, dtype=np.int64),
+        written=sessions(item, history),
+    )
+    consumed = []
+    with written(Path(task.rows)) as writer:
+        for name in ("lost", "duplicated"):
+            for rows in ruled(name, item, history, counts, causes, doubts):
+                writer.write_table(_renumbered(rows, task.causes_before))
+        causes = [replace(one, number=one.number + task.causes_before) for one in causes]
+        if task.whole is not None:
+            doubts += incomplete(item, sum(piece.rows for piece in task.split.log))
+            doubts += contradictions(task.whole.contradictory)
+            counts.update(tally.of_partition(item, task.begun))
+            counts.update(outages.counts(task.whole.asked, history.faults))
+            looked = consumption(item, history, counts, doubts)
+            consumed = looked.counted if looked else []
+            for rows in _of_log(task, counts, doubts):
+                writer.write_table(rows)
+            for rows in divergent(item, counts, causes, doubts):
+                writer.write_table(rows)
+    (told,) = metrics(item, counts, doubts, consumed, causes).to_pylist()
+    return dict(told)
+
+
+def _renumbered(rows: pa.Table, before: int) -> pa.Table:
+    """Rows with autopsies, whose causes have so many before them."""
+    if not before:
+        return rows
+    place = rows.schema.get_field_index("autopsy")
+    told = rows["autopsy"].combine_chunks()
+    columns = dict(zip(AUTOPSY.names, told.flatten(), strict=True))
+    columns["cause"] = pc.add(columns["cause"], before).cast(AUTOPSY.field("cause").type)
+    made = pa.StructArray.from_arrays(
+        [columns[field.name] for field in AUTOPSY.fields],
+        fields=AUTOPSY.fields,
+        mask=told.is_null(),
+    )
+    return rows.set_column(place, rows.schema.field(place), made)
+
+
+def _of_log(task: RareTask, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:
+    split, item = task.split, task.split.item
+    scanned = scan(replace(split, log=pieces("log", item.log, "offset")))
+    counts.update(counted(item, nothing(split), "offset-gap", scanned.gaps))
+    yield padded(item, scanned.gaps)
+    turned = [one.some(_NONE, one.rows_at(scanned.turns)) for one in _slices(task)]
+    history = at(together(split, turned, task.begun), scanned.turns)
+    for name in ("epoch-regressed", "two-leaders"):
+        yield from ruled(name, item, history, counts, [], doubts)
+
+
+def _rare(task: RareTask) -> PartitionHistory:
+    """The records that are rare, what stands where they were acked, and where epochs begin."""
+    few: dict[int, list[Few]] = {}
+    for one in task.few:
+        few.setdefault(one.slice_number, []).append(one)
+    rare: Mapping[int, Array] = {
+        number: _among(taken(Path(task.aside) / str(number)), some, task.split.read.complete)
+        for number, some in few.items()
+    }
+    offsets = [
+        taken(Path(task.aside) / str(number)).records["acked_offset"][records]
+        for number, records in rare.items()
+    ]
+    acked = np.unique(np.concatenate([_NONE, *offsets]))
+    parts: list[Part] = []
+    for number, part in enumerate(_slices(task)):
+        rows = np.concatenate([part.rows_at(acked), part.epochs_begin])
+        parts.append(part.some(rare.get(number, _NONE), np.unique(rows)))
+    return together(task.split, parts, task.begun)
+
+
+def _among(one: Slice, few: Sequence[Few], complete: bool) -> Array:
+    rare = np.union1d(one.lost if complete else _NONE, one.repeated)
+    sequences = one.records["sequence"][rare]
+    mine = np.zeros(len(rare), dtype=bool)
+    for some in few:
+        mine |= (sequences >= some.first) & (sequences <= some.last)
+    return rare[mine]
+
+
+def _slices(task: RareTask) -> Iterator[Slice]:
+    for own in task.split.ranges:
+        yield taken(Path(task.aside) / str(own.number))
+
+
+_NONE = np.empty(0, dtype=np.int64)

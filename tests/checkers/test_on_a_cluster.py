@@ -1,0 +1,131 @@
+"""A check on a cluster of Spark's own: a standalone master and two workers, on this machine."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from made_histories import (
+    AFTER,
+    BEFORE,
+    DURING,
+    MadeRun,
+    a_fault,
+    cell,
+    kept,
+    losing,
+    write_campaign,
+)
+from patience import PATIENCE_S
+from pyspark.sql import SparkSession
+
+from checkers.check import check
+from infra.waiting import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+HOME = Path(pyspark.__file__).parent
+MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+WELL = kept(BEFORE, DURING, AFTER)
+
+CHECK = """
+import pathlib, sys
+from checkers.check import check
+result = check(pathlib.Path(sys.argv[1]), master=sys.argv[2])
+print(result.verdict.value)
+"""
+WHERE = """
+import pathlib, sys
+from checkers.session import session
+def where(_):
+    import checkers
+    return checkers.__file__
+with session(pathlib.Path(sys.argv[1]), master=sys.argv[2]) as spark:
+    print(spark.sparkContext.parallelize([0], 1).map(where).first())
+"""
+
+
+@contextmanager
+def server(kind: str, log: Path, *arguments: str) -> Iterator[Path]:
+    """A server of Spark's, whose output goes to ``log``."""
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME)}
+    # Of this project they are to know what is shipped, and nothing else.
+    environment.pop("PYTHONPATH", None)
+    command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=log.parent, env=environment, stdout=output, stderr=output
+        )
+    try:
+        yield log
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a cluster with two workers of one core each."""
+    directory = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as stack:
+        free = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        log = stack.enter_context(server("master.Master", directory / "master.log", *free))
+        wait_until(lambda: MASTER.search(log.read_text()) is not None, PATIENCE_S, "the master")
+        (url,) = MASTER.findall(log.read_text())
+        for number in (1, 2):
+            its = directory / f"worker-{number}"
+            arguments = (*free, "--cores", "1", "--memory", "1g", "--work-dir", str(its), url)
+            stack.enter_context(
+                server("worker.Worker", directory / f"worker-{number}.log", *arguments)
+            )
+        wait_until(
+            lambda: log.read_text().count("Registering worker") == 2, PATIENCE_S, "the workers"
+        )
+        yield url
+
+
+def by_itself(program: str, *arguments: str | Path) -> str:
+    """What a program says, in a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+def found(directory: Path) -> Sequence[str]:
+    rows = pq.read_table(directory / "anomalies.parquet").to_pylist()
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_it_finds_there_what_it_finds_here(
+    tmp_path: Path, master: str, spark: SparkSession
+) -> None:
+    topics = {"t": WELL, "u": losing(WELL, 1), "v": losing(WELL, 2)}
+    made = MadeRun(
+        partitions={(topic, 0): of for topic, of in topics.items()},
+        cells=[cell(name=topic, topic=topic) for topic in topics],
+        faults=a_fault(partitions=[f"{topic}-0" for topic in topics]),
+    )
+    directory = write_campaign(tmp_path / "results", made)
+    verdict = by_itself(CHECK, directory, master)
+    there = found(directory)
+    assert check(directory, spark=spark).verdict.value == verdict == "fail"
+    assert found(directory) == there
+    assert len(there) == 2
+
+
+def test_workers_run_what_was_shipped(tmp_path: Path, master: str) -> None:
+    """And not what happens to be installed there."""
+    assert "ackproof.zip" in by_itself(WHERE, tmp_path, master)

@@ -1,0 +1,36 @@
+"""Spark is there before the check asks for it, and gone afterwards, asked for or not."""
+
+from pathlib import Path
+
+import pytest
+from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
+from pyspark import SparkContext
+
+from checkers.check import check
+from harness.running.ahead import Ahead
+
+pytestmark = pytest.mark.spark
+
+
+def test_what_was_not_begun_is_none(tmp_path: Path) -> None:
+    with Ahead(tmp_path / "spark") as ahead:
+        begins = ahead.at("teardown")
+        begins("collect")
+        assert ahead.session() is None
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_check_uses_it_and_leaves_it_alone(tmp_path: Path) -> None:
+    directory = write_campaign(
+        tmp_path / "results", MadeRun(partitions={("t", 0): kept(BEFORE, DURING, AFTER)})
+    )
+    scratch = tmp_path / "spark"
+    with Ahead(scratch) as ahead:
+        ahead.at("teardown")("teardown")
+        spark = ahead.session()
+        assert spark is not None
+        for _ in range(2):
+            assert check(directory, spark=spark).verdict.value == "pass"
+        assert scratch.exists()
+    assert not scratch.exists()
+    assert SparkContext._active_spark_context is None
