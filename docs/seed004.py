@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from harness.report import timeline  # noqa: E402
-from harness.report.document import CellDocument, Latency, VerdictDocument  # noqa: E402
+from harness.report.document import CellDocument, VerdictDocument  # noqa: E402
 from harness.report.figures import FAINT, GRID, INK, SERIES  # noqa: E402
+from harness.report.measured import Latency  # noqa: E402
 from harness.report.verdict import FILE, read_document  # noqa: E402
 from history import manifest  # noqa: E402
 

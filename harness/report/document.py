@@ -8,10 +8,11 @@ None, or nothing, for what a file of former days lacks.
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from checkers.verdict import Verdict
 from harness.environment import Machine, Versions
+from harness.report.measured import Latency, Part, Unavailable
 from history.cell import Value
 
 VERSION = 2
@@ -19,15 +20,7 @@ VERSION = 2
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
-    )
-
-
-class Guarantee(_Part):
+class Guarantee(Part):
     """A promise of a cell's configuration, and what became of it."""
 
     name: str
@@ -47,49 +40,7 @@ class Guarantee(_Part):
     """Why it is (not) promised, and what was seen."""
 
 
-class Outages(_Part):
-    """What of a cell's unavailability began within the reach of a fault."""
-
-    fault: str | None
-    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
-    longest_ms: int
-    """The longest of any partition."""
-    total_ms: int
-    """All of all partitions, added up."""
-
-
-class Unavailable(_Part):
-    """For how long a cell was asked and acknowledged nothing."""
-
-    longest_ms: int
-    """The longest outage of any of its partitions."""
-    total_ms: int
-    """All outages of all its partitions, added up."""
-    by_fault: tuple[Outages, ...] = ()
-    """The same by cause."""
-
-
-class Latency(_Part):
-    """How long records of a cell took, every one of them; percentiles are at most 1 % too much."""
-
-    records: int
-    """How many are in it; a record that two tail readers were shown is two."""
-    since_due: bool
-    """Whether since they were due by their producer's schedule; else, where it has none, since they
-    were handed to the client."""
-    p50_ms: float
-    """Within which half of them did."""
-    p90_ms: float
-    """Likewise 90 %."""
-    p99_ms: float
-    """Likewise 99 %."""
-    p999_ms: float
-    """Likewise 99.9 %."""
-    longest_ms: float
-    """The longest."""
-
-
-class CellDocument(_Part):
+class CellDocument(Part):
     """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
     under Kafka's names. A count is null where nothing was found and not everything could be looked
     at: unknown is not 0."""
@@ -137,7 +88,7 @@ class CellDocument(_Part):
     """What the verdict follows from, the decisive ones first."""
 
 
-class ZooKeeperDocument(_Part):
+class ZooKeeperDocument(Part):
     """What a run asked of ZooKeeper; null for what is not known."""
 
     writes_to_create: int | None = None
@@ -148,7 +99,7 @@ class ZooKeeperDocument(_Part):
     """That the brokers held when every topic was whole."""
 
 
-class FailoverDocument(_Part):
+class FailoverDocument(Part):
     """A broker was killed while a topic had so many partitions; null for what is not known."""
 
     partitions: int
@@ -165,7 +116,7 @@ class FailoverDocument(_Part):
     """That the brokers held before."""
 
 
-class RunDocument(_Part):
+class RunDocument(Part):
     """A checked run."""
 
     number: int
@@ -186,7 +137,7 @@ class RunDocument(_Part):
     """From the beginning of its first step to the end of its last."""
 
 
-class FaultDocument(_Part):
+class FaultDocument(Part):
     """A fault of a run, as it happened."""
 
     run: int
@@ -208,7 +159,7 @@ class FaultDocument(_Part):
     """Whether it was proven to have bitten; null where nobody looked."""
 
 
-class LossDocument(_Part):
+class LossDocument(Part):
     """Records of one partition that were acknowledged, or else sent, within the reach of the same
     fault: rows of `anomalies.parquet`, counted."""
 
@@ -228,7 +179,7 @@ class LossDocument(_Part):
     """How many stand in the log twice."""
 
 
-class CauseDocument(_Part):
+class CauseDocument(Part):
     """Anomalies of one kind and partition that have the same explanation; the autopsy of each is
     in `autopsies.parquet`. Of each anomaly of a partition 20 at the most, the damning ones
     first."""
@@ -284,7 +235,7 @@ class CauseDocument(_Part):
     """The faults that have to do with it, as `kill#1`."""
 
 
-class ClientDocument(_Part):
+class ClientDocument(Part):
     """What a consumer of a cell was shown, over all its partitions. A count is what was found; null
     where that is nothing and not everything could be looked at."""
 
@@ -320,7 +271,7 @@ class ClientDocument(_Part):
     """Of a tail reader: offsets of the final log above the highest that it was shown."""
 
 
-class GroupDocument(_Part):
+class GroupDocument(Part):
     """What the members of a consumer group committed, over all partitions of its cell; null as in
     what consumers were shown."""
 
@@ -343,7 +294,7 @@ class GroupDocument(_Part):
     shown any."""
 
 
-class ConsumptionDocument(_Part):
+class ConsumptionDocument(Part):
     """What consumers were shown and committed."""
 
     clients: tuple[ClientDocument, ...] = ()
@@ -352,7 +303,7 @@ class ConsumptionDocument(_Part):
     """Each group of each cell."""
 
 
-class VerdictDocument(_Part):
+class VerdictDocument(Part):
     """What a campaign came to."""
 
     version: int = 0
