@@ -35,6 +35,9 @@ PAGE = ROOT / "docs/seed004.md"
 NS_PER_S = 1_000_000_000
 ALIKE = 0.1
 """Two settings whose medians are so near each other are alike, whatever their runs."""
+APART = 1.05
+"""Every run of the one has so many times as much as every run of the other: with two runs of each,
+a hair's breadth is chance."""
 
 Series = Mapping[str, Sequence[float]]
 """What each run measured, by setting, in the order of the settings."""
@@ -57,6 +60,19 @@ class Results:
                 found.setdefault(setting(cell, name), []).append(cell.acks_per_second)
         return found
 
+    def rows(self, *names: str) -> Iterator[str]:
+        """A table: each cell by these settings, its runs and how long its acks took."""
+        cells: dict[tuple[str, ...], list[CellDocument]] = {}
+        for cell in self.document.cells:
+            cells.setdefault(tuple(setting(cell, name) for name in names), []).append(cell)
+        yield f"| {' | '.join(names)} | acks a second, each run | half of all acks within |"
+        yield f"| {' | '.join('---' for _ in names)} | ---: | ---: |"
+        for values, runs in cells.items():
+            each = ", ".join(_rounded(one.acks_per_second, "{:,.0f}") for one in runs)
+            took = (one.ack_latency.p50_ms if one.ack_latency else None for one in runs)
+            half = ", ".join(_rounded(one, "{:.3g} ms") for one in took)
+            yield f"| {' | '.join(values)} | {each} | {half} |"
+
 
 def setting(cell: CellDocument, name: str) -> str:
     return str((cell.model_extra or {})[name])
@@ -68,29 +84,35 @@ def setting(cell: CellDocument, name: str) -> str:
 def falls(series: Series) -> str:
     """Whether each setting has less than the one before it: every run of it than every run."""
     runs = list(series.values())
-    steps = [min(a) > max(b) for a, b in pairwise(runs)]
-    if all(steps):
+    if _alone(series):
+        return ALONE
+    if all(min(a) > APART * max(b) for a, b in pairwise(runs)):
         return "**Confirmed**, at each step."
-    if min(runs[0]) > max(runs[-1]):
+    if min(runs[0]) > APART * max(runs[-1]):
         return "**Confirmed** from the first to the last, not at each step."
-    if max(runs[0]) < min(runs[-1]):
+    if APART * max(runs[0]) < min(runs[-1]):
         return "**Refuted**: the last has more than the first."
     return "**Not seen**: two runs of the same differ by more."
 
 
 def alike(series: Series) -> str:
     """Whether all settings have the same."""
+    if _alone(series):
+        return ALONE
     medians = [median(runs) for runs in series.values()]
     apart = max(medians) / min(medians) - 1
     spread = max(max(runs) / min(runs) - 1 for runs in series.values())
     told = f"medians differ by {apart:.0%}, two runs of the same by up to {spread:.0%}"
-    if apart <= max(ALIKE, spread):
+    if apart <= ALIKE:
         return f"**Confirmed**: {told}."
-    return f"**Refuted**: {told}."
+    # By two runs of each, what is within their own spread may be chance, either way.
+    return f"**Refuted**: {told}." if apart > 2 * spread else f"**Not known**: {told}."
 
 
 def rises_and_falls(series: Series) -> str:
     """Whether more of a setting brings more, up to a point behind which it brings a little less."""
+    if _alone(series):
+        return ALONE
     medians = {name: median(runs) for name, runs in series.items()}
     names = list(medians)
     best = max(names, key=lambda name: medians[name])
@@ -103,6 +125,13 @@ def rises_and_falls(series: Series) -> str:
     return f"**Confirmed**: {told}, {names[-1]} has {-last:.0%} less than {best}."
 
 
+ALONE = "**Not known**: nobody can tell by one run of each how far two would differ."
+
+
+def _alone(series: Series) -> bool:
+    return min(map(len, series.values())) < 2
+
+
 # --- what is made --------------------------------------------------------------------------------
 
 
@@ -111,7 +140,7 @@ def by_setting(name: str, finding: Callable[[Series], str]) -> Callable[[Results
 
     def made(results: Results) -> Iterator[str]:
         series = results.series(name)
-        yield from _table([name], series)
+        yield from results.rows(name)
         yield finding(series)
         slug = results.document.campaign or ""
         yield _picture(slug, lambda axes: _bars(axes, series, name))
@@ -123,8 +152,7 @@ def acks(results: Results) -> Iterator[str]:
     """The same by acks, for each number of replicas."""
     factors = sorted({setting(c, "replication.factor") for c in results.document.cells})
     several = {factor: results.series("acks", replication_factor=factor) for factor in factors}
-    joined = {f"{a} | {f}": runs for f, of in several.items() for a, runs in of.items()}
-    yield from _table(["acks", "replicas"], joined)
+    yield from results.rows("acks", "replication.factor")
     for factor, series in several.items():
         replicas = "one replica" if factor == "1" else f"{factor} replicas"
         yield f"With {replicas}, 0 > 1 > all: {falls(series)}"
@@ -207,12 +235,8 @@ def _number(value: int | None) -> str:
     return "an unknown number" if value is None else f"{value:,}"
 
 
-def _table(names: Sequence[str], series: Series) -> Iterator[str]:
-    yield f"| {' | '.join(names)} | acks a second, each run | median |"
-    yield f"| {' | '.join('---' for _ in names)} | --- | ---: |"
-    for name, runs in series.items():
-        each = ", ".join(f"{one:,.0f}" for one in runs)
-        yield f"| {name} | {each} | {median(runs):,.0f} |"
+def _rounded(value: float | None, pattern: str) -> str:
+    return "unknown" if value is None else pattern.format(value)
 
 
 # --- pictures ------------------------------------------------------------------------------------

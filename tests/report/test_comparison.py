@@ -17,6 +17,7 @@ from checkers.verdict import (
     CampaignResult,
     CellResult,
     Failover,
+    Latency,
     Outages,
     RunResult,
     Unavailable,
@@ -38,7 +39,20 @@ def cell(run: int, acks: str = "all", **changes: object) -> CellResult:
     )
     settings: Mapping[str, Value] = {"acks": acks, "min.insync.replicas": 2}
     made = cell_result(f"acks-{acks}", settings=settings, run=run, unavailable=away)
-    return replace(made, **changes)
+    speed = {"acks_per_second": 1000.4 * run, "ack_latency": took(1.5 * run)}
+    return replace(made, **{**speed, **changes})
+
+
+def took(half_ms: float) -> Latency:
+    return Latency(
+        records=1000,
+        since_due=True,
+        p50_ms=half_ms,
+        p90_ms=half_ms * 10,
+        p99_ms=half_ms * 100,
+        p999_ms=half_ms * 1000,
+        longest_ms=half_ms * 2000,
+    )
 
 
 def run(number: int, cluster: Mapping[str, Value], **changes: object) -> RunResult:
@@ -100,11 +114,18 @@ def test_every_figure_stands_under_its_cluster() -> None:
         (all_, "duplicated"): ("0", "0"),
         (all_, "unavailable, longest"): ("1.0 s", "2.0 s"),
         (all_, "unavailable, in all"): ("2.5 s", "5.0 s"),
+        (all_, "acks a second"): ("1,000", "2,001"),
+        (all_, "ack, 50 % and 99 % within"): ("1.5 ms, 150 ms", "3 ms, 300 ms"),
         ("acks=1, min.insync.replicas=2", "verdict"): ("pass", "pass"),
         ("acks=1, min.insync.replicas=2", "lost"): ("0", "0"),
         ("acks=1, min.insync.replicas=2", "duplicated"): ("0", "0"),
         ("acks=1, min.insync.replicas=2", "unavailable, longest"): ("1.0 s", "2.0 s"),
         ("acks=1, min.insync.replicas=2", "unavailable, in all"): ("2.5 s", "5.0 s"),
+        ("acks=1, min.insync.replicas=2", "acks a second"): ("1,000", "2,001"),
+        ("acks=1, min.insync.replicas=2", "ack, 50 % and 99 % within"): (
+            "1.5 ms, 150 ms",
+            "3 ms, 300 ms",
+        ),
         ("ZooKeeper", "brokers' watches"): ("1,000", "2,000"),
         ("ZooKeeper", "writes to make the topics"): ("100", "200"),
         ("ZooKeeper", "writes under the faults"): ("10", "20"),
@@ -130,7 +151,17 @@ def test_rounds_of_a_cluster_are_put_together_by_what_they_are() -> None:
     assert found[all_, "lost"] == ("7", "0")
     assert found[all_, "unavailable, longest"] == ("3.0 s", "4.0 s")
     assert found[all_, "unavailable, in all"] == ("15.0 s", "10.0 s")
+    assert found[all_, "acks a second"] == ("2,001 (1,000 to 3,001)", "4,002")
+    within = "3 ms (1.5 ms to 4.5 ms), 300 ms (150 ms to 450 ms)"
+    assert found[all_, "ack, 50 % and 99 % within"] == (within, "6 ms, 600 ms")
     assert found["ZooKeeper", "brokers' watches"] == ("2,000 (1,000 to 3,000)", "4,000")
+
+
+def test_what_readers_were_shown_stands_there_where_there_are_any() -> None:
+    cells = [cell(1, shown_latency=took(2_000)), cell(2)]
+    found = table(result(cells, [run(1, PLAIN), run(2, EAGER)]))
+    all_ = "acks=all, min.insync.replicas=2"
+    assert found[all_, "shown, 50 % and 99 % within"] == ("2.0 s, 200.0 s", "unknown")
 
 
 @pytest.mark.parametrize("known", [3, None])

@@ -21,6 +21,7 @@ from checkers.verdict import (
     Consumption,
     Failover,
     GroupCounts,
+    Latency,
     Outages,
     RunResult,
     Unavailable,
@@ -41,7 +42,7 @@ SECOND = 1_000_000_000
 
 def cell(run: int) -> CellResult:
     away = Outages(fault="kill#1", longest_ms=1, total_ms=2)
-    return cell_result(
+    made = cell_result(
         "acks-all",
         settings={"acks": "all", "min.insync.replicas": 2},
         guarantees=[guarantee()],
@@ -50,6 +51,18 @@ def cell(run: int) -> CellResult:
         expected=(Verdict.PASS,),
         unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
     )
+    return replace(made, acks_per_second=12.5, ack_latency=LATENCY, shown_latency=LATENCY)
+
+
+LATENCY = Latency(
+    records=9,
+    since_due=True,
+    p50_ms=0.5,
+    p90_ms=1.0,
+    p99_ms=2.0,
+    p999_ms=3.0,
+    longest_ms=4.0,
+)
 
 
 def run(number: int, brokers: int) -> RunResult:
