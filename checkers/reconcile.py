@@ -231,6 +231,7 @@ def divergent(
         brokers=item.brokers,
         directories=list(map(Path, item.copies)),
         end=item.end or 0,
+        deleted_before=item.deleted_before,
         untold=list(item.uncompared),
     )
     autopsies = Partings(

@@ -33,8 +33,8 @@ class Below(Parameters):
     before_offset: int = Field(
         default=100,
         ge=1,
-        description="the offset below which they are, in each of the partitions; refused where the "
-        "partition has not so many yet",
+        description="the offset below which they are, in each of the partitions; not carried out "
+        "where one has not so many, as those that were added",
     )
 
 

@@ -32,6 +32,7 @@ class Divergence:
         brokers: Whose the copies are, the leader first where its is among them.
         directories: Where each is.
         end: Up to where (exclusive) they are to be the same.
+        deleted_before: The offset below which records were deleted by order.
         untold: What of them could not be compared, a sentence each; grows with :meth:`partings`.
     """
 
@@ -41,6 +42,7 @@ class Divergence:
     brokers: Sequence[int]
     directories: Sequence[Path]
     end: int
+    deleted_before: int = 0
     untold: list[str] = field(default_factory=list)
 
     def partings(self) -> Iterator[list[Parting]]:
@@ -81,7 +83,8 @@ class Divergence:
         if len(known) < len(starts):
             self.untold.append(f"replicas not compared: {_starts(starts)}")
             return self.end
-        if len(set(known)) > 1:
+        # What was to be deleted, one that was copied anew never had.
+        if len(set(known)) > 1 and max(known) > self.deleted_before:
             words = f"replicas not compared below offset {max(known)}: {_starts(starts)}"
             self.untold.append(words)
         return max(known)

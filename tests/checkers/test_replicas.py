@@ -47,6 +47,7 @@ from checkers.replicas.comparison import differences
 from checkers.replicas.records import Content, contents
 from checkers.replicas.segments import RawLog
 from checkers.verdict import CampaignResult, Guarantee
+from history.manifest import PlannedFault
 
 LOG = batches(2, 1)
 """Of the three records of the made run."""
@@ -209,8 +210,8 @@ def collecting_failed(tmp_path: Path) -> Path:
     return made(tmp_path, LOG, LOG[:1], LOG, phases=[*collected().phases, failed])
 
 
-def starting_later(tmp_path: Path) -> Path:
-    directory = made(tmp_path, LOG, LOG, LOG)
+def starting_later(tmp_path: Path, **changes: Any) -> Path:
+    directory = made(tmp_path, LOG, LOG, LOG, **changes)
     log = replicas_of(directory) / "broker-2" / "t-0"
     (log / f"{0:020}.log").write_bytes(LOG[1].data)
     (log / f"{0:020}.log").rename(log / f"{2:020}.log")
@@ -268,6 +269,19 @@ def test_what_cannot_be_compared_is_unknown_and_told(
     assert agreement(result).broken == 0
     assert result.anomalies["divergent-replicas"] == 0
     assert result.verdict is not FAIL
+
+
+@pytest.mark.parametrize(("before", "held"), [(2, True), (1, None)])
+def test_below_what_was_deleted_by_order_nothing_is_compared_nor_told(
+    tmp_path: Path, before: int, held: bool | None
+) -> None:
+    kill = PlannedFault(fault_id=1, fault="kill", target="leader(t, 0)", start_ms=0, hold_ms=0)
+    ordered = {"fault_id": 2, "fault": "advance-log-start", "target": "topic(t)"}
+    planned = PlannedFault(**ordered, parameters={"before_offset": before}, start_ms=0, hold_ms=0)
+    faults = [*KILL, *a_fault(servers=(), **ordered)]
+    result = checked(starting_later(tmp_path, faults=faults, plan=[kill, planned]))
+    assert agreement(result).held is held
+    assert any("not compared" in each for each in result.findings) is (held is None)
 
 
 def test_a_run_from_former_days_is_asked_for_nothing_and_compared_if_it_can_be(
