@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-clients test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs clients demo test simulate selftest test-long test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check \
         seed004 reference clients-table lint nightly clean
 
@@ -58,6 +58,10 @@ selftest: setup  ## what finds a broken broker, written to docs/detection.md; ho
 
 test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m "long and not docker and not ssh and not kafka and not libraries"
+
+test-kills: setup  ## kill -9 of the harness at KILLS=100 moments ON="local docker ssh"; minutes each; as root
+	ACKPROOF_KILLS=$(or $(KILLS),100) ACKPROOF_KILLS_ON="$(or $(ON),local)" \
+		$(if $(findstring docker,$(ON)),$(ENGINE)) $(BIN)/pytest -m kills tests/e2e/test_kills.py
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh

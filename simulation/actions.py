@@ -108,6 +108,17 @@ class Isolate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CutFromClients:
+    """``who`` hears nothing of clients, or they nothing of it; among servers all goes on. What is
+    not answered is asked again, and was carried out if answers alone are lost (``out``)."""
+
+    kind: Literal["cut-from-clients"] = "cut-from-clients"
+    who: Who
+    direction: Literal["in", "out", "both"]
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsolateFromZooKeeper:
     """No word between ``who`` and ZooKeeper; with other brokers and clients all goes on."""
 
@@ -208,6 +219,7 @@ Fault = (
     | Stop
     | Pause
     | Isolate
+    | CutFromClients
     | IsolateFromZooKeeper
     | SlowZooKeeper
     | SlowLink
@@ -312,6 +324,9 @@ class Produce:
     batches: int
     records: int
     pause_ms: int
+    in_flight: int = 1
+    """How many batches an idempotent producer has under way to this partition
+    (``max.in.flight.requests.per.connection``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +339,8 @@ class Consume:
     topic: str
     for_ms: int
     leaves: bool
+    sleeps_ms: int = 0
+    """How long it is silent once, between reading and committing: a garbage collection, say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

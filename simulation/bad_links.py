@@ -1,6 +1,7 @@
 """The links that a plan has cut or made slow, and how they become whole again."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from simulation.loop import NOBODY, SimulatedLoop
 from simulation.network import BASE_S, JITTER_S, Network
@@ -8,6 +9,25 @@ from simulation.observer import Observer
 
 OneWay = tuple[str, str]
 """From this host to that one."""
+
+CUT_WAYS: Final = {
+    "out": "no longer reaches",
+    "in": "is no longer reached by",
+    "both": "is cut from",
+}
+"""What is said of a host, by the direction of a cut."""
+
+
+def ways(host: str, others: Iterable[str], direction: str) -> list[OneWay]:
+    """The links between ``host`` and the others that a cut in that direction takes."""
+    out = [(host, other) for other in others if other != host]
+    into = [(other, host) for host, other in out]
+    return {"out": out, "in": into, "both": out + into}[direction]
+
+
+def both_ways(one: str, other: str) -> list[OneWay]:
+    """All that there is between two hosts."""
+    return [(one, other), (other, one)]
 
 
 class BadLinks:

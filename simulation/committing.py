@@ -1,37 +1,59 @@
 """Offsets of many groups that have no members, as a tool that resets offsets commits them."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i32, i64
 
 from broker.server.network.broker_connection import Disconnected
+from broker.types import TopicPartition
 from simulation.actions import CommitALot
 from simulation.clients import CALL_S, PAUSE_S, Client, entities
+from simulation.history import Commit, History
 
 AT_ONCE = 20
 
 
+JUDGED = 10
+"""Of so many groups what one commits is judged; the others are there for the size of the log."""
+
+
 class Committer(Client):
-    """What it commits is not judged: it is there for the size of the log."""
+    """``topic_ids`` names the topic that has a name now, as far as the world knows."""
+
+    def __init__(
+        self,
+        name: str,
+        brokers: Sequence[int],
+        history: History,
+        topic_ids: Callable[[str], object],
+    ) -> None:
+        super().__init__(name, brokers, history)
+        self._topic_ids = topic_ids
 
     async def commit(self, work: CommitALot) -> None:
         """All rounds."""
         for round_ in range(work.rounds):
             for first in range(0, work.groups, AT_ONCE):
                 last = min(work.groups, first + AT_ONCE)
-                groups = [f"lots-{number}" for number in range(first, last)]
-                await asyncio.gather(*(self._commit(work, group, round_) for group in groups))
+                numbers = range(first, last)
+                await asyncio.gather(*(self._commit(work, n, round_) for n in numbers))
 
-    async def _commit(self, work: CommitALot, group: str, offset: int) -> None:
+    async def _commit(self, work: CommitALot, number: int, offset: int) -> None:
+        group, tp = f"lots-{number}", TopicPartition(work.topic, 0)
+        now = asyncio.get_running_loop().time()
+        commit = Commit(group, tp, self._topic_ids(work.topic), offset, now)
+        if number % JUDGED == 0:
+            self.history.commits.append(commit)
         try:
             asked = entities(10, 2).FindCoordinatorRequest(key=group, key_type=i8(0))
             found = await self.ask_any(asked)
             error: ErrorCode = found.error_code
             if error is ErrorCode.none:
                 answer = await self.ask(found.node_id, _request(work, group, offset), CALL_S + 2)
-                error = answer.topics[0].partitions[0].error_code
+                error = commit.answer = answer.topics[0].partitions[0].error_code
         except Disconnected:
             await asyncio.sleep(PAUSE_S)
             return

@@ -16,6 +16,8 @@ where it has one:
 * **LaggardsLeave**: and the ISR is who keeps up: one that has not for ``replica.lag.time.max.ms``
   is dropped ("Replication" in Kafka's documentation), within as much time again by half.
 * **LogKept**: a killed broker has its log again, one that lost power all that it had synced.
+* **DeletedStaysDeleted**: records that were deleted are not there again after a start, unless the
+  broker was killed (``log.flush.start.offset.checkpoint.interval.ms``).
 * **ViewIsLog**: a replica's idea of its log is its log.
 * **DamagedLeavesIsr**: who came back without what was committed leaves the ISR, and does not lead
   while another member has it. One that stays is taken to hold what it lacks until it has caught
@@ -138,9 +140,16 @@ class Partition(Answers):
 
     def hosted(self, broker: int, log: Shadow | None, high_watermark: int) -> None:
         """A new process of ``broker`` has opened its log; None: it could not be read."""
-        (seat := self.seat(broker)).begins_anew(readable=log is not None)
+        seat = self.seat(broker)
+        was_closed = seat.closed
+        seat.begins_anew(readable=log is not None)
         if log is None:
             return
+        self._require(
+            not was_closed or log.start >= seat.log.start,
+            "DeletedStaysDeleted",
+            f"broker {broker} had {seat.log} when it ended in good order, and has {log}",
+        )
         kept, as_it_was = log.agrees_up_to(seat.log), seat.known and self.checks_data
         certain = seat.log.end if as_it_was else min(seat.certain, seat.log.end)
         self._require(
@@ -152,6 +161,11 @@ class Partition(Answers):
         if not as_it_was:
             seat.keeps(log, kept)
         seat.has_again(log, high_watermark)
+
+    def closed(self, broker: int) -> None:
+        """``broker`` has ended in good order."""
+        if broker in self.seats:
+            self.seats[broker].closed = True
 
     def removed(self, broker: int) -> None:
         """``broker`` has deleted its replica, and not because the topic is to go."""

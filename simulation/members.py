@@ -10,18 +10,18 @@ from kio.static.primitive import i8, i32, i64
 
 from broker.server.network.broker_connection import Disconnected
 from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch, parse_batches
+from broker.wire.batch import parse_batches
 from simulation.actions import Consume
-from simulation.clients import CALL_S, PAUSE_S, Client, Commit, History, entities, milliseconds
-from simulation.reading import EARLIEST, fetch, list_offset, offsets_of
+from simulation.clients import CALL_S, PAUSE_S, Client, entities, milliseconds
+from simulation.consumed import Consumed
+from simulation.generations import Before, Generations
+from simulation.history import Commit, History
+from simulation.reading import EARLIEST, end_offset, fetch, list_offset, offsets_of
 
 SESSION_MS: Final = 3_000
 REBALANCE_MS: Final = 4_000
 ROUND_S: Final = 0.5
 """Between one read, commit and heartbeat and the next."""
-
-Read = Callable[[TopicPartition, RecordBatch], None]
-"""Told of each batch that was read."""
 
 
 class Rejoin(Exception):
@@ -29,7 +29,8 @@ class Rejoin(Exception):
 
 
 class Member(Client):
-    """One member. ``partitions`` says how many a topic has, ``topic_ids`` which topic it is."""
+    """One member. ``partitions`` says how many a topic has, ``topic_ids`` which topic it is; what
+    it is told goes to ``consumed`` and ``generations``."""
 
     def __init__(
         self,
@@ -40,13 +41,16 @@ class Member(Client):
         *,
         partitions: Callable[[str], int],
         topic_ids: Callable[[str], object],
-        read: Read,
+        consumed: Consumed,
+        generations: Generations,
     ) -> None:
         super().__init__(name, brokers, history)
         self._work = work
         self._partitions = partitions
         self._topic_ids = topic_ids
-        self._read = read
+        self._consumed = consumed
+        self._generations = generations
+        self._slept = not work.sleeps_ms
         self._member_id = ""
         self._generation = -1
         self._coordinator: int | None = None
@@ -72,9 +76,33 @@ class Member(Client):
         while loop.time() < end:
             for tp in positions:
                 positions[tp] = await self._fetch(tp, positions[tp])
+                await self._look_at_end(tp)
+            await self._sleep()
             await self._commit(positions)
             await self._heartbeat()
             await asyncio.sleep(ROUND_S)
+
+    async def takes_over(self, end: float) -> bool:
+        """Whether it is given all partitions by then: nobody else is in the group."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < end:
+            try:
+                await self._find()
+                if len(await self._join()) == self._partitions(self._work.topic):
+                    await self._leave()
+                    return True
+                while loop.time() < end:
+                    await asyncio.sleep(ROUND_S)
+                    await self._heartbeat()
+            except (Disconnected, Rejoin):
+                await asyncio.sleep(PAUSE_S)
+        return False
+
+    async def _sleep(self) -> None:
+        """Once."""
+        if not self._slept:
+            self._slept = True
+            await asyncio.sleep(self._work.sleeps_ms / 1000)
 
     async def _find(self) -> None:
         response = await self.ask_any(
@@ -101,6 +129,7 @@ class Member(Client):
             protocol_type="consumer",
             protocols=(protocol,),
         )
+        before = self._before()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
         if joined.error_code is ErrorCode.member_id_required:
             self._member_id = joined.member_id
@@ -110,7 +139,13 @@ class Member(Client):
             raise Rejoin(joined.error_code.name)
         self._member_id, self._generation = joined.member_id, joined.generation_id
         self.history.count("group: joined")
+        members = frozenset(member.member_id for member in joined.members)
+        self._generations.joined(self._work.group, self._generation, members, before)
         return await self._committed(await self._sync(joined))
+
+    def _before(self) -> Before:
+        assert self._coordinator is not None
+        return self._generations.before(self._work.group, self._coordinator)
 
     async def _sync(self, joined: Any) -> list[TopicPartition]:
         v3 = entities(14, 3)
@@ -133,6 +168,7 @@ class Member(Client):
             )
         )
         self._believe(synced.error_code)
+        self._generations.synced(self._work.group, self._generation)
         numbers = json.loads(synced.assignment or b"[]")
         return [TopicPartition(self._work.topic, number) for number in numbers]
 
@@ -168,9 +204,18 @@ class Member(Client):
             return offset
         for batch in parse_batches(answer.records or b"", partial_tail=True):
             if batch.next_offset > offset:
-                self._read(tp, batch)
+                self._consumed.read(tp, batch)
                 offset = batch.next_offset
         return offset
+
+    async def _look_at_end(self, tp: TopicPartition) -> None:
+        leader = await self.leader(tp)
+        if leader is None:
+            return
+        before = self._consumed.read_end(tp)
+        end, epoch = await end_offset(self, leader, tp)
+        if end >= 0:
+            self._consumed.told_end(tp, leader, epoch, end, before)
 
     async def _commit(self, positions: dict[TopicPartition, int]) -> None:
         now = asyncio.get_running_loop().time()
@@ -182,6 +227,7 @@ class Member(Client):
         if not commits:
             return
         self.history.commits.extend(commits)
+        before = self._before()
         v7 = entities(8, 7)
         request = v7.OffsetCommitRequest(
             group_id=self._work.group,
@@ -207,6 +253,8 @@ class Member(Client):
         for commit in commits:
             commit.answer = errors[commit.tp.partition]
             self.history.count(f"commit: {commit.answer.name}")
+            if commit.answer is ErrorCode.none:
+                self._generations.committed(self._work.group, self._generation, before)
         for error in errors.values():
             self._believe(error)
 

@@ -15,14 +15,24 @@ from dataclasses import dataclass, field
 
 from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.log.partition_log import PartitionLog
-from broker.replication.events import Append, Effect, Event, LeaderLostRecords, Stopped, Truncate
+from broker.replication.events import (
+    Append,
+    Effect,
+    Event,
+    LeaderLostRecords,
+    LogStartMoved,
+    Stopped,
+    Truncate,
+)
 from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import znodes
 from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
 from broker.wire.batch import CorruptBatch, parse_batches
+from simulation import retention_kept
 from simulation.coverage import Coverage
 from simulation.invariants import Partition
+from simulation.process import BEGINNING_WALL_MS
 from simulation.shadow import Extent, Shadow
 from simulation.stored_commits import StoredCommits
 from simulation.violation import Violation
@@ -103,6 +113,19 @@ class Observer:
             if not topic.is_doomed:
                 for number, partition in topic.partitions.items():
                     yield TopicPartition(name, number), partition
+
+    def epoch_led_by(self, broker: int, tp: TopicPartition) -> int | None:
+        """In which epoch ``broker`` leads, as ZooKeeper has it and as it knows itself; else None.
+
+        One that was deposed, or elected once more, and has heard of neither answers out of what
+        it knew; nobody can blame it.
+        """
+        partition, hosted = self.find(tp), self._hosted.get((broker, tp))
+        if partition is None or partition.state is None or hosted is None:
+            return None
+        state = partition.state
+        knows = hosted.replica.leader_epoch == state.leader_epoch
+        return state.leader_epoch if state.leader == broker and knows else None
 
     def find(self, tp: TopicPartition) -> Partition | None:
         """None: there is no such partition, or it is being deleted."""
@@ -228,6 +251,11 @@ class Observer:
         if disk_too:
             self._hosted = {key: h for key, h in self._hosted.items() if key[0] != broker}
 
+    def ended_in_order(self, broker: int) -> None:
+        """It had been asked to, and has closed its logs."""
+        for _, partition in self.partitions():
+            partition.closed(broker)
+
     # --- replicas -----------------------------------------------------------------------------
 
     def before_step(self, broker: int, hosted: server.Partition) -> None:
@@ -253,6 +281,8 @@ class Observer:
         if partition is None:
             return
         self._tell(broker, hosted, effects)
+        if type(event) is LogStartMoved and hosted.tp.topic != OFFSETS_TOPIC:
+            self._retired(broker, hosted, partition, event)
         if hosted.tp.topic == OFFSETS_TOPIC:
             self._commits_appended(hosted.tp.partition, effects)
         partition.stepped(broker, hosted.replica, event, tuple(effects))
@@ -290,6 +320,23 @@ class Observer:
                     f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
                 )
 
+    def _retired(
+        self, broker: int, hosted: server.Partition, partition: Partition, event: LogStartMoved
+    ) -> None:
+        seat = partition.seat(broker)
+        if partition.checks_data and seat.readable:
+            retention_kept.check(
+                hosted.tp,
+                seat.log.between(seat.log.start, event.offset),
+                self.configs.get(hosted.tp.topic, {}),
+                high_watermark=seat.high_watermark,
+                bytes_left=hosted.log.size,
+                wall_ms=self._wall_ms(),
+            )
+
+    def _wall_ms(self) -> int:
+        return BEGINNING_WALL_MS + int(self._now() * 1000)
+
     def _commits_appended(self, number: int, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Append) and effect.leader_epoch is not None:
@@ -325,9 +372,7 @@ def read_shadow(log: PartitionLog) -> Shadow | None:
     try:
         while at < end:
             for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
-                extents.append(
-                    Extent(batch.base_offset, batch.next_offset, batch.crc, batch.leader_epoch)
-                )
+                extents.append(Extent.of(batch))
             at = type(at)(extents[-1].next)
     except OSError:
         return None

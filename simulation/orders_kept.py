@@ -5,7 +5,7 @@ from typing import Final
 
 from broker.server.topic_names import OFFSETS_TOPIC
 from simulation.actions import AlterTopic, CreateTopic, DeleteTopic
-from simulation.clients import History
+from simulation.history import History
 from simulation.observer import Observer
 from simulation.plan import Plan
 from simulation.violation import Violation

@@ -16,6 +16,8 @@ class Promises:
         """When, and from which offset on, a promise ended."""
         self.only_leader: dict[int, Extent] = {}
         """Acked with acks=1 by the leader that leads still."""
+        self.read_end = 0
+        """Up to where any consumer has read it."""
         self.acked_by_deposed: set[int] = set()
         """CRCs of what a leader acked after an election outside its ISR, before it heard of it."""
 

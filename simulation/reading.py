@@ -14,7 +14,21 @@ LATEST: Final = -1
 
 
 async def list_offset(client: Client, leader: int, tp: TopicPartition, timestamp: int) -> int:
-    """Where the log begins (EARLIEST), or the high watermark is (LATEST); -1: ask again."""
+    """Where the log begins (EARLIEST), the high watermark is (LATEST), or the first record is that
+    is not older; -1: there is none, or ask again."""
+    answer = await _listed(client, leader, tp, timestamp)
+    return int(answer.offset) if answer.error_code is ErrorCode.none else -1
+
+
+async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[int, int]:
+    """The high watermark, and the leader epoch that says so; -1: ask again."""
+    answer = await _listed(client, leader, tp, LATEST)
+    if answer.error_code is not ErrorCode.none:
+        return -1, -1
+    return int(answer.offset), int(answer.leader_epoch)
+
+
+async def _listed(client: Client, leader: int, tp: TopicPartition, timestamp: int) -> Any:
     v5 = entities(2, 5)
     part = v5.ListOffsetsPartition(
         partition_index=i32(tp.partition), current_leader_epoch=i32(-1), timestamp=i64(timestamp)
@@ -22,8 +36,7 @@ async def list_offset(client: Client, leader: int, tp: TopicPartition, timestamp
     topic = v5.ListOffsetsTopic(name=tp.topic, partitions=(part,))
     request = v5.ListOffsetsRequest(replica_id=i32(-1), isolation_level=i8(0), topics=(topic,))
     response = await client.ask(leader, request)
-    answer = response.topics[0].partitions[0]
-    return int(answer.offset) if answer.error_code is ErrorCode.none else -1
+    return response.topics[0].partitions[0]
 
 
 async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> Any:

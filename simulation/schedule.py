@@ -53,6 +53,8 @@ def draw(seed: int, knot: str | None = None, coordination: str = "controller") -
     printed variant out, which loses by design.
     """
     plan = _Draw(stream(seed, "plan")).plan(seed)
+    plan = pipelined(plan, stream(seed, "pipelines"))
+    plan = retained(plan, stream(seed, "retention"))
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
@@ -68,8 +70,36 @@ def without_controller(plan: Plan, variant: str) -> Plan:
     return replace(plan, settings=(*kept, *led), actions=tuple(actions))
 
 
+def pipelined(plan: Plan, rng: Random) -> Plan:
+    """The same, with several batches of some idempotent producers under way at once."""
+    ahead = tuple(rng.choice((1, 5)) for _ in plan.producers)
+    return plan.with_actions(
+        tuple(
+            replace(timed, action=replace(timed.action, in_flight=ahead[timed.action.producer]))
+            if isinstance(timed.action, Produce)
+            else timed
+            for timed in plan.actions
+        )
+    )
+
+
+def retained(plan: Plan, rng: Random) -> Plan:
+    """The same, or with one topic that keeps little."""
+    if rng.random() >= RETAINED:
+        return plan
+    first, *others = plan.topics
+    limit = rng.choice((("retention.ms", "3000"), ("retention.bytes", "1500")))
+    config = {name: value for name, value in first.config if name != "retention.ms"}
+    config |= dict((("segment.bytes", "500"), limit))
+    kept = replace(first, config=tuple(config.items()))
+    settings = {**dict(plan.settings), "log.retention.check.interval.ms": "1000"}
+    return replace(plan, topics=(kept, *others), settings=tuple(settings.items()))
+
+
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
 COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
+RETAINED: Final = 0.15
+"""Of plans that one of their topics keeps little."""
 FAULTS_MAX = 14
 BURSTS_MAX = 30
 

@@ -37,6 +37,8 @@ class Seat:
     """Of one that is not: below this it is, there or not what lies above."""
     readable: bool = True
     """Its disk let the observer look at the log when this life began."""
+    closed: bool = False
+    """Its broker has ended in good order since it was last heard of."""
     leads_from: dict[int, int] = field(default_factory=dict)
     """High watermark as leader, by epoch, in this life."""
     waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Seat:
         self.proposal = None
         self.laggards = Laggards()
         self.readable = readable
+        self.closed = False
         if not readable:
             self.unsure_from(0)
 

@@ -71,6 +71,7 @@ class Seats(Promises):
         if seat is None:
             return
         seat.unsure_from(kept)
+        seat.closed = False
         if kept >= seat.log.end:
             return
         seat.had = seat.log.end if seat.is_whole else max(seat.had, seat.log.end)

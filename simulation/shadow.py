@@ -17,6 +17,19 @@ class Extent(NamedTuple):
     next: int
     crc: int
     epoch: int
+    timestamp: int = -1
+    """Its greatest one, in ms since 1970."""
+
+    @classmethod
+    def of(cls, batch: RecordBatch) -> "Extent":
+        """As it stands in a log."""
+        return cls(
+            batch.base_offset,
+            batch.next_offset,
+            batch.crc,
+            batch.leader_epoch,
+            batch.max_timestamp,
+        )
 
     def __str__(self) -> str:
         return f"{self.base} to {self.next} of epoch {self.epoch} ({self.crc:08x})"
@@ -54,7 +67,8 @@ class Shadow:
             if effect.leader_epoch is None:
                 base = batch.base_offset
             epoch = batch.leader_epoch if effect.leader_epoch is None else effect.leader_epoch
-            self._extents.append(Extent(base, base + size, batch.crc, int(epoch)))
+            extent = Extent(base, base + size, batch.crc, int(epoch), batch.max_timestamp)
+            self._extents.append(extent)
             self._bases.append(base)
             base += size
             self.end = base

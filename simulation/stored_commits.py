@@ -7,7 +7,7 @@ from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch
 from broker.wire.group_records import OffsetCommitKey, OffsetCommitValue, decode
 from broker.wire.records import records
-from simulation.clients import Commit
+from simulation.history import Commit
 from simulation.promises import Promises
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from broker.log.checkpoints import META_PROPERTIES
 from simulation import actions as act
-from simulation.bad_links import BadLinks
+from simulation.bad_links import CUT_WAYS, BadLinks, both_ways, ways
 from simulation.coverage import FAULT, ORDER
 from simulation.disk import PLENTY
 from simulation.loop import NOBODY, SimulatedLoop
@@ -101,6 +101,8 @@ class Striker:
                 return self._to(action.who, self._pause, action.for_ms)
             case act.Isolate():
                 return self._to(action.who, self._isolate, action)
+            case act.CutFromClients():
+                return self._to(action.who, self._cut_from_clients, action)
             case act.IsolateFromZooKeeper():
                 return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
             case act.SlowZooKeeper():
@@ -231,6 +233,8 @@ class Striker:
             self._down(node, RESTART_S * 1000)
         else:
             self._later(RESTART_S * 1000, self._revive, node)
+        if ending.was_asked and ending.error is None:
+            self._observer.ended_in_order(node.id)
         if ending.was_asked or node.id in self._bad_disks:
             return None
         if any(type(error).__name__ == "ZkConnectionTimeout" for error in _leaves(ending.error)):
@@ -246,23 +250,24 @@ class Striker:
         hosts = [n.host for n in self._nodes.values()] if peer is None else [peer.host]
         hosts += self._cluster.clients() if action.clients else ()
         hosts += [ZOOKEEPER] if action.zookeeper else ()
-        out = [(node.host, host) for host in hosts if host != node.host]
-        into = [(host, node.host) for host in hosts if host != node.host]
-        links = {"out": out, "in": into, "both": out + into}[action.direction]
         named = "all brokers" if peer is None else f"broker {peer.id}"
         named += ", the clients" if action.clients else ""
         named += " and ZooKeeper" if action.zookeeper else ""
-        way = {"out": "no longer reaches", "in": "is no longer reached by", "both": "is cut from"}
-        self._note(node, f"{way[action.direction]} {named}")
+        self._note(node, f"{CUT_WAYS[action.direction]} {named}")
+        self._links.cut(ways(node.host, hosts, action.direction), action.for_ms)
+
+    def _cut_from_clients(self, node: Node, action: act.CutFromClients) -> None:
+        self._note(node, f"{CUT_WAYS[action.direction]} the clients")
+        links = ways(node.host, self._cluster.clients(), action.direction)
         self._links.cut(links, action.for_ms)
 
     def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
         self._note(node, "is cut from ZooKeeper")
-        self._links.cut(_both_ways(node.host, ZOOKEEPER), for_ms)
+        self._links.cut(both_ways(node.host, ZOOKEEPER), for_ms)
 
     def _slow_down(self, node: Node, action: act.SlowZooKeeper) -> None:
         self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
-        self._links.slow(_both_ways(node.host, ZOOKEEPER), action.delay_ms, action.for_ms)
+        self._links.slow(both_ways(node.host, ZOOKEEPER), action.delay_ms, action.for_ms)
 
     def _slow_link(self, node: Node, action: act.SlowLink) -> None:
         peer = self.resolve(action.peer)
@@ -372,10 +377,6 @@ class Striker:
                 node.resume()
             else:
                 self._revive(node)
-
-
-def _both_ways(one: str, other: str) -> list[tuple[str, str]]:
-    return [(one, other), (other, one)]
 
 
 def _is_claimed(node: Node) -> bool:

@@ -21,19 +21,14 @@ from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
+from simulation import agreeing, numbered
 from simulation.actions import Produce
-from simulation.clients import (
-    ACKS_ALL,
-    DELIVERY_S,
-    PAUSE_S,
-    Commit,
-    History,
-    Producer,
-    Sent,
-    entities,
-)
+from simulation.clients import PAUSE_S, entities
+from simulation.history import Commit, History, Sent
 from simulation.invariants import Partition
 from simulation.observer import Observer, read_shadow
+from simulation.probing import Probing
+from simulation.producers import ACKS_ALL, DELIVERY_S
 from simulation.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.shadow import Extent
 from simulation.violation import Violation
@@ -123,7 +118,7 @@ class OffsetIsGone(Exception):
     """Retention was faster than the reader."""
 
 
-class Judge(Producer):
+class Judge(Probing):
     """Asks the settled cluster."""
 
     async def judge(self, cluster: Cluster) -> None:
@@ -139,7 +134,15 @@ class Judge(Producer):
             partition.nobody_damaged_is_trusted()
         _acked_is_there(cluster, logs)
         _nothing_is_there_that_was_not_sent(cluster, logs)
+        _numbers_are_kept(cluster, logs)
+        for tp, log in logs.items():
+            await self._times_are_found(cluster, tp, log)
+        asked = next((tp for tp in logs if tp.topic != OFFSETS_TOPIC), None)
+        if asked is not None:
+            await self.numbers_count(asked)
         await self._groups_remember(cluster)
+        await agreeing.metadata(self, cluster.observer, self.brokers)
+        await agreeing.settings(cluster.observer, cluster.hosted)
 
     async def _takes_a_record(self, tp: TopicPartition) -> None:
         self.forget(tp)
@@ -200,10 +203,36 @@ class Judge(Producer):
         if answer is None or answer.error_code is not ErrorCode.none:
             return []
         batches = parse_batches(answer.records or b"", partial_tail=True)
-        return [
-            Extent(batch.base_offset, batch.next_offset, batch.crc, batch.leader_epoch)
-            for batch in batches
-        ]
+        return [Extent.of(batch) for batch in batches]
+
+    async def _times_are_found(
+        self, cluster: Cluster, tp: TopicPartition, log: list[Extent]
+    ) -> None:
+        if tp.topic == OFFSETS_TOPIC:
+            return  # coordinators write on, and retire
+        for timestamp, expected in numbered.times(log):
+            found = await self._time(tp, timestamp)
+            partition = cluster.observer.find(tp)
+            kept = partition is not None and expected >= partition.given_up
+            if kept and found != expected:
+                what = f"{tp}: the first record from {timestamp} ms on is at {expected}"
+                raise Violation("TimesFound", f"{what}, and the leader says {found}")
+
+    async def _time(self, tp: TopicPartition, timestamp: int) -> int:
+        """-1: there is none, or no answer, after several questions."""
+        found = -1
+        for _ in range(3):
+            try:
+                leader = await self.leader(tp)
+                if leader is not None:
+                    found = await list_offset(self, leader, tp, timestamp)
+            except Disconnected:
+                pass
+            if found >= 0:
+                break
+            self.forget(tp)
+            await asyncio.sleep(PAUSE_S)
+        return found
 
     # --- groups -------------------------------------------------------------------------------
 
@@ -296,8 +325,6 @@ def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) 
                 f"{sent.tp}: acked with acks={sent.acks} at {sent.offset}, sent at "
                 f"{sent.sent_at:.3f} s: {where}",
             )
-        if sent.idempotent and len(found) > 1 and not partition.unpromised:
-            raise Violation("NoDuplicates", f"{sent.tp}: {found[0]} is there again: {found[1]}")
 
 
 def _still_meant(cluster: Cluster, sent: Sent) -> Partition | None:
@@ -316,6 +343,21 @@ def _is_promised(partition: Partition, sent: Sent) -> bool:
         return in_time and partition.is_promised(sent.offset, sent.sent_at)
     kept = partition.only_leader.get(sent.offset)
     return kept is not None and kept.crc == sent.crc
+
+
+def _numbers_are_kept(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
+    """Not where something was lost as it may be, or deleted: with it goes what is known of its
+    producers. Nor where some of it was meant for a former topic of that name, which has the rest.
+    """
+    sent = {each.crc: each for each in cluster.history.sent}
+    for tp, log in logs.items():
+        partition = cluster.observer.find(tp)
+        if partition is None or not partition.checks_data:
+            continue
+        topic_id = cluster.observer.topics[tp.topic].topic_id
+        meant = all(sent[e.crc].topic_id == topic_id for e in log if e.crc in sent)
+        if meant and not partition.unpromised and not partition.given_up:
+            numbered.in_sequence(tp, log, sent)
 
 
 def _nothing_is_there_that_was_not_sent(

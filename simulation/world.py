@@ -14,7 +14,6 @@ from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.server.zk import znodes
 from broker.types import TopicPartition
-from broker.wire.batch import RecordBatch
 from simulation import orders_kept
 from simulation.actions import (
     ClientWork,
@@ -27,10 +26,13 @@ from simulation.actions import (
     WriteNonsense,
 )
 from simulation.administration import Administrator
-from simulation.clients import Client, History, Producer
+from simulation.clients import Client
 from simulation.committing import Committer
+from simulation.consumed import Consumed
 from simulation.coverage import ENDING, Coverage
 from simulation.disk import MemoryDisk
+from simulation.generations import Generations
+from simulation.history import History
 from simulation.led_tree import LedTree
 from simulation.loop import NOBODY, Process, SimulatedLoop
 from simulation.members import Member
@@ -38,12 +40,13 @@ from simulation.network import Network
 from simulation.observer import Observer
 from simulation.plan import Plan, stream
 from simulation.process import Node, World
-from simulation.shadow import Extent
+from simulation.producers import Producer
 from simulation.silence import silence
 from simulation.strike import Striker
 from simulation.verdict import Judge, settle
 from simulation.violation import Violation
 from simulation.watching import watching
+from simulation.watching_commits import watch_commits
 from simulation.zk_shell import ZkShell
 from simulation.zookeeper import HOST as ZOOKEEPER
 from simulation.zookeeper import ZooKeeper
@@ -52,6 +55,8 @@ STEPS_MAX: Final = 20_000_000
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
+TAKES_OVER_S: Final = 30.0
+"""For a new member: several sessions and rebalances of those before it."""
 QUIET_S: Final = 3.0
 """Longer than what clients have sent can be under way once all links are whole."""
 LOOK_AT_SIZES_S: Final = 1.0
@@ -127,18 +132,21 @@ class Simulation:
         self._processes: dict[str, Process] = {}
         self._working: list[asyncio.Task[Any]] = []
         self._members = 0
+        self._consumed = Consumed(self.observer, self.loop.fail)
+        self._generations = Generations(self.observer, self.loop.fail)
         self._began_s = 0.0
         self._seen_endings = dict.fromkeys(self.nodes, 0)
         self._producers = [
             Producer(
                 f"producer-{number}", tuple(self.nodes), self.history, self._topic_id,
-                idempotent=idempotent,
+                idempotent=idempotent, consumed=self._consumed,
             )
             for number, idempotent in enumerate(plan.producers)
         ]  # fmt: skip
         self._shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
         self._nonsense: set[str] = set()
-        self._watch_zookeeper()
+        led = LedTree(self.observer, self._life_of) if plan.led_by_leaders else None
+        watch_commits(self.zookeeper, self.observer, led)
 
     # --- running ------------------------------------------------------------------------------
 
@@ -205,8 +213,28 @@ class Simulation:
             await self._finish_deletions()
         await settle(self)
         orders_kept.check(self.plan, self.observer, self.history)
-        judge = Judge(JUDGE, tuple(self.nodes), self.history, self._topic_id, idempotent=False)
+        judge = Judge(
+            JUDGE,
+            tuple(self.nodes),
+            self.history,
+            self._topic_id,
+            idempotent=False,
+            consumed=self._consumed,
+        )
         await judge.judge(self)
+        await self._groups_serve()
+
+    async def _groups_serve(self) -> None:
+        """Everybody who was in a group is gone: who joins it has all partitions to himself."""
+        work = [t.action for t in self.plan.actions if isinstance(t.action, Consume)]
+        for group, topic in sorted({(each.group, each.topic) for each in work}):
+            if self._topic_id(topic) is None:
+                continue
+            heir = self._member(Consume(group=group, topic=topic, for_ms=0, leaves=True))
+            if not await heir.takes_over(self.loop.time() + TAKES_OVER_S):
+                what = f"a new member of group {group} has not got all of {topic}"
+                raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
+            await heir.close()
 
     async def _finish_deletions(self) -> None:
         """Whoever carried one out may have been killed meanwhile: without a controller nobody goes
@@ -246,34 +274,6 @@ class Simulation:
                 if why is not None:
                     self.loop.fail(Violation("StaysUp", why))
         self.loop.call_later(LOOK_S, self._look_for_endings, context=NOBODY)
-
-    def _watch_zookeeper(self) -> None:
-        """All that the ensemble commits, as its leader applies it."""
-        tree = self.zookeeper.leader.tree
-        write, end_session = tree.write, tree.end_session
-
-        led = LedTree(self.observer, self._life_of) if self.plan.led_by_leaders else None
-
-        def tell(changes: list[tuple[int, str]], zxid: int) -> None:
-            seen = [(path, *tree.peek(path)) for _, path in changes]
-            if led is not None:
-                led.changed(seen, zxid)
-                return
-            for path, data, version in seen:
-                self.observer.znode_changed(path, data, version, zxid)
-
-        def observed_write(request: Any, txn: Any) -> Any:
-            answer, changes = write(request, txn)
-            tell(changes, txn.zxid)
-            return answer, changes
-
-        def observed_end(txn: Any) -> Any:
-            changes = end_session(txn)
-            tell(changes, txn.zxid)
-            return changes
-
-        setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned
-        setattr(tree, "end_session", observed_end)  # noqa: B010
 
     def _life_of(self, broker: int) -> int:
         process = self.nodes[broker].process
@@ -349,15 +349,20 @@ class Simulation:
                 producer = self._producers[work.producer]
                 self._spawn(producer.name, producer.produce(work))
             case CommitALot():
-                committer = Committer("committer", tuple(self.nodes), self.history)
+                brokers = tuple(self.nodes)
+                committer = Committer("committer", brokers, self.history, self._topic_id)
                 self._spawn(committer.name, _and_close(committer, committer.commit(work)))
             case Consume():
-                self._members += 1
-                member = Member(
-                    f"member-{self._members}", tuple(self.nodes), self.history, work,
-                    partitions=self._partitions, topic_ids=self._topic_id, read=self._was_read,
-                )  # fmt: skip
+                member = self._member(work)
                 self._spawn(member.name, _and_close(member, member.consume()))
+
+    def _member(self, work: Consume) -> Member:
+        self._members += 1
+        return Member(
+            f"member-{self._members}", tuple(self.nodes), self.history, work,
+            partitions=self._partitions, topic_ids=self._topic_id,
+            consumed=self._consumed, generations=self._generations,
+        )  # fmt: skip
 
     def order(self, order: Order) -> None:
         """Have an administrator ask for it."""
@@ -373,18 +378,6 @@ class Simulation:
         self._nonsense.add(action.path)
         work = self._shell.write_nonsense(action.path, action.for_ms)
         self._spawn(ADMINISTRATOR, work)
-
-    def _was_read(self, tp: TopicPartition, batch: RecordBatch) -> None:
-        """A consumer sees nothing but what is committed, and stays."""
-        partition = self.observer.find(tp)
-        if partition is None or partition.unpromised or not partition.checks_data:
-            return
-        read = Extent(batch.base_offset, batch.next_offset, batch.crc, batch.leader_epoch)
-        right = partition.committed.get(read.base)
-        if read.base >= partition.given_up and right != read:
-            self.loop.fail(
-                Violation("ReadIsCommitted", f"{tp}: {read} was read, committed is {right}")
-            )
 
 
 async def _and_close(client: Client, work: Any) -> None:

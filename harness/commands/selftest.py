@@ -26,7 +26,8 @@ from harness.selftest.simulator import Simulator
 from harness.selftest.sources import has_simulation
 from infra.interface import InfraError
 
-_CAMPAIGN = Path("campaigns/quick.yaml")
+_CAMPAIGN = Path("campaigns/selftest.yaml")
+_SEEDS = 6
 _SECONDS = 60.0
 
 
@@ -59,7 +60,7 @@ broker was found by nobody, the sound one was inconclusive, or it was interrupte
 @click.option(
     "--seeds",
     type=click.IntRange(min=1),
-    default=1,
+    default=_SEEDS,
     show_default=True,
     help="Run each campaign with the seeds 1 to N, until one finds the bug.",
 )
@@ -115,7 +116,8 @@ def selftest(
 
     Each bug is put into a copy of the sources. The copy goes through the campaigns, and through the
     simulator where the sources have it, until a guarantee or an invariant is broken. The sound
-    broker goes first. What is known is kept: after Ctrl-C, the next call goes on with the rest.
+    broker goes first, and what the simulator finds is known before any campaign begins. What is
+    known is kept: after Ctrl-C, the next call goes on with the rest.
     """
     try:
         bugs = catalogue()

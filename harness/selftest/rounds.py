@@ -1,6 +1,7 @@
 """All brokers in all ways, as far as that is not known yet."""
 
 import fcntl
+import math
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -81,6 +82,13 @@ class Rounds:
     def is_current(self, attempt: Attempt, bug: Bug | None) -> bool:
         """Whether it is of the present sources."""
         return attempt.sources == self._fingerprints.of(bug, attempt.way)
+
+    def found_after(self, bug: Bug) -> float:
+        """Seconds that the simulator needed to find it; infinite where it has not."""
+        attempt = self.attempt(bug, Way.SIMULATOR)
+        if attempt is None or attempt.finding.outcome is not Outcome.FOUND:
+            return math.inf
+        return attempt.finding.seconds or 0.0
 
     def known(self, one: Round) -> Attempt | None:
         """What came of it, with the present sources; None where there is more to be done."""

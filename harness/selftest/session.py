@@ -19,8 +19,9 @@ Tell = Callable[[str], object]
 def carry_out(
     bugs: Sequence[Bug], looking: Sequence[Looking], rounds: Rounds, display: Display, tell: Tell
 ) -> ExitStatus:
-    """The sound broker first; the bugs, if there is nothing the matter with it. ``tell`` is told
-    why the status is not 0. Raises OSError."""
+    """The sound broker first; the bugs, if there is nothing the matter with it: those that the
+    simulator finds soonest first, so that most is known should somebody interrupt it. ``tell`` is
+    told why the status is not 0. Raises OSError."""
     controls = [Round(None, one) for one in looking]
     others = [Round(bug, one) for one in looking for bug in bugs]
     try:
@@ -31,7 +32,8 @@ def carry_out(
         status = _of_the_sound(controls, rounds, tell)
         if status is not ExitStatus.HELD:
             return status
-        rounds.carry_out(others)
+        for one in looking:
+            rounds.carry_out([Round(bug, one) for bug in sorted(bugs, key=rounds.found_after)])
     except StalePatch as stale:
         tell(f"a bug does not fit the sources any more: {stale}")
         return ExitStatus.INCONCLUSIVE

@@ -1,5 +1,6 @@
 """What finds which broken broker, as a page: the content of ``docs/detection.md``."""
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -110,8 +111,31 @@ def _sums(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
             doubts = sum(one.finding.outcome is Outcome.INCONCLUSIVE for one in attempts)
             yield (
                 f"{_PLURALS[way]} found {found} of {len(attempts)} broken brokers"
+                f"{_half_within(attempts)}"
                 f"{f'; {doubts} were inconclusive' if doubts else ''}.\n"
             )
+    yield from _by_observation(bugs, known)
+
+
+def _half_within(attempts: Iterable[Attempt]) -> str:
+    """How long it took to find one, by the median."""
+    found = (one.finding for one in attempts if one.finding.outcome is Outcome.FOUND)
+    seconds = [finding.seconds for finding in found if finding.seconds is not None]
+    return f", half of these within {statistics.median(seconds):.0f} s" if seconds else ""
+
+
+def _by_observation(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
+    yield "| what could show a bug | bugs | found by any way |"
+    yield "| --- | --- | --- |"
+    for observation in OBSERVATIONS:
+        tried = [
+            attempts
+            for bug in bugs.values()
+            if observation in bug.seen_by and (attempts := _attempts(bug, known))
+        ]
+        found = sum(not _in_vain(attempts) for attempts in tried)
+        yield f"| {observation} | {len(tried)} | {found} |"
+    yield ""
 
 
 _PLURALS = {Way.SIMULATOR: "The simulator", Way.CAMPAIGN: "Campaigns"}

@@ -10,11 +10,11 @@ from random import Random
 from typing import Final
 
 from simulation.actions import CLIENT_WORK
-from simulation.knots import clusters, leadership, replication
+from simulation.knots import clusters, groups, leadership, producing, replication
 from simulation.knots.strands import Knot
 from simulation.plan import Plan, stream
 
-ODDS: Final = 0.3
+ODDS: Final = 0.5
 """Of a plan that it has a knot."""
 
 ALONE: Final = 0.5
@@ -41,11 +41,18 @@ KNOTS: Final[Mapping[str, Knot]] = {
     "away and back": replication.away_and_back,
     "inside a batch": leadership.inside_a_batch,
     "slow claimant": leadership.slow_claimant,
+    "unheard of": replication.unheard_of,
+    "answers lost": producing.answers_lost,
+    "cut and repeated": producing.cut_and_repeated,
+    "coordinator away and back": groups.coordinator_away_and_back,
+    "coordinator lost": groups.coordinator_lost,
+    "member asleep": groups.member_asleep,
+    "many groups": groups.many_groups,
 }
 
 
 OF_CONTROLLERS: Final = frozenset(
-    {"former controller", "left behind", "nonsense", "offsets half made"}
+    {"former controller", "left behind", "nonsense", "offsets half made", "unheard of"}
 )
 """Knots that say nothing where there is no controller."""
 

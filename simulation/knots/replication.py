@@ -6,6 +6,8 @@ from random import Random
 from simulation.actions import (
     DeleteTopic,
     ElectPreferred,
+    ExpireSession,
+    Isolate,
     Kill,
     LosePower,
     Pause,
@@ -15,6 +17,7 @@ from simulation.actions import (
     Who,
 )
 from simulation.knots.strands import (
+    CONTROLLER,
     TOPIC,
     apart,
     beginning,
@@ -71,6 +74,54 @@ def joining_in_flight(plan: Plan, rng: Random) -> Plan:
         ),
         brokers=4,
         run_ms=t + 11_000,
+    )
+
+
+def unheard_of(plan: Plan, rng: Random) -> Plan:
+    """A follower is let into the ISR, and its leader never hears that it is: ZooKeeper's answer is
+    lost, and the session that it was for. The follower leads by then, and neither the leader nor
+    the other follower has heard of that.
+
+    The leader is far from ZooKeeper: two questions take 600 ms each, the write is carried out after
+    1.5 s, and what it is answered from 0.9 s on gets lost.
+    """
+    topic, t = topic_of_three(plan, rng, 4, min_insync_replicas="1"), beginning(plan, rng)
+    leader, joining, other = (Who(broker=broker) for broker in topic.replicas[0])
+    back = t + 3_500
+    return tied(
+        plainly(plan),
+        [
+            (t, produce(-1, 1)),
+            (t, Pause(who=joining, for_ms=back - t)),
+            (back - 100, SlowZooKeeper(who=leader, delay_ms=300, for_ms=3_500)),
+            (back + rng.randint(1_100, 1_400), unheard(leader, 3_000, zookeeper=True)),
+            (back + 1_000, unheard(leader, 9_000)),
+            (back + 1_000, unheard(other, 9_000)),
+            (back + rng.randint(2_200, 3_000), ExpireSession(who=leader)),
+            *((back + 3_500 + 60 * n, produce(-1, 1)) for n in range(60)),
+        ],
+        topics=[topic],
+        settings=(
+            ("auto.leader.rebalance.enable", "false"),
+            ("replica.fetch.backoff.ms", "100"),
+            ("replica.lag.time.max.ms", "1500"),
+            ("replica.socket.timeout.ms", "5000"),
+            ("zookeeper.session.timeout.ms", "6000"),
+        ),
+        brokers=4,
+        run_ms=t + 15_000,
+    )
+
+
+def unheard(who: Who, for_ms: int, *, zookeeper: bool = False) -> Isolate:
+    """It does not hear the controller, nor ZooKeeper if so."""
+    return Isolate(
+        who=who,
+        peer=CONTROLLER,
+        direction="in",
+        clients=False,
+        zookeeper=zookeeper,
+        for_ms=for_ms,
     )
 
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
+from families import family, gone
 from patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
@@ -21,17 +21,6 @@ def verdict_of(directory: Path) -> dict[str, object]:
 
 def page_of(directory: Path) -> str:
     return (directory / "report.html").read_text()
-
-
-def family(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
-    """The process and everything below it."""
-    parent = psutil.Process(process.pid)
-    return [parent, *parent.children(recursive=True)]
-
-
-def gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
-    return not alive
 
 
 def test_from_file_to_report(ackproof) -> None:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from made_results import cell_result, guarantee
 
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from harness.children import Children
 from harness.report.losses import ANOMALIES_FILE
-from harness.selftest.attempt import Outcome
+from harness.selftest.attempt import Finding, Outcome
 from harness.selftest.campaigns import Campaigns, judged
 from harness.selftest.sources import copy_sound
 
@@ -86,6 +87,41 @@ def test_a_verdict_that_did_not_come_is_no_find(tmp_path: Path) -> None:
     unmet = replace(KEPT, expected=Verdict.NOT_GUARANTEED)
     found = judged(result(Verdict.FAIL, unmet), NAME, tmp_path)
     assert found.outcome is Outcome.INCONCLUSIVE
+
+
+class Said(Campaigns):
+    """Each seed comes to what it is told to."""
+
+    def __init__(self, file: Path, findings: list[Finding]) -> None:
+        super().__init__(Children(), [file], seeds=len(findings))
+        self.left = findings
+
+    def _run(self, *_about: object) -> Finding:
+        return self.left.pop(0)
+
+
+HELD = Finding(outcome=Outcome.NOT_FOUND)
+DOUBTFUL = Finding(outcome=Outcome.INCONCLUSIVE, why="a fault is not proven")
+BROKEN = Finding(outcome=Outcome.FOUND, by="no-acked-record-lost", where="seed 2")
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "left"),
+    [
+        ([HELD, DOUBTFUL, HELD], Outcome.NOT_FOUND, 0),
+        ([HELD, DOUBTFUL], Outcome.INCONCLUSIVE, 0),
+        ([DOUBTFUL, BROKEN, HELD], Outcome.FOUND, 1),
+    ],
+)
+def test_a_find_ends_it_and_else_most_seeds_decide(
+    tmp_path: Path, said: list[Finding], outcome: Outcome, left: int
+) -> None:
+    file = tmp_path / "elsewhere.yaml"
+    file.write_text(CAMPAIGN, encoding="utf-8")
+    campaigns = Said(file, said)
+    found = campaigns.look(tmp_path, tmp_path / "place")
+    assert (found.outcome, len(campaigns.left)) == (outcome, left)
+    assert ("not proven" in found.why) == (outcome is not Outcome.FOUND)
 
 
 CAMPAIGN = """

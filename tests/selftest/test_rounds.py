@@ -146,6 +146,19 @@ def test_the_sound_broker_decides_whether_the_others_are_looked_at(
     assert (looker.looked_at == [SOUND]) == ("none was" in words)
 
 
+def test_campaigns_begin_with_what_the_simulator_finds_soonest(tmp_path: Path) -> None:
+    late = BUGS["min-isr-not-checked"]
+    said = {LOUD.name: FOUND, late.name: replace(FOUND, seconds=50.0), QUIET.name: NOTHING}
+    simulator = Looker(lambda name: said.get(name, NOTHING), jobs=1)
+    campaigns = Looker(lambda _: NOTHING, way=Way.CAMPAIGN, jobs=1)
+    with (
+        Display(Console(file=io.StringIO())) as display,
+        opened(tmp_path, display) as rounds,
+    ):
+        carry_out([QUIET, late, LOUD], [simulator, campaigns], rounds, display, str)
+    assert campaigns.looked_at == [SOUND, LOUD.name, late.name, QUIET.name]
+
+
 def test_a_bug_that_does_not_fit_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
     stale = replace(LOUD, text=LOUD.text.replace("event.acks != -1", "event.acks != -2"))
     looker, told = Looker(lambda _: NOTHING), io.StringIO()
@@ -198,7 +211,8 @@ def test_the_page_says_what_found_each_bug() -> None:
     page = table.page(BUGS, known)
     assert "- simulator: everything held (90 seeds, 60 s)" in page
     assert "- campaign: not run" in page
-    assert "The simulator found 1 of 3 broken brokers.\n" in page
+    assert "The simulator found 1 of 3 broken brokers, half of these within 2 s.\n" in page
+    assert "| producers | 2 | 1 |\n" in page
     assert row(page, LOUD)[-2:] == [
         "**AckedIsCommitted**, seed 7, 8 seeds, 2 s",
         "inconclusive: it\\|broke &lt;off>",

@@ -350,7 +350,9 @@ def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
 
 def on_disk(*what: Any) -> Shadow:
     """A log as it is found at the start."""
-    return Shadow(0, [Extent(at, at + 1, each.crc, 0) for at, each in enumerate(what)])
+    return Shadow(
+        0, [Extent(at, at + 1, each.crc, 0, each.max_timestamp) for at, each in enumerate(what)]
+    )
 
 
 def test_a_cut_that_was_not_synced_may_be_undone_by_a_power_failure(story: Story) -> None:

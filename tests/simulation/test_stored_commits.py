@@ -9,7 +9,7 @@ from broker.replication.events import Append
 from broker.types import LeaderEpoch, Offset, TopicPartition
 from broker.wire.group_records import encode
 from broker.wire.new_batch import KeyValue, new_batch
-from simulation.clients import Commit
+from simulation.history import Commit
 from simulation.promises import Promises
 from simulation.shadow import Extent
 from simulation.stored_commits import StoredCommits
