@@ -1,6 +1,6 @@
 """One session: a life of a ``transactional.id``, from ``init_transactions`` to whatever ends it.
 
-Every call asks for at most :data:`ASK_S`, again and again until it is answered or
+Most calls ask for at most :data:`ASK_S`, again and again until they are answered or
 :data:`DECIDE_S` have passed, so that the history is flushed meanwhile. A session whose transaction
 nobody knows the outcome of, or that has failed for good, is over (:attr:`Session.over`): the next
 one's ``init_transactions`` decides what it left open.
@@ -97,7 +97,8 @@ class Session:
         tell = partial(self._recorder.offsets, self.number, self.transaction)
         tell(SendType.INVOKE, positions)
         ask = partial(self._client.send_offsets_to_transaction, offsets, group)
-        error, again = self._asked(ask)
+        # All of the time at once: asked again after a timeout, librdkafka 2.16 was seen not to return.
+        error, again = self._asked(ask, DECIDE_S)
         name = None if error is None else error.name()
         tell(of_answer(error, asked_before=again), positions, name)
         return error is None
@@ -143,6 +144,10 @@ class Session:
         except KafkaException as refusal:
             note_error(refusal.args[0])
             self.over = True
+        except SystemError:
+            # confluent-kafka 2.16 calls back while a fatal error is already on its way.
+            note_error(KafkaError(KafkaError._FATAL))
+            self.over = True
 
     def _ended(self, error: KafkaError | None) -> None:
         self.open = False
@@ -159,13 +164,16 @@ class Session:
         self._recorder.answered(self.number, transaction, event, outcome, name)
         return error
 
-    def _asked(self, ask: Callable[[float], object]) -> tuple[KafkaError | None, bool]:
-        """The error with which it ended, and whether it was asked more than once."""
+    def _asked(
+        self, ask: Callable[[float], object], seconds: float = ASK_S
+    ) -> tuple[KafkaError | None, bool]:
+        """The error with which it ended, and whether it was asked more than once. ``seconds``: for
+        each time."""
         deadline = time.monotonic() + DECIDE_S
         again = False
         while True:
             try:
-                ask(ASK_S)
+                ask(seconds)
             except KafkaException as refusal:
                 error: KafkaError = refusal.args[0]
                 if not error.retriable() or time.monotonic() >= deadline:
@@ -173,6 +181,8 @@ class Session:
                     return error, again
                 again = True
                 self.serve(PAUSE_S)
+            except SystemError:  # as in _call
+                return KafkaError(KafkaError._FATAL), again
             else:
                 return None, again
 
