@@ -97,14 +97,16 @@ bench-ready: setup  ## the wait for a ready cluster, backend by backend, as rati
 bench-check: setup  ## what a check costs beside DuckDB, on histories of 0.1 to 30 M sends (minutes)
 	$(BIN)/python -m benchmarks.checking
 
-reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
+reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m protocol
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m protocol --check
 
 nightly: setup  ## every family of faults, with a seed of the day; as root
 	$(BIN)/python -m harness.nightly campaigns/nightly.yaml --seeds $(or $(SEEDS),1)

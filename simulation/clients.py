@@ -10,23 +10,25 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from kio.index import load_payload_module
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_batch
 from kio.schema.errors import ErrorCode
-from kio.static.constants import EntityType
-from kio.static.primitive import TZAwareMicros, i8, i16, i32, i32Timedelta, i64
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
+from broker.wire.message import Request, Response
+from broker.wire.messages.init_producer_id import InitProducerIdRequest
+from broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from simulation.actions import Order, Produce
 from simulation.coverage import CLIENT, Coverage
 from simulation.process import BEGINNING_WALL_MS
+
+R = TypeVar("R", bound=Response)
 
 PORT: Final = 9092
 CALL_S: Final = 4.0
@@ -44,16 +46,6 @@ LOST_PRODUCER: Final = frozenset(
     }
 )
 """After these an idempotent producer begins anew."""
-
-
-@cache
-def entities(api_key: int, version: int) -> ModuleType:
-    """kio's classes for one version of a request."""
-    return load_payload_module(api_key, version, EntityType.request)
-
-
-def milliseconds(count: int) -> i32Timedelta:
-    return i32Timedelta.parse(datetime.timedelta(milliseconds=count))
 
 
 @dataclass(slots=True)
@@ -117,7 +109,7 @@ class Client:
         self._leaders: dict[TopicPartition, int] = {}
         self._next = 0
 
-    async def ask(self, broker: int, request: Any, timeout_s: float = CALL_S) -> Any:
+    async def ask(self, broker: int, request: Request[R], timeout_s: float = CALL_S) -> R:
         """The response; raises Disconnected."""
         connection = self._connections.get(broker)
         if connection is None:
@@ -125,7 +117,7 @@ class Client:
             self._connections[broker] = connection
         return await connection.call(request, timeout_s)
 
-    async def ask_any(self, request: Any) -> Any:
+    async def ask_any(self, request: Request[R]) -> R:
         """One broker after the other; raises Disconnected when none answers."""
         for _ in self._brokers[1:]:
             try:
@@ -143,9 +135,10 @@ class Client:
         known = self._leaders.get(tp)
         if known is not None:
             return known
-        v7 = entities(3, 7)
-        request = v7.MetadataRequest(
-            topics=(v7.MetadataRequestTopic(name=tp.topic),), allow_auto_topic_creation=False
+        request = MetadataRequest(
+            version=7,
+            topics=(MetadataRequestTopic(name=tp.topic),),
+            allow_auto_topic_creation=False,
         )
         try:
             response = await self.ask_any(request)
@@ -214,9 +207,8 @@ class Producer(Client):
             self._producer = NO_PRODUCER
 
     async def _begin_anew(self) -> bool:
-        v1 = entities(22, 1)
-        request = v1.InitProducerIdRequest(
-            transactional_id=None, transaction_timeout=milliseconds(1000)
+        request = InitProducerIdRequest(
+            version=1, transactional_id=None, transaction_timeout_ms=1000
         )
         try:
             response = await self.ask_any(request)
@@ -257,12 +249,12 @@ class Producer(Client):
         leader = await self.leader(sent.tp)
         if leader is None:
             return ErrorCode.leader_not_available
-        v8 = entities(0, 8)
-        data = v8.PartitionProduceData(index=i32(sent.tp.partition), records=bytes(batch.raw))
-        request = v8.ProduceRequest(
-            acks=i16(sent.acks),
-            timeout=milliseconds(2_000),
-            topic_data=(v8.TopicProduceData(name=sent.tp.topic, partition_data=(data,)),),
+        data = PartitionProduceData(index=sent.tp.partition, records=bytes(batch.raw))
+        request = ProduceRequest(
+            version=8,
+            acks=sent.acks,
+            timeout_ms=2_000,
+            topic_data=(TopicProduceData(name=sent.tp.topic, partition_data=(data,)),),
         )
         if sent.acks == 0:
             return await self._shoot(leader, request)
@@ -276,7 +268,7 @@ class Producer(Client):
             sent.offset = answer.base_offset
         return error
 
-    async def _shoot(self, leader: int, request: Any) -> ErrorCode | None:
+    async def _shoot(self, leader: int, request: ProduceRequest) -> ErrorCode | None:
         """acks=0: no response will come, and the connection takes no other request, whose
         response would be taken for it."""
         connection = BrokerConnection(host_of(leader), PORT, self.name)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8
 
 from broker.controller.context import Context
 from broker.replication.replica import Role
@@ -21,6 +20,7 @@ from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from simulation.actions import Produce
 from simulation.clients import (
     ACKS_ALL,
@@ -30,7 +30,6 @@ from simulation.clients import (
     History,
     Producer,
     Sent,
-    entities,
 )
 from simulation.invariants import Partition
 from simulation.observer import Observer, read_shadow
@@ -240,7 +239,7 @@ class Judge(Producer):
         deadline = loop.time() + ANSWER_S
         while loop.time() < deadline:
             try:
-                asked = entities(10, 2).FindCoordinatorRequest(key=group, key_type=i8(0))
+                asked = FindCoordinatorRequest(version=2, key=group, key_type=0)
                 found = await self.ask_any(asked)
                 if found.error_code is ErrorCode.none:
                     stored = await offsets_of(self, found.node_id, group, [tp])
