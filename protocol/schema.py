@@ -120,7 +120,8 @@ def _structs(types: Mapping[int, Any]) -> Iterable[Struct]:
     known: dict[str, Struct] = {}
     for nested in _nested(types):
         for struct in _structs(nested):
-            known.setdefault(struct.name, struct)
+            if known.setdefault(struct.name, struct) != struct:
+                raise ValueError(f"{struct.name} is two different things in one message")
     yield from known.values()
     yield Struct(
         name=types[max(types)].__name__,
