@@ -22,7 +22,8 @@ def message(cls: type[T]) -> type[T]:
     """A dataclass with slots, named arguments alone, and fields that nobody sets.
 
     That they are not set is mypy's to see. At run time it would make a class two and a half times
-    as slow to build, and a fetch has one for each partition. So the hash, too, may be of the fields.
+    as slow to build, and a fetch has one for each partition. So a hash may be made of the fields,
+    which keys of stored records need.
     """
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
 

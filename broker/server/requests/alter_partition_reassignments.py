@@ -39,7 +39,7 @@ async def handle(
 
 def _targets(request: AlterPartitionReassignmentsRequest) -> Targets:
     return {
-        TopicPartition(topic.name, int(partition.partition_index)): None
+        TopicPartition(topic.name, partition.partition_index): None
         if partition.replicas is None
         else partition.replicas
         for topic in request.topics

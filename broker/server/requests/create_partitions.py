@@ -45,7 +45,7 @@ async def _extend(
     request: CreatePartitionsRequest,
     context: Context,
 ) -> Refused:
-    name, count = topic.name, int(topic.count)
+    name, count = topic.name, topic.count
     try:
         if not context.coordinator.active:
             raise Refused(ErrorCode.not_controller, "This is not the controller.")

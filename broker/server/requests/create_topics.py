@@ -67,10 +67,8 @@ async def _create(
 def _spec(topic: CreatableTopic) -> TopicSpec:
     return TopicSpec(
         name=topic.name,
-        partitions=None if topic.num_partitions == -1 else int(topic.num_partitions),
-        replication_factor=None
-        if topic.replication_factor == -1
-        else int(topic.replication_factor),
+        partitions=None if topic.num_partitions == -1 else topic.num_partitions,
+        replication_factor=None if topic.replication_factor == -1 else topic.replication_factor,
         assignment={entry.partition_index: entry.broker_ids for entry in topic.assignments},
         config={entry.name: entry.value or "" for entry in topic.configs},
     )

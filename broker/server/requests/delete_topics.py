@@ -24,7 +24,7 @@ from broker.wire.messages.delete_topics import (
 
 async def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     """Answers when the topics are gone, or with REQUEST_TIMED_OUT."""
-    names = [str(name) for name in request.topic_names]
+    names = request.topic_names
     timeout_s = request.timeout_ms / 1000
     results = await asyncio.gather(*(_delete(name, timeout_s, context) for name in names))
     return DeleteTopicsResponse(

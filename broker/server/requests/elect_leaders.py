@@ -47,7 +47,7 @@ def _partitions(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | No
     if request.topic_partitions is None:
         return None
     return tuple(
-        TopicPartition(entry.topic, int(number))
+        TopicPartition(entry.topic, number)
         for entry in request.topic_partitions
         for number in entry.partitions
     )

@@ -30,7 +30,7 @@ async def handle(
     if request.topics is None:
         found = await context.topics.assignments(None)
         return _respond(ErrorCode.none, _moving(found))
-    wanted = {str(topic.name): set(topic.partition_indexes) for topic in request.topics}
+    wanted = {topic.name: set(topic.partition_indexes) for topic in request.topics}
     moving = _moving(await context.topics.assignments(wanted))
     named = {
         topic: {number: move for number, move in moves.items() if number in wanted[topic]}

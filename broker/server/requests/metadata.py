@@ -34,7 +34,7 @@ def handle(
     request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answers at once, unless topics are to be created, or looked up."""
-    names = None if request.topics is None else [str(topic.name) for topic in request.topics]
+    names = None if request.topics is None else [topic.name for topic in request.topics]
     if context.metadata.is_fresh(names):
         return _answer(request, names, context)
     return _look_up(request, names, context)
