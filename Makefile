@@ -108,8 +108,9 @@ seed004: setup  ## seed 004's benchmarks, and docs/seed004.md of them (quarter o
 	done
 	$(BIN)/python docs/seed004.py $(or $(OUT),results)
 
-reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties
+reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m protocol
 
 clients-table: $(STAMP)  ## the table in docs/clients.md, of RESULTS=results/clients-...
 	$(BIN)/python docs/clients_table.py $(or $(RESULTS),results/latest)
@@ -119,6 +120,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m protocol --check
 
 nightly: setup  ## every family of faults, with a seed of the day; as root
 	$(BIN)/python -m harness.nightly campaigns/nightly.yaml --seeds $(or $(SEEDS),1)

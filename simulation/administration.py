@@ -5,10 +5,38 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i16, i32, i64
 
 from broker.server.network.broker_connection import Disconnected
-from broker.types import TopicPartition
+from broker.types import BrokerId, Offset, TopicPartition
+from broker.wire.message import Request, Response
+from broker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from broker.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from broker.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from broker.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from broker.wire.messages.delete_topics import DeleteTopicsRequest
+from broker.wire.messages.elect_leaders import ElectLeadersRequest
+from broker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from simulation.actions import (
     AddPartitions,
     AlterTopic,
@@ -19,7 +47,7 @@ from simulation.actions import (
     Order,
     Reassign,
 )
-from simulation.clients import PAUSE_S, Client, entities, milliseconds
+from simulation.clients import PAUSE_S, Client
 
 TIMEOUT_MS: Final = 3_000
 PATIENCE_S: Final = 8.0
@@ -70,40 +98,39 @@ class Administrator(Client):
         except Disconnected:
             return None
 
-    def _request(self, order: Order) -> Any:
+    def _request(self, order: Order) -> Request[Response]:
         match order:
             case CreateTopic():
                 return _create(order)
             case DeleteTopic():
-                return entities(20, 3).DeleteTopicsRequest(
-                    topic_names=(order.topic,), timeout=milliseconds(TIMEOUT_MS)
+                return DeleteTopicsRequest(
+                    version=3, topic_names=(order.topic,), timeout_ms=TIMEOUT_MS
                 )
             case AddPartitions():
                 return self._add(order)
             case Reassign():
                 return _reassign(order)
             case ElectPreferred():
-                return entities(43, 1).ElectLeadersRequest(
-                    election_type=i8(0), topic_partitions=None, timeout=milliseconds(TIMEOUT_MS)
+                return ElectLeadersRequest(
+                    version=1, election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS
                 )
             case AlterTopic():
                 return _alter(order)
             case _:
                 raise TypeError(f"no order: {order}")
 
-    def _add(self, order: AddPartitions) -> Any:
-        v1 = entities(37, 1)
+    def _add(self, order: AddPartitions) -> CreatePartitionsRequest:
         self._asked = self._partitions(order.topic) + len(order.replicas)
-        topic = v1.CreatePartitionsTopic(
+        topic = CreatePartitionsTopic(
             name=order.topic,
-            count=i32(self._asked),
+            count=self._asked,
             assignments=tuple(
-                v1.CreatePartitionsAssignment(broker_ids=tuple(map(i32, ids)))
+                CreatePartitionsAssignment(broker_ids=tuple(map(BrokerId, ids)))
                 for ids in order.replicas
             ),
         )
-        return v1.CreatePartitionsRequest(
-            topics=(topic,), timeout=milliseconds(TIMEOUT_MS), validate_only=False
+        return CreatePartitionsRequest(
+            version=1, topics=(topic,), timeout_ms=TIMEOUT_MS, validate_only=False
         )
 
     async def _delete_records(self, order: DeleteRecords) -> ErrorCode | None:
@@ -112,49 +139,39 @@ class Administrator(Client):
         leader = await self.leader(tp)
         if leader is None:
             return None
-        v1 = entities(21, 1)
-        part = v1.DeleteRecordsPartition(partition_index=i32(order.partition), offset=i64(-1))
-        topic = v1.DeleteRecordsTopic(name=order.topic, partitions=(part,))
-        request = v1.DeleteRecordsRequest(topics=(topic,), timeout=milliseconds(TIMEOUT_MS))
+        part = DeleteRecordsPartition(partition_index=order.partition, offset=Offset(-1))
+        topic = DeleteRecordsTopic(name=order.topic, partitions=(part,))
+        request = DeleteRecordsRequest(version=1, topics=(topic,), timeout_ms=TIMEOUT_MS)
         response = await self.ask(leader, request)
         error: ErrorCode = response.topics[0].partitions[0].error_code
         return error
 
 
-def _create(order: CreateTopic) -> Any:
-    v4 = entities(19, 4)
-    topic = v4.CreatableTopic(
+def _create(order: CreateTopic) -> CreateTopicsRequest:
+    topic = CreatableTopic(
         name=order.topic,
-        num_partitions=i32(-1),
-        replication_factor=i16(-1 if order.replicas else 1),
+        num_partitions=-1,
+        replication_factor=-1 if order.replicas else 1,
         assignments=tuple(
-            v4.CreatableReplicaAssignment(
-                partition_index=i32(number), broker_ids=tuple(map(i32, ids))
-            )
+            CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(map(BrokerId, ids)))
             for number, ids in enumerate(order.replicas)
         ),
-        configs=tuple(
-            v4.CreatableTopicConfig(name=name, value=value) for name, value in order.config
-        ),
+        configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in order.config),
     )
-    return v4.CreateTopicsRequest(topics=(topic,), timeout=milliseconds(TIMEOUT_MS))
+    return CreateTopicsRequest(version=4, topics=(topic,), timeout_ms=TIMEOUT_MS)
 
 
-def _reassign(order: Reassign) -> Any:
-    v0 = entities(45, 0)
-    replicas = None if order.replicas is None else tuple(map(i32, order.replicas))
-    part = v0.ReassignablePartition(partition_index=i32(order.partition), replicas=replicas)
-    topic = v0.ReassignableTopic(name=order.topic, partitions=(part,))
-    return v0.AlterPartitionReassignmentsRequest(timeout=milliseconds(TIMEOUT_MS), topics=(topic,))
+def _reassign(order: Reassign) -> AlterPartitionReassignmentsRequest:
+    replicas = None if order.replicas is None else tuple(map(BrokerId, order.replicas))
+    part = ReassignablePartition(partition_index=order.partition, replicas=replicas)
+    topic = ReassignableTopic(name=order.topic, partitions=(part,))
+    return AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=(topic,))
 
 
-def _alter(order: AlterTopic) -> Any:
-    v0 = entities(44, 0)
-    setting = v0.AlterableConfig(name=order.name, config_operation=i8(0), value=order.value)
-    resource = v0.AlterConfigsResource(
-        resource_type=i8(2), resource_name=order.topic, configs=(setting,)
-    )
-    return v0.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+def _alter(order: AlterTopic) -> IncrementalAlterConfigsRequest:
+    setting = AlterableConfig(name=order.name, config_operation=0, value=order.value)
+    resource = AlterConfigsResource(resource_type=2, resource_name=order.topic, configs=(setting,))
+    return IncrementalAlterConfigsRequest(version=0, resources=(resource,), validate_only=False)
 
 
 def _error(response: Any) -> ErrorCode:

@@ -11,7 +11,8 @@ from typing import Any, Final
 from broker.server.network.broker_connection import Disconnected
 from broker.server.replication import partition as server
 from broker.types import TopicPartition
-from simulation.clients import PAUSE_S, Client, entities
+from broker.wire.messages.metadata import MetadataRequest
+from simulation.clients import PAUSE_S, Client
 from simulation.invariants import Partition
 from simulation.observer import Observer
 from simulation.violation import Violation
@@ -36,7 +37,7 @@ async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...])
 async def _disagrees(
     client: Client, observer: Observer, broker: int, brokers: tuple[int, ...]
 ) -> str | None:
-    request = entities(3, 7).MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    request = MetadataRequest(version=7, topics=None, allow_auto_topic_creation=False)
     try:
         told = await client.ask(broker, request)
     except Disconnected:

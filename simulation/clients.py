@@ -3,33 +3,20 @@
 They write down what they ask for and what they are told (:class:`~simulation.history.History`).
 """
 
-import datetime
 from collections.abc import Sequence
-from functools import cache
-from types import ModuleType
-from typing import Any, Final
-
-from kio.index import load_payload_module
-from kio.static.constants import EntityType
-from kio.static.primitive import i32Timedelta
+from typing import Final, TypeVar
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.types import TopicPartition
+from broker.wire.message import Request, Response
+from broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from simulation.history import History
+
+R = TypeVar("R", bound=Response)
 
 PORT: Final = 9092
 CALL_S: Final = 4.0
 PAUSE_S: Final = 0.1
-
-
-@cache
-def entities(api_key: int, version: int) -> ModuleType:
-    """kio's classes for one version of a request."""
-    return load_payload_module(api_key, version, EntityType.request)
-
-
-def milliseconds(count: int) -> i32Timedelta:
-    return i32Timedelta.parse(datetime.timedelta(milliseconds=count))
 
 
 def host_of(broker: int) -> str:
@@ -48,7 +35,7 @@ class Client:
         self._leaders: dict[TopicPartition, int] = {}
         self._next = 0
 
-    async def ask(self, broker: int, request: Any, timeout_s: float = CALL_S) -> Any:
+    async def ask(self, broker: int, request: Request[R], timeout_s: float = CALL_S) -> R:
         """The response; raises Disconnected."""
         connection = self._connections.get(broker)
         if connection is None:
@@ -56,7 +43,7 @@ class Client:
             self._connections[broker] = connection
         return await connection.call(request, timeout_s)
 
-    async def ask_any(self, request: Any) -> Any:
+    async def ask_any(self, request: Request[R]) -> R:
         """One broker after the other; raises Disconnected when none answers."""
         for _ in self.brokers[1:]:
             try:
@@ -74,9 +61,10 @@ class Client:
         known = self._leaders.get(tp)
         if known is not None:
             return known
-        v7 = entities(3, 7)
-        request = v7.MetadataRequest(
-            topics=(v7.MetadataRequestTopic(name=tp.topic),), allow_auto_topic_creation=False
+        request = MetadataRequest(
+            version=7,
+            topics=(MetadataRequestTopic(name=tp.topic),),
+            allow_auto_topic_creation=False,
         )
         try:
             response = await self.ask_any(request)

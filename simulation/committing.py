@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i32, i64
 
 from broker.server.network.broker_connection import Disconnected
-from broker.types import TopicPartition
+from broker.types import Offset, TopicPartition
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from simulation.actions import CommitALot
-from simulation.clients import CALL_S, PAUSE_S, Client, entities
+from simulation.clients import CALL_S, PAUSE_S, Client
 from simulation.history import Commit, History
 
 AT_ONCE = 20
@@ -48,7 +52,7 @@ class Committer(Client):
         if number % JUDGED == 0:
             self.history.commits.append(commit)
         try:
-            asked = entities(10, 2).FindCoordinatorRequest(key=group, key_type=i8(0))
+            asked = FindCoordinatorRequest(version=2, key=group, key_type=0)
             found = await self.ask_any(asked)
             error: ErrorCode = found.error_code
             if error is ErrorCode.none:
@@ -62,17 +66,17 @@ class Committer(Client):
             await asyncio.sleep(PAUSE_S)
 
 
-def _request(work: CommitALot, group: str, offset: int) -> Any:
-    v7 = entities(8, 7)
-    partition = v7.OffsetCommitRequestPartition(
-        partition_index=i32(0),
-        committed_offset=i64(offset),
+def _request(work: CommitALot, group: str, offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0,
+        committed_offset=Offset(offset),
         committed_metadata="m" * work.metadata_bytes,
     )
-    topic = v7.OffsetCommitRequestTopic(name=work.topic, partitions=(partition,))
-    return v7.OffsetCommitRequest(
+    topic = OffsetCommitRequestTopic(name=work.topic, partitions=(partition,))
+    return OffsetCommitRequest(
+        version=7,
         group_id=group,
-        generation_id_or_member_epoch=i32(-1),
+        generation_id_or_member_epoch=-1,
         member_id="",
         group_instance_id=None,
         topics=(topic,),

@@ -3,20 +3,36 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i32, i64
 
 from broker.server.network.broker_connection import Disconnected
-from broker.types import TopicPartition
+from broker.types import Offset, TopicPartition
 from broker.wire.batch import parse_batches
+from broker.wire.message import Request, Response
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.heartbeat import HeartbeatRequest
+from broker.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from broker.wire.messages.leave_group import LeaveGroupRequest
+from broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from simulation.actions import Consume
-from simulation.clients import CALL_S, PAUSE_S, Client, entities, milliseconds
+from simulation.clients import CALL_S, PAUSE_S, Client
 from simulation.consumed import Consumed
 from simulation.generations import Before, Generations
 from simulation.history import Commit, History
 from simulation.reading import EARLIEST, end_offset, fetch, list_offset, offsets_of
+
+R = TypeVar("R", bound=Response)
 
 SESSION_MS: Final = 3_000
 REBALANCE_MS: Final = 4_000
@@ -106,24 +122,24 @@ class Member(Client):
 
     async def _find(self) -> None:
         response = await self.ask_any(
-            entities(10, 2).FindCoordinatorRequest(key=self._work.group, key_type=i8(0))
+            FindCoordinatorRequest(version=2, key=self._work.group, key_type=0)
         )
         if response.error_code is not ErrorCode.none:
             raise Rejoin(response.error_code.name)
         self._coordinator = response.node_id
 
-    async def _ask_coordinator(self, request: Any, timeout_s: float = CALL_S) -> Any:
+    async def _ask_coordinator(self, request: Request[R], timeout_s: float = CALL_S) -> R:
         assert self._coordinator is not None
         return await self.ask(self._coordinator, request, timeout_s)
 
     async def _join(self) -> dict[TopicPartition, int]:
         """Where to read from, by partition."""
-        v5 = entities(11, 5)
-        protocol = v5.JoinGroupRequestProtocol(name="share", metadata=b"")
-        request = v5.JoinGroupRequest(
+        protocol = JoinGroupRequestProtocol(name="share", metadata=b"")
+        request = JoinGroupRequest(
+            version=5,
             group_id=self._work.group,
-            session_timeout=milliseconds(SESSION_MS),
-            rebalance_timeout=milliseconds(REBALANCE_MS),
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
             member_id=self._member_id,
             group_instance_id=None,
             protocol_type="consumer",
@@ -147,20 +163,20 @@ class Member(Client):
         assert self._coordinator is not None
         return self._generations.before(self._work.group, self._coordinator)
 
-    async def _sync(self, joined: Any) -> list[TopicPartition]:
-        v3 = entities(14, 3)
+    async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         shares: dict[str, list[int]] = {member.member_id: [] for member in joined.members}
         members = sorted(shares)
         for number in range(self._partitions(self._work.topic) if members else 0):
             shares[members[number % len(members)]].append(number)
         synced = await self._ask_coordinator(
-            v3.SyncGroupRequest(
+            SyncGroupRequest(
+                version=3,
                 group_id=self._work.group,
-                generation_id=i32(self._generation),
+                generation_id=self._generation,
                 member_id=self._member_id,
                 group_instance_id=None,
                 assignments=tuple(
-                    v3.SyncGroupRequestAssignment(
+                    SyncGroupRequestAssignment(
                         member_id=member, assignment=json.dumps(shares[member]).encode()
                     )
                     for member in members
@@ -228,19 +244,19 @@ class Member(Client):
             return
         self.history.commits.extend(commits)
         before = self._before()
-        v7 = entities(8, 7)
-        request = v7.OffsetCommitRequest(
+        request = OffsetCommitRequest(
+            version=7,
             group_id=self._work.group,
-            generation_id_or_member_epoch=i32(self._generation),
+            generation_id_or_member_epoch=self._generation,
             member_id=self._member_id,
             group_instance_id=None,
             topics=(
-                v7.OffsetCommitRequestTopic(
+                OffsetCommitRequestTopic(
                     name=self._work.topic,
                     partitions=tuple(
-                        v7.OffsetCommitRequestPartition(
-                            partition_index=i32(commit.tp.partition),
-                            committed_offset=i64(commit.offset),
+                        OffsetCommitRequestPartition(
+                            partition_index=commit.tp.partition,
+                            committed_offset=Offset(commit.offset),
                             committed_metadata="",
                         )
                         for commit in commits
@@ -259,18 +275,17 @@ class Member(Client):
             self._believe(error)
 
     async def _heartbeat(self) -> None:
-        v3 = entities(12, 3)
-        request = v3.HeartbeatRequest(
+        request = HeartbeatRequest(
+            version=3,
             group_id=self._work.group,
-            generation_id=i32(self._generation),
+            generation_id=self._generation,
             member_id=self._member_id,
             group_instance_id=None,
         )
         self._believe((await self._ask_coordinator(request)).error_code)
 
     async def _leave(self) -> None:
-        v2 = entities(13, 2)
-        request = v2.LeaveGroupRequest(group_id=self._work.group, member_id=self._member_id)
+        request = LeaveGroupRequest(version=2, group_id=self._work.group, member_id=self._member_id)
         if self._coordinator is None or not self._member_id:
             return
         try:

@@ -14,8 +14,10 @@ from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.types import TopicPartition
 from broker.wire.batch import RecordBatch, parse_batch
+from broker.wire.messages.init_producer_id import InitProducerIdRequest
+from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from simulation.actions import Produce
-from simulation.clients import PAUSE_S, PORT, Client, entities, host_of, milliseconds
+from simulation.clients import PAUSE_S, PORT, Client, host_of
 from simulation.consumed import Consumed
 from simulation.history import History, Sent
 from simulation.process import BEGINNING_WALL_MS
@@ -159,9 +161,8 @@ class Producer(Client):
             self._consumed.sequence_refused(sent)
 
     async def _begin_anew(self) -> bool:
-        v1 = entities(22, 1)
-        request = v1.InitProducerIdRequest(
-            transactional_id=None, transaction_timeout=milliseconds(1000)
+        request = InitProducerIdRequest(
+            version=1, transactional_id=None, transaction_timeout_ms=1000
         )
         try:
             response = await self.ask_any(request)
@@ -219,12 +220,12 @@ class Producer(Client):
             return ErrorCode.leader_not_available
         sent.asked = leader
         self._consumed.asked(sent)
-        v8 = entities(0, 8)
-        data = v8.PartitionProduceData(index=i32(sent.tp.partition), records=bytes(batch.raw))
-        request = v8.ProduceRequest(
-            acks=i16(sent.acks),
-            timeout=milliseconds(2_000),
-            topic_data=(v8.TopicProduceData(name=sent.tp.topic, partition_data=(data,)),),
+        data = PartitionProduceData(index=sent.tp.partition, records=bytes(batch.raw))
+        request = ProduceRequest(
+            version=8,
+            acks=sent.acks,
+            timeout_ms=2_000,
+            topic_data=(TopicProduceData(name=sent.tp.topic, partition_data=(data,)),),
         )
         if sent.acks == 0:
             return await self._shoot(leader, request)
@@ -238,7 +239,7 @@ class Producer(Client):
             sent.offset = answer.base_offset
         return error
 
-    async def _shoot(self, leader: int, request: Any) -> ErrorCode | None:
+    async def _shoot(self, leader: int, request: ProduceRequest) -> ErrorCode | None:
         """acks=0: no response will come, and the connection takes no other request, whose
         response would be taken for it."""
         connection = BrokerConnection(host_of(leader), PORT, self.name)

@@ -1,13 +1,20 @@
 """What consumers ask, as functions of any client. All raise Disconnected."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i32, i64
 
-from broker.types import TopicPartition
-from simulation.clients import Client, entities, milliseconds
+from broker.types import NO_EPOCH, BrokerId, Offset, TopicPartition
+from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from simulation.clients import Client
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -28,30 +35,33 @@ async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[i
     return int(answer.offset), int(answer.leader_epoch)
 
 
-async def _listed(client: Client, leader: int, tp: TopicPartition, timestamp: int) -> Any:
-    v5 = entities(2, 5)
-    part = v5.ListOffsetsPartition(
-        partition_index=i32(tp.partition), current_leader_epoch=i32(-1), timestamp=i64(timestamp)
+async def _listed(
+    client: Client, leader: int, tp: TopicPartition, timestamp: int
+) -> ListOffsetsPartitionResponse:
+    part = ListOffsetsPartition(
+        partition_index=tp.partition, current_leader_epoch=NO_EPOCH, timestamp=timestamp
     )
-    topic = v5.ListOffsetsTopic(name=tp.topic, partitions=(part,))
-    request = v5.ListOffsetsRequest(replica_id=i32(-1), isolation_level=i8(0), topics=(topic,))
+    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
+    request = ListOffsetsRequest(
+        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+    )
     response = await client.ask(leader, request)
     return response.topics[0].partitions[0]
 
 
-async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> Any:
+async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> PartitionData:
     """A consumer's fetch; the partition's part of the answer."""
-    v4 = entities(1, 4)
-    part = v4.FetchPartition(
-        partition=i32(tp.partition), fetch_offset=i64(offset), partition_max_bytes=i32(2**20)
+    part = FetchPartition(
+        partition=tp.partition, fetch_offset=Offset(offset), partition_max_bytes=2**20
     )
-    request = v4.FetchRequest(
-        replica_id=i32(-1),
-        max_wait=milliseconds(100),
-        min_bytes=i32(1),
-        max_bytes=i32(2**20),
-        isolation_level=i8(0),
-        topics=(v4.FetchTopic(topic=tp.topic, partitions=(part,)),),
+    request = FetchRequest(
+        version=4,
+        replica_id=BrokerId(-1),
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=2**20,
+        isolation_level=0,
+        topics=(FetchTopic(topic=tp.topic, partitions=(part,)),),
     )
     response = await client.ask(leader, request)
     return response.responses[0].partitions[0]
@@ -61,14 +71,14 @@ async def offsets_of(
     client: Client, coordinator: int | None, group: str, tps: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int] | None:
     """What a group has committed, -1 where it has nothing; None: ask again."""
-    v5 = entities(9, 5)
     if coordinator is None:
         return None
     topic = tps[0].topic
-    numbers = tuple(i32(tp.partition) for tp in tps)
-    request = v5.OffsetFetchRequest(
+    numbers = tuple(tp.partition for tp in tps)
+    request = OffsetFetchRequest(
+        version=5,
         group_id=group,
-        topics=(v5.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers),),
+        topics=(OffsetFetchRequestTopic(name=topic, partition_indexes=numbers),),
     )
     response = await client.ask(coordinator, request)
     if response.error_code is not ErrorCode.none:

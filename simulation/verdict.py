@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8
 
 from broker.controller.context import Context
 from broker.replication.replica import Role
@@ -21,9 +20,10 @@ from broker.server.replication import partition as server
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from simulation import agreeing, numbered
 from simulation.actions import Produce
-from simulation.clients import PAUSE_S, entities
+from simulation.clients import PAUSE_S
 from simulation.history import Commit, History, Sent
 from simulation.invariants import Partition
 from simulation.observer import Observer, read_shadow
@@ -269,7 +269,7 @@ class Judge(Probing):
         deadline = loop.time() + ANSWER_S
         while loop.time() < deadline:
             try:
-                asked = entities(10, 2).FindCoordinatorRequest(key=group, key_type=i8(0))
+                asked = FindCoordinatorRequest(version=2, key=group, key_type=0)
                 found = await self.ask_any(asked)
                 if found.error_code is ErrorCode.none:
                     stored = await offsets_of(self, found.node_id, group, [tp])

@@ -18,9 +18,14 @@ ROOMS = (
     "checkers",
     "harness",
     "simulation",
+    "protocol",
 )
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+MADE = ROOT / "broker" / "wire" / "messages"
+"""What is made by a program may be as long as it is: nobody writes it, and few read it whole."""
+WRITTEN = [path for path in SOURCES if path.parent != MADE]
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
@@ -53,7 +58,7 @@ def test_rooms_keep_their_import_contracts() -> None:
     assert outcome.returncode == 0, outcome.stdout
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
+@pytest.mark.parametrize("path", WRITTEN, ids=relative)
 def test_modules_and_functions_stay_small(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     assert len(source.splitlines()) <= MODULE_LINES_MAX, "split it: it holds two things"

@@ -14,10 +14,7 @@ offsets committed in transactions.
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
 
 from broker.groups.config import GroupConfig
 from broker.groups.events import (
@@ -42,10 +39,15 @@ from broker.wire.group_records import (
     MemberMetadata,
     Value,
 )
+from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from broker.wire.reader import UNREADABLE, Reader
 
 Then: TypeAlias = Callable[["Group", Stored], None]
 
 CONSUMER_PROTOCOL = "consumer"
+SUBSCRIPTION_AT = 2
+"""Where the fields of a member's metadata begin that every version has, behind an int16 that says
+which version it is."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a newcomer may wait for its first generation: it has no session yet, and its client may
 have given up and come again. As in Kafka."""
@@ -278,13 +280,13 @@ class Group:
         """The topics its members want; None when they do not speak the consumer protocol."""
         if self.protocol_type != CONSUMER_PROTOCOL or self.protocol is None:
             return None
-        read = entity_reader(ConsumerProtocolSubscription)
         topics: set[str] = set()
         try:
-            for member in self.members:  # version first, then fields that every version has
-                subscription, _ = read(member.metadata(self.protocol), 2)
+            for member in self.members:
+                reader = Reader(member.metadata(self.protocol), SUBSCRIPTION_AT)
+                subscription = ConsumerProtocolSubscription.read(reader, 0)
                 topics.update(subscription.topics)
-        except (SerialError, ValueError):
+        except UNREADABLE:
             return None
         return frozenset(topics)
 

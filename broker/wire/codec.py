@@ -1,38 +1,30 @@
-"""Requests and responses, bytes to entities and back, for both ends of a connection.
+"""Requests and responses, bytes to messages and back, for both ends of a connection.
 
 Readers take a frame's payload as :class:`~broker.wire.framing.FrameBuffer` gives it; writers hand
-back whole frames. Which header goes with an entity is the entity's own knowledge (flexible
+back whole frames. Which header goes with a message is the message's own knowledge (flexible
 versions have tagged headers, responses to ApiVersions never do, KIP-511). ``records`` fields are
 opaque bytes here: see :mod:`broker.wire.batch`.
 
 Bytes after the last field are refused: a peer that sends them speaks another version than it
-says. So are, by kio, error codes that are not in the schema. Tagged fields that are not in the
-schema are skipped (KIP-482), and lengths are checked before kio believes them: see
-:mod:`broker.wire.shape`.
+says. So are error codes that Kafka does not have. Tagged fields are skipped (KIP-482).
 """
 
 import struct
-from collections.abc import Container, Mapping
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar
 
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
-from kio.static.primitive import i32
-from kio.static.protocol import Entity, Payload, RequestHeader, RequestPayload, ResponsePayload
+from broker.wire.framing import BytesLike
+from broker.wire.message import Request, Response
+from broker.wire.reader import UNREADABLE, FlexibleReader, MalformedMessage, Reader
+from broker.wire.writer import FlexibleWriter, Writer
 
-from broker.wire.encoding import encoder
-from broker.wire.framing import BytesLike, FrameWriter
-from broker.wire.registry import UnsupportedVersion, request_type, response_type
-from broker.wire.shape import checked
-
-E = TypeVar("E", bound=Entity)
-H = TypeVar("H", bound=Entity)
+Q = TypeVar("Q", bound=Request[Response])
+R = TypeVar("R", bound=Response)
+M = TypeVar("M", bound=Response | Request[Response])
 
 _FIRST_FIELDS = struct.Struct(">hhi")
-
-
-class MalformedMessage(ValueError):
-    """Bytes that are not what they should be; the text says which message and what is wrong."""
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_NULL = -1
 
 
 class MalformedRequest(MalformedMessage):
@@ -43,94 +35,128 @@ class MalformedResponse(MalformedMessage):
     """A server sent bytes that are no response to what it was asked."""
 
 
-def read_request(
-    payload: BytesLike, served: Mapping[int, Container[int]] | None = None
-) -> tuple[RequestHeader, RequestPayload]:
-    """Decodes a request.
+class RequestHeader(NamedTuple):
+    """What stands before every request.
 
-    Args:
-        served: the versions served of each API key, e.g. ``{0: range(3, 10)}``; None serves all
-            that is known.
+    ``correlation_id`` is the client's own number for it; ``client_id`` is null where the client
+    does not say who it is.
+    """
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class UnsupportedVersion(Exception):
+    """Nobody here speaks this version of this API.
+
+    ``correlation_id`` is the request's: ApiVersions is answered nevertheless (KIP-511: in
+    version 0, with error UNSUPPORTED_VERSION).
+    """
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        super().__init__(f"version {version} of API key {api_key} is not supported")
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+
+
+def first_fields(payload: BytesLike) -> tuple[int, int, int]:
+    """A request's API key, version and correlation id, which every version begins with.
 
     Raises:
-        MalformedRequest: the bytes are no request.
-        UnsupportedVersion: a request whose version is unknown or not served.
+        MalformedRequest: there are not even these.
     """
     try:
         api_key, version, correlation_id = _FIRST_FIELDS.unpack_from(payload)
     except struct.error as error:
         raise MalformedRequest(f"{len(payload)} bytes are too few for a header") from error
-    if served is not None and version not in served.get(api_key, ()):
-        raise UnsupportedVersion(api_key, version, correlation_id)
+    return api_key, version, correlation_id
+
+
+def read_request(request_type: type[Q], payload: BytesLike) -> tuple[RequestHeader, Q]:
+    """Decodes a request of a type and version that :func:`first_fields` have told.
+
+    Raises:
+        MalformedRequest: the bytes are no such request.
+    """
+    api_key, version, correlation_id = first_fields(payload)
+    reader = _reader(request_type, version, payload, _FIRST_FIELDS.size)
     try:
-        entity_type = request_type(api_key, version)
-    except UnsupportedVersion as error:
-        raise UnsupportedVersion(api_key, version, correlation_id) from error
-    header_type: type[RequestHeader] = entity_type.__header_schema__
-    return _read_message(header_type, entity_type, payload, MalformedRequest)
+        client_id = _client_id(reader)
+        if version >= request_type.HEADER_FLEXIBLE_SINCE:
+            reader.skip_tags()
+        request = request_type.read(reader, version)
+        _nothing_left(reader)
+    except UNREADABLE as error:
+        raise MalformedRequest(f"{request_type.__name__} v{version}: {error}") from error
+    return RequestHeader(api_key, version, correlation_id, client_id), request
 
 
-def write_request(entity: RequestPayload, correlation_id: int, client_id: str | None) -> bytes:
+def write_request(request: Request[R], correlation_id: int, client_id: str | None) -> bytes:
     """Encodes a request as a whole frame."""
-    header = entity.__header_schema__(
-        request_api_key=entity.__api_key__,
-        request_api_version=entity.__version__,
-        correlation_id=cast(i32, correlation_id),
-        client_id=client_id,
-    )
-    return b"".join(_write_message(header, entity))
+    version = request.version
+    writer = _writer(request, version)
+    writer.put(_FIRST_FIELDS.pack(request.API_KEY, version, correlation_id))
+    encoded = client_id.encode() if client_id is not None else b""
+    writer.put(_INT16.pack(_NULL if client_id is None else len(encoded)) + encoded)
+    if version >= request.HEADER_FLEXIBLE_SINCE:
+        writer.no_tags()
+    request.write(writer, version)
+    return b"".join(writer.pieces())
 
 
-def write_response(correlation_id: int, entity: ResponsePayload) -> bytes:
-    """Encodes the response to the request of that correlation id as a whole frame."""
-    return b"".join(response_pieces(correlation_id, entity))
+def write_response(correlation_id: int, response: Response, version: int) -> bytes:
+    """Encodes the response to the request of that correlation id and version as a whole frame."""
+    return b"".join(response_pieces(correlation_id, response, version))
 
 
-def response_pieces(correlation_id: int, entity: ResponsePayload) -> list[BytesLike]:
+def response_pieces(correlation_id: int, response: Response, version: int) -> list[BytesLike]:
     """Like :func:`write_response`, for a socket that gathers: large ``records`` are not copied."""
-    return _write_message(
-        entity.__header_schema__(correlation_id=cast(i32, correlation_id)), entity
-    )
+    writer = _writer(response, version)
+    writer.put(_INT32.pack(correlation_id))
+    if version >= response.HEADER_FLEXIBLE_SINCE:
+        writer.no_tags()
+    response.write(writer, version)
+    return writer.pieces()
 
 
-def read_response(request: type[RequestPayload], payload: BytesLike) -> tuple[int, ResponsePayload]:
-    """Decodes the response to a request of type ``request``: its correlation id and entity.
+def read_response(request: Request[R], payload: BytesLike) -> tuple[int, R]:
+    """Decodes the response to ``request``: its correlation id, and what it says.
 
     Raises:
         MalformedResponse: the bytes are no such response.
     """
-    entity_type = response_type(request.__api_key__, request.__version__)
-    header, entity = _read_message(
-        entity_type.__header_schema__, entity_type, payload, MalformedResponse
-    )
-    return header.correlation_id, entity
-
-
-def _read_message(
-    header_type: type[H],
-    entity_type: type[E],
-    payload: BytesLike,
-    malformed: type[MalformedMessage],
-) -> tuple[H, E]:
+    response_type, version = request.response(), request.version
+    reader = _reader(response_type, version, payload, 0)
     try:
-        payload = checked(payload, header_type, entity_type)
-        header, start = entity_reader(header_type)(payload, 0)
-        entity, size = entity_reader(entity_type)(payload, start)
-    except (SerialError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise malformed(f"{_title(entity_type)}: {error}") from error
-    if start + size != len(payload):
-        raise malformed(
-            f"{_title(entity_type)}: takes {start + size} bytes, but {len(payload)} were sent"
-        )
-    return header, entity
+        (correlation_id,) = reader.unpack(_INT32)
+        if version >= response_type.HEADER_FLEXIBLE_SINCE:
+            reader.skip_tags()
+        response = response_type.read(reader, version)
+        _nothing_left(reader)
+    except UNREADABLE as error:
+        raise MalformedResponse(f"{response_type.__name__} v{version}: {error}") from error
+    return correlation_id, response
 
 
-def _write_message(header: Entity, entity: Payload) -> list[BytesLike]:
-    writer = FrameWriter()
-    encoder(type(header))(writer, header)
-    encoder(type(entity))(writer, entity)
-    return writer.pieces()
+def _reader(message_type: type[M], version: int, payload: BytesLike, at: int) -> Reader:
+    flexible = version >= message_type.FLEXIBLE_SINCE
+    return (FlexibleReader if flexible else Reader)(payload, at)
 
 
-def _title(entity_type: type[Entity]) -> str:
-    return f"{entity_type.__name__} v{entity_type.__version__}"
+def _writer(message: Response | Request[Response], version: int) -> Writer:
+    return (FlexibleWriter if version >= message.FLEXIBLE_SINCE else Writer)()
+
+
+def _client_id(reader: Reader) -> str | None:
+    """The one string that has the old form in flexible versions, too: a server must be able to
+    read it before it knows the version."""
+    (size,) = reader.unpack(_INT16)
+    return None if size == _NULL else reader.text(size)
+
+
+def _nothing_left(reader: Reader) -> None:
+    if reader.at != len(reader.data):
+        raise MalformedMessage(f"takes {reader.at} bytes, but {len(reader.data)} were sent")

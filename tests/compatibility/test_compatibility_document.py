@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.requests.table import SERVED
-from broker.wire.registry import request_type
+from broker.server.requests.table import APIS, SERVED
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
 ROWS = [
@@ -26,7 +25,7 @@ def versions(text: str) -> range:
 def test_the_table_has_what_is_served() -> None:
     documented = [(int(key), name, versions(offered)) for key, name, offered, *_ in ROWS]
     assert documented == [
-        (key, request_type(key, offered[-1]).__name__.removesuffix("Request"), offered)
+        (key, APIS[key].request.__name__.removesuffix("Request"), offered)
         for key, offered in sorted(SERVED.items())
     ]
 

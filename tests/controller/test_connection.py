@@ -34,7 +34,7 @@ class Peer:
     async def _serve(self, reader, writer):
         self.connections += 1
         while (payload := await read_frame(reader)) is not None:
-            header, _ = read_request(payload)
+            header, _ = read_request(ControlledShutdownRequest, payload)
             self.asked.put_nowait((header.correlation_id, writer))
         writer.close()
 
@@ -43,7 +43,7 @@ class Peer:
 
     async def answer(self):
         correlation_id, writer = await self.asked.get()
-        writer.write(write_response(correlation_id, ANSWER))
+        writer.write(write_response(correlation_id, ANSWER, ASK.version))
 
 
 def run(main):
@@ -56,7 +56,7 @@ def test_calls_are_pipelined_over_one_connection():
             calls = [peer.call() for _ in range(3)]
             asked = [await peer.asked.get() for _ in calls]
             for correlation_id, writer in asked:
-                writer.write(write_response(correlation_id, ANSWER))
+                writer.write(write_response(correlation_id, ANSWER, ASK.version))
             assert await asyncio.gather(*calls) == [ANSWER] * 3
             assert peer.connections == 1
 
@@ -86,7 +86,7 @@ def test_timeout_fails_every_waiting_call_and_the_next_one_reconnects():
     ("answer", "why"),
     [
         (lambda _: (2000).to_bytes(4), "frame of 2000 bytes"),
-        (lambda cid: write_response(cid + 7, ANSWER), "correlation id"),
+        (lambda cid: write_response(cid + 7, ANSWER, ASK.version), "correlation id"),
         (lambda cid: (4).to_bytes(4) + cid.to_bytes(4), "cannot be understood"),
     ],
 )
@@ -126,7 +126,7 @@ def test_cancelled_call_does_not_disturb_the_others():
             asked = [await peer.asked.get() for _ in range(2)]
             given_up.cancel()
             for correlation_id, writer in asked:
-                writer.write(write_response(correlation_id, ANSWER))
+                writer.write(write_response(correlation_id, ANSWER, ASK.version))
             assert await other == ANSWER
 
     run(main)

@@ -24,11 +24,9 @@ from kio.schema.fetch.v4 import request as fetch
 from kio.schema.list_offsets.v1 import request as list_offsets
 from kio.schema.produce.v9 import request as produce_request
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
+from kio_peer import request_type, write_request
 from messages import TOPIC, entities
 from raw_client import RawClient
-
-from broker.wire.codec import write_request
-from broker.wire.registry import request_type
 
 pytestmark = pytest.mark.integration
 

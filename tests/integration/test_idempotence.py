@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.static.primitive import i32Timedelta
+from kio_peer import ours
 
 from broker.server.network.broker_connection import BrokerConnection
 from broker.server.zk.znodes import PRODUCER_IDS
@@ -33,7 +34,7 @@ def call(cluster: Cluster, broker: int, *requests: Any) -> list[Any]:
     async def talk() -> list[Any]:
         connection = BrokerConnection("127.0.0.1", cluster.brokers[broker].port, "test")
         try:
-            calls = [connection.call(request, TIMEOUT_S) for request in requests]
+            calls = [connection.call(ours(request), TIMEOUT_S) for request in requests]
             return list(await asyncio.gather(*calls))
         finally:
             await connection.close()

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v11.request import FetchRequest
 
 from broker.config import BrokerConfig
 from broker.replication.events import FetchFrom
@@ -26,6 +25,7 @@ from broker.server.replication.fetch_session_cache import (
 )
 from broker.server.replication.fetch_session_handler import FetchAsk, FetchSessionHandler
 from broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
+from broker.wire.messages.fetch import FetchRequest
 
 FOLLOWER = 1
 CONFIG = BrokerConfig.model_validate(

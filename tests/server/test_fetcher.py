@@ -9,9 +9,19 @@ from hosts import hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from scripted_leader import ScriptedLeader
 
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.types import TopicPartition
 from broker.wire.batch import stamped
+from broker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from broker.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 
 TP = TopicPartition("t", 0)
 BACKOFF_MS = 300
@@ -41,10 +51,8 @@ def records(offset, epoch, count=1):
     return b"".join(bytes(stamped(batch(), offset + n, epoch).raw) for n in range(count))
 
 
-def fetch_answer(request, *, error=ErrorCode.none, data=b"", topic="t", watermark=0, session=7):
-    answer = Answer.to(request)
-    partition = answer(
-        "PartitionData",
+def fetch_answer(*, error=ErrorCode.none, data=b"", topic="t", watermark=0, session=7):
+    partition = PartitionData(
         partition_index=0,
         error_code=error,
         high_watermark=watermark,
@@ -53,41 +61,30 @@ def fetch_answer(request, *, error=ErrorCode.none, data=b"", topic="t", watermar
         aborted_transactions=None,
         records=data,
     )
-    return answer(
-        "FetchResponse",
-        throttle_time=NO_THROTTLE,
+    return FetchResponse(
         error_code=ErrorCode.none,
         session_id=session,
-        responses=(answer("FetchableTopicResponse", topic=topic, partitions=(partition,)),),
+        responses=(FetchableTopicResponse(topic=topic, partitions=(partition,)),),
     )
 
 
-def epoch_answer(request, epoch, end, error=ErrorCode.none):
-    answer = Answer.to(request)
-    end_offset = answer(
-        "EpochEndOffset", error_code=error, partition=0, leader_epoch=epoch, end_offset=end
-    )
-    return answer(
-        "OffsetForLeaderEpochResponse",
-        throttle_time=NO_THROTTLE,
-        topics=(answer("OffsetForLeaderTopicResult", topic="t", partitions=(end_offset,)),),
+def epoch_answer(epoch, end, error=ErrorCode.none):
+    end_offset = EpochEndOffset(error_code=error, partition=0, leader_epoch=epoch, end_offset=end)
+    return OffsetForLeaderEpochResponse(
+        topics=(OffsetForLeaderTopicResult(topic="t", partitions=(end_offset,)),),
     )
 
 
-def range_answer(request, offset):
-    answer = Answer.to(request)
-    partition = answer(
-        "ListOffsetsPartitionResponse",
+def range_answer(offset):
+    partition = ListOffsetsPartitionResponse(
         partition_index=0,
         error_code=ErrorCode.none,
         timestamp=-1,
         offset=offset,
         leader_epoch=3,
     )
-    return answer(
-        "ListOffsetsResponse",
-        throttle_time=NO_THROTTLE,
-        topics=(answer("ListOffsetsTopicResponse", name="t", partitions=(partition,)),),
+    return ListOffsetsResponse(
+        topics=(ListOffsetsTopicResponse(name="t", partitions=(partition,)),),
     )
 
 
@@ -102,19 +99,19 @@ def test_everything_a_follower_asks_names_its_epoch(tmp_path):
         async with following(tmp_path) as (leader, host):
             request, answer = await leader.next("FetchRequest")
             assert (asked_of(request).current_leader_epoch, request.replica_id) == (3, 2)
-            answer.set_result(fetch_answer(request, error=ErrorCode.offset_out_of_range))
+            answer.set_result(fetch_answer(error=ErrorCode.offset_out_of_range))
             for timestamp in (-2, -1):
                 request, answer = await leader.next("ListOffsetsRequest")
                 asked = asked_of(request)
                 assert (asked.timestamp, asked.current_leader_epoch) == (timestamp, 3)
                 assert request.replica_id == 2, "a follower is told the log's end"
-                answer.set_result(range_answer(request, 10))
+                answer.set_result(range_answer(10))
             request, answer = await leader.next("FetchRequest")
             assert asked_of(request).fetch_offset == 10
-            answer.set_result(fetch_answer(request, data=records(10, 3)))
+            answer.set_result(fetch_answer(data=records(10, 3)))
             request, answer = await leader.next("FetchRequest")
             await follow(host, 4)
-            answer.set_result(fetch_answer(request))
+            answer.set_result(fetch_answer())
             request, _ = await leader.next("OffsetForLeaderEpochRequest")
             asked = asked_of(request)
             assert (asked.current_leader_epoch, asked.leader_epoch) == (4, 3)
@@ -127,9 +124,9 @@ def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_appended(tmp_path):
 
     async def story():
         async with following(tmp_path) as (leader, host):
-            request, answer = await leader.next("FetchRequest")
+            _, answer = await leader.next("FetchRequest")
             await follow(host, 4)
-            answer.set_result(fetch_answer(request, data=records(0, 3)))
+            answer.set_result(fetch_answer(data=records(0, 3)))
             await leader.next("FetchRequest")
             assert host.partition(TP).log.log_end_offset == 0
 
@@ -141,12 +138,12 @@ def test_an_answer_for_a_former_topic_is_not_for_the_one_that_was_made_again(tmp
 
     async def story():
         async with following(tmp_path) as (leader, host):
-            request, answer = await leader.next("FetchRequest")
+            _, answer = await leader.next("FetchRequest")
             keeps_the_connection = TopicPartition("other", 0)
             await host.call(leader_and_isr(keeps_the_connection, 1, 3, (1, 2), (1, 2)))
             await host.call(stop_replica(TP, 3, delete=True))
             await follow(host, 3)
-            answer.set_result(fetch_answer(request, data=records(0, 3)))
+            answer.set_result(fetch_answer(data=records(0, 3)))
             await leader.next("FetchRequest")
             assert leader.connections == 1
             assert host.partition(TP).log.log_end_offset == 0
@@ -158,13 +155,13 @@ def test_an_answer_about_an_epoch_that_was_asked_for_in_an_earlier_one_cuts_noth
     async def story():
         async with following(tmp_path) as (leader, host):
             request, answer = await leader.next("FetchRequest")
-            answer.set_result(fetch_answer(request, data=records(0, 3, 5)))
+            answer.set_result(fetch_answer(data=records(0, 3, 5)))
             await leader.next("FetchRequest")
             leader.disconnect()
             await follow(host, 4)
             request, answer = await leader.next("OffsetForLeaderEpochRequest")
             await follow(host, 5)
-            answer.set_result(epoch_answer(request, 3, 2))
+            answer.set_result(epoch_answer(3, 2))
             request, answer = await leader.next("OffsetForLeaderEpochRequest")
             assert asked_of(request).current_leader_epoch == 5
             assert host.partition(TP).log.log_end_offset == 5
@@ -176,12 +173,12 @@ def test_that_a_fetch_of_an_earlier_epoch_was_out_of_range_cuts_nothing(tmp_path
     async def story():
         async with following(tmp_path) as (leader, host):
             request, answer = await leader.next("FetchRequest")
-            answer.set_result(fetch_answer(request, error=ErrorCode.offset_out_of_range))
+            answer.set_result(fetch_answer(error=ErrorCode.offset_out_of_range))
             request, answer = await leader.next("ListOffsetsRequest")
-            answer.set_result(range_answer(request, 10))
+            answer.set_result(range_answer(10))
             request, answer = await leader.next("ListOffsetsRequest")
             await follow(host, 4)
-            answer.set_result(range_answer(request, 20))
+            answer.set_result(range_answer(20))
             request, _ = await leader.next("FetchRequest")
             assert asked_of(request).fetch_offset == 0
 
@@ -194,7 +191,7 @@ def test_after_a_lost_connection_the_session_begins_anew(tmp_path):
     async def story():
         async with following(tmp_path) as (leader, _):
             request, answer = await leader.next("FetchRequest")
-            answer.set_result(fetch_answer(request))
+            answer.set_result(fetch_answer())
             request, answer = await leader.next("FetchRequest")
             assert (request.session_id, request.session_epoch) == (7, 1)
             leader.disconnect()
@@ -208,10 +205,10 @@ def test_after_a_lost_connection_the_session_begins_anew(tmp_path):
 def test_a_leader_that_refuses_is_left_alone_for_a_while(tmp_path):
     async def story():
         async with following(tmp_path) as (leader, host):
-            request, answer = await leader.next("FetchRequest")
+            _, answer = await leader.next("FetchRequest")
             before = host.clock.now()
             error = ErrorCode.unknown_leader_epoch
-            answer.set_result(fetch_answer(request, error=error, session=0))
+            answer.set_result(fetch_answer(error=error, session=0))
             await leader.next("FetchRequest")
             assert host.clock.now() - before >= BACKOFF_MS
 
@@ -221,16 +218,16 @@ def test_a_leader_that_refuses_is_left_alone_for_a_while(tmp_path):
 def test_a_damaged_batch_is_not_appended_and_asked_for_again_after_a_while(tmp_path):
     async def story():
         async with following(tmp_path) as (leader, host):
-            request, answer = await leader.next("FetchRequest")
+            _, answer = await leader.next("FetchRequest")
             before = host.clock.now()
             damaged = bytearray(records(0, 3))
             damaged[-1] ^= 1
-            answer.set_result(fetch_answer(request, data=bytes(damaged), session=0))
-            request, answer = await leader.next("FetchRequest")
+            answer.set_result(fetch_answer(data=bytes(damaged), session=0))
+            _, answer = await leader.next("FetchRequest")
             assert host.clock.now() - before >= BACKOFF_MS
             assert host.partition(TP).log.log_end_offset == 0
             assert not host.halted
-            answer.set_result(fetch_answer(request, data=records(0, 3)))
+            answer.set_result(fetch_answer(data=records(0, 3)))
             await until(lambda: host.partition(TP).log.log_end_offset == 1)
 
     run(story())
@@ -241,7 +238,7 @@ def test_an_answer_about_what_nobody_asked_for_ends_the_connection(tmp_path, err
     async def story():
         async with following(tmp_path) as (leader, host):
             request, answer = await leader.next("FetchRequest")
-            answer.set_result(fetch_answer(request, error=error, data=records(0, 3), topic="other"))
+            answer.set_result(fetch_answer(error=error, data=records(0, 3), topic="other"))
             request, _ = await leader.next("FetchRequest")
             assert request.session_epoch == 0
             assert not host.halted
@@ -252,11 +249,11 @@ def test_an_answer_about_what_nobody_asked_for_ends_the_connection(tmp_path, err
 def test_a_leader_that_moved_is_followed_to_its_new_address(tmp_path):
     async def story():
         async with following(tmp_path) as (leader, host):
-            request, answer = await leader.next("FetchRequest")
+            _, answer = await leader.next("FetchRequest")
             elsewhere = ScriptedLeader()
             await elsewhere.start()
             host.peers = {1: elsewhere}
-            answer.set_result(fetch_answer(request))
+            answer.set_result(fetch_answer())
             await elsewhere.next("FetchRequest")
             await asyncio.wait_for(elsewhere.close(), 5)
 

@@ -12,11 +12,12 @@ from hosts import DEADLINE_S, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11 import request as by_name
 from kio.schema.fetch.v13 import request as by_id
+from kio_peer import ours
 from scripted_leader import ScriptedLeader
 
 from broker.server.network.broker_connection import BrokerConnection
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.types import TopicPartition
+from broker.wire.messages.fetch import FetchResponse
 
 TP = TopicPartition("t", 0)
 FORMER, NEW = UUID(int=7), UUID(int=8)
@@ -82,7 +83,7 @@ def test_a_fetch_that_waits_is_not_answered_with_what_the_new_topic_has(tmp_path
             follower = BrokerConnection("127.0.0.1", leader.port, "broker-2")
             try:
                 request = fetch(FORMER, 0, wait_ms=60_000)
-                waiting = asyncio.ensure_future(follower.call(request, DEADLINE_S))
+                waiting = asyncio.ensure_future(follower.call(ours(request), DEADLINE_S))
                 await until(lambda: leader.purgatory.waiting == 1)
                 await make_again(leader)
                 leader.produce(TP, b"one")
@@ -166,7 +167,7 @@ def test_a_follower_says_in_its_session_that_the_topic_is_another(tmp_path):
                 await brokers[2].call(other)
                 request, answer = await leader.next("FetchRequest")
                 await make_again(brokers[2])
-                answer.set_result(nothing_new(request))
+                answer.set_result(nothing_new())
                 request, _ = await leader.next("FetchRequest")
                 assert (request.session_id, request.session_epoch) == (7, 1)
                 assert NEW in [topic.topic_id for topic in request.topics]
@@ -177,11 +178,8 @@ def test_a_follower_says_in_its_session_that_the_topic_is_another(tmp_path):
     run(story())
 
 
-def nothing_new(request):
-    answer = Answer.to(request)
-    return answer(
-        "FetchResponse",
-        throttle_time=NO_THROTTLE,
+def nothing_new():
+    return FetchResponse(
         error_code=ErrorCode.none,
         session_id=7,
         responses=(),

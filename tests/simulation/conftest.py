@@ -7,13 +7,12 @@ from typing import Any, cast
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.schema.heartbeat.v0.request import HeartbeatRequest
-from kio.schema.heartbeat.v0.response import HeartbeatResponse
 
 from broker.config import Listener
 from broker.server.network.broker_connection import BrokerConnection
 from broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
 from broker.wire.codec import read_request, write_response
+from broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from simulation.loop import Process, SimulatedLoop
 from simulation.network import Network
 
@@ -48,10 +47,10 @@ class World:
 
     async def _serve(self, process: Process) -> None:
         def dispatch(frame: bytes | memoryview) -> Reply:
-            header, _request = read_request(frame)
+            header, _request = read_request(HeartbeatRequest, frame)
             self.note("server", "asked", header.correlation_id)
             answer = write_response(
-                header.correlation_id, HeartbeatResponse(error_code=ErrorCode.none)
+                header.correlation_id, HeartbeatResponse(error_code=ErrorCode.none), 0
             )
             if not self.serves_after_s:
                 return answer
@@ -100,7 +99,7 @@ class World:
 
 
 def heartbeat() -> HeartbeatRequest:
-    return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")  # type: ignore[arg-type]
+    return HeartbeatRequest(version=0, group_id="g", generation_id=1, member_id="m")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 
 from batches import batch
 from kio.schema.errors import ErrorCode
+from kio_peer import ours
 
 from broker.config import BrokerConfig, Listener, TopicConfig
 from broker.log.manager import LogManager
@@ -140,7 +141,7 @@ class Host:
     # --- what a controller and clients do ---------------------------------------------------
 
     async def call(self, request: Any) -> Any:
-        return await self._connection.call(request, DEADLINE_S)
+        return await self._connection.call(ours(request), DEADLINE_S)
 
     async def told(self, word: wire.LeaderAndIsrRequest) -> None:
         """The controller's word, without a connection."""

@@ -26,6 +26,7 @@ from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
+from kio_peer import ours
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 
@@ -152,7 +153,7 @@ def call(broker: Broker, request: Any) -> Any:
     async def ask() -> Any:
         connection = BrokerConnection("127.0.0.1", broker.port, "admin")
         try:
-            return await connection.call(request, TIMEOUT_S)
+            return await connection.call(ours(request), TIMEOUT_S)
         except Disconnected:
             return None
         finally:

@@ -7,9 +7,10 @@ from kio.schema.errors import ErrorCode
 from processes import free_port
 
 from broker.controller.cluster import BrokerInfo, Endpoint
+from broker.server.requests.table import APIS
 from broker.types import TopicPartition
 from broker.wire import interbroker as wire
-from broker.wire.codec import read_request, write_response
+from broker.wire.codec import first_fields, read_request, write_response
 
 
 class ListeningBroker:
@@ -68,10 +69,11 @@ class ListeningBroker:
         self._writers.add(writer)
         try:
             while (payload := await read_frame(reader)) is not None:
-                header, request = read_request(payload)
+                api_key, version, number = first_fields(payload)
+                _, request = read_request(APIS[api_key].request, payload)
                 self.requests.append(request)
                 await self.answering.wait()
-                writer.write(write_response(header.correlation_id, self._answer(request)))
+                writer.write(write_response(number, self._answer(request), version))
         except (OSError, EOFError):
             pass
         finally:

@@ -39,20 +39,26 @@ PRIMITIVES = {
 }
 
 
-def values(kind: str | None, type_: Any) -> st.SearchStrategy[Any]:
+def values(kind: str | None, type_: Any, *, tagged: bool = True) -> st.SearchStrategy[Any]:
     """What a field of this type may hold."""
     options = get_args(type_)
     if get_origin(type_) is tuple:
-        return st.lists(values(kind, options[0]), max_size=3).map(tuple)
+        return st.lists(values(kind, options[0], tagged=tagged), max_size=3).map(tuple)
     if NoneType in options:
         rest = next(option for option in options if option is not NoneType)
-        return st.none() | values(kind, rest)
-    return entities(type_) if is_dataclass(type_) else PRIMITIVES[str(kind)]
+        return st.none() | values(kind, rest, tagged=tagged)
+    return entities(type_, tagged=tagged) if is_dataclass(type_) else PRIMITIVES[str(kind)]
 
 
 @cache
-def entities(type_: Any) -> st.SearchStrategy[Any]:
-    """Instances of a kio entity, or of one like it."""
+def entities(type_: Any, *, tagged: bool = True) -> st.SearchStrategy[Any]:
+    """Instances of a kio entity, or of one like it; tagged fields have their defaults unless they
+    are wanted."""
     return st.builds(
-        type_, **{f.name: values(f.metadata.get("kafka_type"), f.type) for f in fields(type_)}
+        type_,
+        **{
+            f.name: values(f.metadata.get("kafka_type"), f.type, tagged=tagged)
+            for f in fields(type_)
+            if tagged or "tag" not in f.metadata
+        },
     )

@@ -8,8 +8,7 @@ from typing import Any
 
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.static.protocol import RequestPayload
-
-from broker.wire.codec import read_response, write_request
+from kio_peer import read_response, write_request
 
 DEADLINE_S = 60
 GLANCE_S = 0.03

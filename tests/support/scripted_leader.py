@@ -5,7 +5,8 @@ from typing import Any
 
 from frames import read_frame
 
-from broker.wire.codec import read_request, write_response
+from broker.server.requests.table import APIS
+from broker.wire.codec import first_fields, read_request, write_response
 
 
 class ScriptedLeader:
@@ -42,10 +43,11 @@ class ScriptedLeader:
         self._writers.append(writer)
         try:
             while (payload := await read_frame(reader)) is not None:
-                header, request = read_request(payload)
+                api_key, version, _ = first_fields(payload)
+                header, request = read_request(APIS[api_key].request, payload)
                 answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 self.asked.put_nowait((request, answer))
-                writer.write(write_response(header.correlation_id, await answer))
+                writer.write(write_response(header.correlation_id, await answer, version))
         except (OSError, EOFError):
             pass
         finally:

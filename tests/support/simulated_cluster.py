@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v4.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.metadata.v4.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.produce.v7.request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kio_peer import ours
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.wire.batch import parse_batches
@@ -194,6 +195,6 @@ class Client:
     async def _by(self, broker: int, request: Any) -> Any:
         """None: no answer."""
         try:
-            return await self._connections[broker].call(request, CALL_S)
+            return await self._connections[broker].call(ours(request), CALL_S)
         except Disconnected:
             return None

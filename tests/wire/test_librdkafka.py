@@ -2,32 +2,40 @@
 
 import asyncio
 import contextlib
-import datetime
 import threading
 from collections.abc import Callable, Iterator
 from queue import Queue
+from typing import Any
 
-import kio.schema.api_versions.v0.response as api_versions_v0
-import kio.schema.metadata.v4.response as metadata_v4
-import kio.schema.produce.v7.response as produce_v7
 import pytest
 from confluent_kafka import Producer
 from frames import read_frame
 from kio.schema.errors import ErrorCode
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i16, i32, i32Timedelta, i64
-from kio.static.protocol import RequestPayload, ResponsePayload
 
+from broker.server.requests.table import APIS
+from broker.types import BrokerId, Offset
 from broker.wire.batch import Compression, RecordBatch, parse_batches
-from broker.wire.codec import read_request, write_response
+from broker.wire.codec import first_fields, read_request, write_response
+from broker.wire.message import Request, Response
+from broker.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from broker.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from broker.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from broker.wire.records import records
-from broker.wire.registry import UnsupportedVersion
 
 # Fetch and FindCoordinator are never asked for; librdkafka only then trusts the message format.
 SERVED = {0: range(7, 8), 1: range(4, 12), 3: range(4, 5), 10: range(3), 18: range(1)}
 VALUES = [b"value %d " % number * 9 for number in range(40)]
 DEADLINE_S = 60
-NO_THROTTLE = i32Timedelta.parse(datetime.timedelta(0))
 
 
 class Sink:
@@ -68,73 +76,61 @@ class Sink:
                 writer.write(self._respond(payload))
 
     def _respond(self, payload: bytes) -> bytes:
-        try:
-            header, request = read_request(payload, SERVED)
-        except UnsupportedVersion as error:
-            self.refused.append((error.api_key, error.version))
-            return write_response(
-                error.correlation_id or 0, versions(ErrorCode.unsupported_version)
-            )
-        return write_response(header.correlation_id, self._answer(request))
+        api_key, version, number = first_fields(payload)
+        if version not in SERVED.get(api_key, ()):
+            self.refused.append((api_key, version))
+            return write_response(number, versions(ErrorCode.unsupported_version), 0)
+        _, request = read_request(APIS[api_key].request, payload)
+        return write_response(number, self._answer(request), version)
 
-    def _answer(self, request: RequestPayload) -> ResponsePayload:
-        answers: dict[int, Callable[[RequestPayload], ResponsePayload]] = {
+    def _answer(self, request: Request[Response]) -> Response:
+        answers: dict[int, Callable[[Any], Response]] = {
             0: self._produce,
             3: self._metadata,
             18: lambda _: versions(ErrorCode.none),
         }
-        return answers[request.__api_key__](request)
+        return answers[request.API_KEY](request)
 
-    def _metadata(self, _: RequestPayload) -> ResponsePayload:
-        node = metadata_v4.MetadataResponseBroker(
-            node_id=BrokerId(1), host="127.0.0.1", port=i32(self.port), rack=None
+    def _metadata(self, _: Any) -> Response:
+        node = MetadataResponseBroker(
+            node_id=BrokerId(1), host="127.0.0.1", port=self.port, rack=None
         )
-        partition = metadata_v4.MetadataResponsePartition(
+        partition = MetadataResponsePartition(
             error_code=ErrorCode.none,
-            partition_index=i32(0),
+            partition_index=0,
             leader_id=BrokerId(1),
             replica_nodes=(BrokerId(1),),
             isr_nodes=(BrokerId(1),),
         )
-        topic = metadata_v4.MetadataResponseTopic(
+        topic = MetadataResponseTopic(
             error_code=ErrorCode.none,
-            name=TopicName("orders"),
+            name="orders",
             is_internal=False,
             partitions=(partition,),
         )
-        return metadata_v4.MetadataResponse(
-            throttle_time=NO_THROTTLE,
+        return MetadataResponse(
             brokers=(node,),
             cluster_id="sink",
             controller_id=BrokerId(1),
             topics=(topic,),
         )
 
-    def _produce(self, request: RequestPayload) -> ResponsePayload:
-        (topic,) = request.topic_data  # type: ignore[union-attr]
+    def _produce(self, request: ProduceRequest) -> Response:
+        (topic,) = request.topic_data
         (partition,) = topic.partition_data
-        for batch in parse_batches(partition.records):
+        for batch in parse_batches(partition.records or b""):
             self.batches.put(batch)
-        done = produce_v7.PartitionProduceResponse(
-            index=i32(0), error_code=ErrorCode.none, base_offset=i64(0), log_append_time=None
-        )
-        return produce_v7.ProduceResponse(
-            responses=(
-                produce_v7.TopicProduceResponse(
-                    name=TopicName("orders"), partition_responses=(done,)
-                ),
-            ),
-            throttle_time=NO_THROTTLE,
+        done = PartitionProduceResponse(index=0, error_code=ErrorCode.none, base_offset=Offset(0))
+        return ProduceResponse(
+            responses=(TopicProduceResponse(name="orders", partition_responses=(done,)),),
         )
 
 
-def versions(error: ErrorCode) -> ResponsePayload:
-    return api_versions_v0.ApiVersionsResponse(
+def versions(error: ErrorCode) -> Response:
+    return ApiVersionsResponse(
         error_code=error,
         api_keys=tuple(
-            api_versions_v0.ApiVersion(
-                api_key=i16(key), min_version=i16(served[0]), max_version=i16(served[-1])
-            )
+            ApiVersion(api_key=key, min_version=served[0], max_version=served[-1])
             for key, served in SERVED.items()
         ),
     )

@@ -16,10 +16,12 @@ from functools import cache
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.protocol import RequestPayload
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
+
+from broker.wire.message import Request, Response
+from broker.wire.messages.fetch import FetchRequest
 
 REGISTRY: Final = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
@@ -30,8 +32,6 @@ MILLISECONDS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 25
 
 CONSUMER = -1
 """``replica_id`` of a fetch that comes from no follower."""
-
-FETCH = 1
 
 _EXPECTED_OF_PRODUCE: Final = frozenset(
     {
@@ -81,21 +81,23 @@ MALFORMED_REQUESTS = _counter(
 )
 
 
-def request_done(request: RequestPayload, seconds: float) -> None:
+def request_done(request: Request[Response], seconds: float) -> None:
     """Counts a request that has been answered. Fetch counts by who fetches, as in Kafka: what a
     consumer waits for is not what a follower waits for."""
     kind = 0
-    if request.__api_key__ == FETCH:
-        kind = 1 if getattr(request, "replica_id", CONSUMER) == CONSUMER else 2
-    count, observe = _of_request(type(request), kind)
+    if isinstance(request, FetchRequest):
+        kind = 1 if request.replica_id == CONSUMER else 2
+    count, observe = _of_request(type(request).__name__, request.version, kind)
     count()
     observe(seconds * 1000)
 
 
 @cache
-def _of_request(request: Any, kind: int) -> tuple[Callable[[], None], Callable[[float], None]]:
-    name = request.__name__.removesuffix("Request") + ("", "Consumer", "Follower")[kind]
-    requests = _REQUESTS.labels(name, str(request.__version__))
+def _of_request(
+    request: str, version: int, kind: int
+) -> tuple[Callable[[], None], Callable[[float], None]]:
+    name = request.removesuffix("Request") + ("", "Consumer", "Follower")[kind]
+    requests = _REQUESTS.labels(name, str(version))
     return requests.inc, _TIMES.labels(name).observe
 
 

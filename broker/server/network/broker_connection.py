@@ -9,13 +9,11 @@ caller's business.
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, cast
-
-from kio.static.protocol import RequestPayload
+from typing import Generic, Protocol, TypeVar, cast
 
 from broker.wire.codec import read_response, write_request
 from broker.wire.framing import BytesLike, FrameBuffer
+from broker.wire.message import Request, Response
 
 SOCKET_REQUEST_MAX_BYTES = 100 * 1024 * 1024
 """Default of ``socket.request.max.bytes``; no frame may be longer."""
@@ -25,11 +23,37 @@ class Disconnected(ConnectionError):
     """The connection is gone; whether the request was carried out is unknown."""
 
 
-@dataclass(slots=True)
-class _Waiting:
-    correlation_id: int
-    request_type: type[Any]
-    response: asyncio.Future[Any]
+R = TypeVar("R", bound=Response)
+
+
+class _Call(Generic[R]):
+    """A request that was sent, and its answer to be."""
+
+    def __init__(self, request: Request[R], correlation_id: int) -> None:
+        self._request = request
+        self._correlation_id = correlation_id
+        self.response: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+
+    def answered(self, payload: BytesLike) -> None:
+        """Raises ValueError for what is no answer to this request."""
+        correlation_id, response = read_response(self._request, payload)
+        if correlation_id != self._correlation_id:
+            raise ValueError(f"correlation id {correlation_id}, not {self._correlation_id}")
+        if not self.response.done():
+            self.response.set_result(response)
+
+    def fail(self, why: str) -> None:
+        """There will be no answer."""
+        if not self.response.done():
+            self.response.set_exception(Disconnected(why))
+
+
+class _Waiting(Protocol):
+    """A call of whatever request."""
+
+    def answered(self, payload: BytesLike) -> None: ...
+
+    def fail(self, why: str) -> None: ...
 
 
 class _Link(asyncio.BufferedProtocol):
@@ -58,9 +82,7 @@ class _Link(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
         while self._waiting:
-            call = self._waiting.popleft()
-            if not call.response.done():
-                call.response.set_exception(Disconnected(why))
+            self._waiting.popleft().fail(why)
 
     # --- what the event loop tells ----------------------------------------------------------
 
@@ -87,13 +109,8 @@ class _Link(asyncio.BufferedProtocol):
     def _take(self, payload: BytesLike) -> None:
         if not self._waiting:
             raise ValueError("a response nobody asked for")
-        call = self._waiting[0]
-        correlation_id, response = read_response(call.request_type, payload)
-        if correlation_id != call.correlation_id:
-            raise ValueError(f"correlation id {correlation_id}, not {call.correlation_id}")
+        self._waiting[0].answered(payload)
         self._waiting.popleft()
-        if not call.response.done():
-            call.response.set_result(response)
 
 
 class BrokerConnection:
@@ -117,8 +134,8 @@ class BrokerConnection:
         self._connecting = asyncio.Lock()
         self._next_correlation_id = 0
 
-    async def call(self, request: RequestPayload, timeout_s: float) -> Any:
-        """Send ``request`` and return the response entity that belongs to its type.
+    async def call(self, request: Request[R], timeout_s: float) -> R:
+        """Send ``request`` and return its response.
 
         Connects when there is no connection. Calls may overlap; they leave in the order in which
         they were made.
@@ -141,12 +158,12 @@ class BrokerConnection:
         except OSError as error:
             raise Disconnected(f"cannot reach {self.name}: {error}") from error
 
-    def _send(self, link: _Link, request: RequestPayload) -> asyncio.Future[Any]:
+    def _send(self, link: _Link, request: Request[R]) -> asyncio.Future[R]:
         self._next_correlation_id = (self._next_correlation_id + 1) % 2**31
         frame = write_request(request, self._next_correlation_id, self._client_id)
-        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        link.send(frame, _Waiting(self._next_correlation_id, type(request), response))
-        return response
+        call = _Call(request, self._next_correlation_id)
+        link.send(frame, call)
+        return call.response
 
     async def _connected(self) -> _Link:
         if self._link is not None and self._link.is_open:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from broker.config import BrokerConfig, Listener
 from broker.server.network.acceptor import (
@@ -43,14 +43,17 @@ Frame: TypeAlias = bytes | list[BytesLike]
 """A response, framed; perhaps in pieces that are sent one after the other."""
 
 
-class Later(NamedTuple):
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Later(NamedTuple, Generic[R_co]):
     """A response that is not there yet: what it waits for, and what is made of that then."""
 
     result: Awaitable[Any]
-    then: Callable[[Any], Any]
+    then: Callable[[Any], R_co]
 
 
-Reply: TypeAlias = Frame | Later | None
+Reply: TypeAlias = Frame | Later[Frame | None] | None
 """None when the request gets no response (acks=0). A Later makes a frame or None."""
 
 Dispatch: TypeAlias = Callable[[bytes | memoryview], Reply]
@@ -189,7 +192,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._address = address
         self._lost = lost
         self._frames = FrameBuffer(config.max_request_bytes)
-        self._replies: deque[Frame | Later] = deque()
+        self._replies: deque[Frame | Later[Frame | None]] = deque()
         self._transport: asyncio.Transport | None = None
         self._writable = True
         self._max_idle_s = config.max_idle_ms / 1000

@@ -1,36 +1,40 @@
 """The requests a follower sends to its leader, from what its replicas want to know.
 
-Versions are fixed: every broker of a cluster is of one make. Fetches are made many times a second,
-so that their numbers are not checked once more (kio's types check when called).
+Versions are fixed: every broker of a cluster is of one make.
 """
 
+import uuid
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import Any, TypeVar, cast
-
-from kio.schema.fetch.v11 import request as by_name
-from kio.schema.fetch.v13 import request as by_id
-from kio.schema.list_offsets.v6.request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from kio.schema.offset_for_leader_epoch.v4.request import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
-from kio.schema.types import BrokerId as KioBrokerId
-from kio.schema.types import TopicName
-from kio.static.primitive import i8, i32, i32Timedelta, i64
-from kio.static.protocol import RequestPayload
+from typing import Final, TypeAlias, TypeVar
 
 from broker.config import BrokerConfig
 from broker.replication.events import AskEpoch, FetchFrom
 from broker.server.replication.fetch_session_handler import FetchAsk
 from broker.types import BrokerId, TopicPartition
+from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
+BY_NAME: Final = 11
+BY_ID: Final = 13
+"""Versions of Fetch."""
+
+LIST_OFFSETS: Final = 6
+OFFSET_FOR_LEADER_EPOCH: Final = 4
+
+K = TypeVar("K")
 T = TypeVar("T")
+
+Named: TypeAlias = Iterable[tuple[tuple[str | uuid.UUID, int], T]]
+"""Partitions by their topic's name or id."""
 
 
 def ask_epochs(
@@ -38,63 +42,65 @@ def ask_epochs(
 ) -> OffsetForLeaderEpochRequest:
     """Where did these epochs end in the leader's log?"""
     return OffsetForLeaderEpochRequest(
-        replica_id=KioBrokerId(broker),
+        version=OFFSET_FOR_LEADER_EPOCH,
+        replica_id=broker,
         topics=tuple(
             OffsetForLeaderTopic(
-                topic=TopicName(topic),
+                topic=topic,
                 partitions=tuple(
                     OffsetForLeaderPartition(
-                        partition=i32(partition),
-                        current_leader_epoch=i32(todo.leader_epoch),
-                        leader_epoch=i32(todo.epoch),
+                        partition=partition,
+                        current_leader_epoch=todo.leader_epoch,
+                        leader_epoch=todo.epoch,
                     )
                     for partition, todo in partitions
                 ),
             )
-            for topic, partitions in _by_topic(wanted)
+            for topic, partitions in _by_topic(wanted.items())
         ),
     )
 
 
-def fetch(config: BrokerConfig, ask: FetchAsk) -> RequestPayload:
+def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
     """What came after these offsets? By topic id a fetch says of which topic its offsets are: one
     that was deleted and made again begins in the same epoch, and a request of the former one may
     be under way all the time."""
-    entities: Any = by_id if ask.by_id else by_name
-    named = "topic_id" if ask.by_id else "topic"
-    wait = timedelta(milliseconds=config.replica_fetch_wait_max_ms)
-    request: RequestPayload = entities.FetchRequest(
-        replica_id=cast(KioBrokerId, config.id),
-        max_wait=i32Timedelta.parse(wait),
-        min_bytes=cast(i32, config.replica_fetch_min_bytes),
-        max_bytes=cast(i32, config.replica_fetch_response_max_bytes),
-        session_id=cast(i32, ask.session_id),
-        session_epoch=cast(i32, ask.session_epoch),
+    changed: Named[FetchFrom] = ask.changed.items()
+    forgotten: Named[None] = dict.fromkeys(ask.forgotten).items()
+    return FetchRequest(
+        version=BY_ID if ask.by_id else BY_NAME,
+        replica_id=config.id,
+        max_wait_ms=config.replica_fetch_wait_max_ms,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_bytes=config.replica_fetch_response_max_bytes,
+        session_id=ask.session_id,
+        session_epoch=ask.session_epoch,
         topics=tuple(
-            entities.FetchTopic(
-                **{named: topic},
+            FetchTopic(
+                topic_id=_id(topic),
+                topic=_name(topic),
                 partitions=tuple(
-                    entities.FetchPartition(
-                        partition=cast(i32, partition),
-                        current_leader_epoch=cast(i32, todo.leader_epoch),
-                        fetch_offset=cast(i64, todo.offset),
-                        log_start_offset=cast(i64, todo.log_start_offset),
-                        partition_max_bytes=cast(i32, config.replica_fetch_max_bytes),
+                    FetchPartition(
+                        partition=partition,
+                        current_leader_epoch=todo.leader_epoch,
+                        fetch_offset=todo.offset,
+                        log_start_offset=todo.log_start_offset,
+                        partition_max_bytes=config.replica_fetch_max_bytes,
                     )
                     for partition, todo in partitions
                 ),
             )
-            for topic, partitions in _by_topic(ask.changed)
+            for topic, partitions in _by_topic(changed)
         ),
         forgotten_topics_data=tuple(
-            entities.ForgottenTopic(
-                **{named: topic},
-                partitions=tuple(cast(i32, partition) for partition, _ in them),
+            ForgottenTopic(
+                topic_id=_id(topic),
+                topic=_name(topic),
+                partitions=tuple(partition for partition, _ in them),
             )
-            for topic, them in _by_topic(dict.fromkeys(ask.forgotten))
+            for topic, them in _by_topic(forgotten)
         ),
     )
-    return request
 
 
 def list_offsets(
@@ -102,28 +108,39 @@ def list_offsets(
 ) -> ListOffsetsRequest:
     """Where does the leader's log begin (EARLIEST_TIMESTAMP) or end (LATEST_TIMESTAMP)?"""
     return ListOffsetsRequest(
-        replica_id=KioBrokerId(broker),
-        isolation_level=i8(0),
+        version=LIST_OFFSETS,
+        replica_id=broker,
+        isolation_level=0,
         topics=tuple(
             ListOffsetsTopic(
-                name=TopicName(topic),
+                name=topic,
                 partitions=tuple(
                     ListOffsetsPartition(
-                        partition_index=i32(partition),
-                        current_leader_epoch=i32(todo.leader_epoch),
-                        timestamp=i64(timestamp),
+                        partition_index=partition,
+                        current_leader_epoch=todo.leader_epoch,
+                        timestamp=timestamp,
                     )
                     for partition, todo in partitions
                 ),
             )
-            for topic, partitions in _by_topic(wanted)
+            for topic, partitions in _by_topic(wanted.items())
         ),
     )
 
 
-def _by_topic(wanted: Mapping[Any, T]) -> Iterable[tuple[Any, list[tuple[int, T]]]]:
+def _id(topic: str | uuid.UUID) -> uuid.UUID | None:
+    return topic if isinstance(topic, uuid.UUID) else None
+
+
+def _name(topic: str | uuid.UUID) -> str:
+    return topic if isinstance(topic, str) else ""
+
+
+def _by_topic(
+    wanted: Iterable[tuple[tuple[K, int], T]],
+) -> Iterable[tuple[K, list[tuple[int, T]]]]:
     """Under each topic, as it is named, its partitions' numbers."""
-    topics: dict[Any, list[tuple[int, T]]] = {}
-    for (topic, partition), todo in wanted.items():
+    topics: dict[K, list[tuple[int, T]]] = {}
+    for (topic, partition), todo in wanted:
         topics.setdefault(topic, []).append((partition, todo))
     return topics.items()

@@ -12,16 +12,22 @@ consumer's two minutes to be over. Unlike Kafka's, the session tells everything 
 when something else is asked of it: who began a new epoch may have passed over the last answer.
 """
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.server.metrics.meters import CONSUMER
 from broker.types import Millis, NamedPartition, Offset, TopicIdPartition, TopicPartition
+from broker.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 
 INVALID_SESSION_ID = 0
 FINAL_EPOCH = -1
@@ -35,6 +41,9 @@ FIRST_BY_ID = 13
 EPOCH_MAX = ID_MAX = 2**31 - 1
 MIN_EVICTION_MS = 120_000
 """How long a session has its slot for sure."""
+
+NO_TOPIC = uuid.UUID(int=0)
+"""The id that no topic has."""
 
 _UNKNOWN = Offset(-1)
 
@@ -82,7 +91,7 @@ class FetchSession:
             self._partitions[name] = _Fetched(asked)
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
-                self._partitions.pop(name_of(topic, partition), None)
+                self._partitions.pop(name_of(topic, partition, request.version), None)
 
     def is_news(
         self,
@@ -137,7 +146,7 @@ class FetchSessionCache:
         Raises:
             SessionRefused: it continues what is not there, or not where it stopped.
         """
-        if request.__version__ < SESSIONS_SINCE:
+        if request.version < SESSIONS_SINCE:
             return None
         identity, epoch = request.session_id, request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -206,20 +215,22 @@ def epoch_after(epoch: int) -> int:
 
 def by_id(request: FetchRequest) -> bool:
     """Whether the request names topics by their ids."""
-    return int(request.__version__) >= FIRST_BY_ID
+    return request.version >= FIRST_BY_ID
 
 
 def asked_in(request: FetchRequest) -> Iterator[tuple[NamedPartition, FetchPartition]]:
     """The partitions that the request names."""
     for topic in request.topics:
         for asked in topic.partitions:
-            yield name_of(topic, asked.partition), asked
+            yield name_of(topic, asked.partition, request.version), asked
 
 
-def name_of(topic: Any, partition: int) -> NamedPartition:
-    """A partition as a request's or response's entry of its topic names it."""
-    if topic.__version__ >= FIRST_BY_ID:
-        return TopicIdPartition(topic.topic_id, partition)
+def name_of(
+    topic: FetchTopic | ForgottenTopic | FetchableTopicResponse, partition: int, version: int
+) -> NamedPartition:
+    """A partition as an entry of its topic names it, in a request or response of that version."""
+    if version >= FIRST_BY_ID:
+        return TopicIdPartition(topic.topic_id or NO_TOPIC, partition)
     return TopicPartition(topic.topic, partition)
 
 

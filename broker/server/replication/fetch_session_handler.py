@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v13.response import FetchResponse
 
 from broker.replication.events import FetchFrom
 from broker.server.replication.fetch_session_cache import (
@@ -17,6 +16,7 @@ from broker.server.replication.fetch_session_cache import (
     epoch_after,
 )
 from broker.types import NamedPartition, TopicIdPartition
+from broker.wire.messages.fetch import FetchResponse
 
 
 class FetchAsk(NamedTuple):

@@ -10,13 +10,9 @@ left alone for ``replica.fetch.backoff.ms``.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v13.response import FetchResponse, PartitionData
-from kio.schema.list_offsets.v6.response import ListOffsetsResponse
-from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
-from kio.static.protocol import RequestPayload
 
 from broker.config import BrokerConfig, Listener
 from broker.replication.events import (
@@ -36,17 +32,19 @@ from broker.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     BrokerId,
-    LeaderEpoch,
     Millis,
     NamedPartition,
     Offset,
     TopicPartition,
 )
 from broker.wire.batch import CorruptBatch, parse_batches
+from broker.wire.message import Request, Response
+from broker.wire.messages.fetch import PartitionData
 
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K", AskEpoch, FetchFrom)
+R = TypeVar("R", bound=Response)
 Asked = Mapping[TopicPartition, tuple[Partition, K]]
 """What some replicas want to know of the leader, all of one kind."""
 Locate = Callable[[BrokerId], Listener | None]
@@ -134,9 +132,7 @@ class Fetcher:
 
     async def _ask_epochs(self, asked: Asked[AskEpoch]) -> None:
         wanted = {tp: todo for tp, (_, todo) in asked.items()}
-        response: OffsetForLeaderEpochResponse = await self._call(
-            fetch_requests.ask_epochs(self._config.id, wanted)
-        )
+        response = await self._call(fetch_requests.ask_epochs(self._config.id, wanted))
         for topic in response.topics:
             for answer in topic.partitions:
                 tp = TopicPartition(topic.topic, answer.partition)
@@ -145,16 +141,16 @@ class Fetcher:
                         asked[tp][0],
                         EpochEndOffset(
                             current_leader_epoch=wanted[tp].leader_epoch,
-                            leader_epoch=LeaderEpoch(answer.leader_epoch),
-                            end_offset=Offset(answer.end_offset),
+                            leader_epoch=answer.leader_epoch,
+                            end_offset=answer.end_offset,
                         ),
                     )
 
     async def _fetch(self, asked: Asked[FetchFrom]) -> None:
         named = _named(asked)
         ask = self._session.ask({name: asked[tp][1] for name, tp in named.items()})
-        # v11's, by name, differs in how it names a topic, and that is name_of's business.
-        response: FetchResponse = await self._call(fetch_requests.fetch(self._config, ask))
+        request = fetch_requests.fetch(self._config, ask)
+        response = await self._call(request)
         self._session.answered(response)
         if response.error_code is not ErrorCode.none:
             logger.info("Broker %d ends the session: %s", self._leader, response.error_code.name)
@@ -162,7 +158,7 @@ class Fetcher:
         out_of_range = {}
         for topic in response.responses:
             for answer in topic.partitions:
-                name = name_of(topic, answer.partition_index)
+                name = name_of(topic, answer.partition_index, request.version)
                 tp = named.get(name)
                 if tp is None:
                     raise Disconnected(f"an answer for {name}, which nobody asked for")
@@ -189,8 +185,8 @@ class Fetcher:
                 leader_epoch=todo.leader_epoch,
                 fetch_offset=todo.offset,
                 batches=batches,
-                high_watermark=Offset(answer.high_watermark),
-                log_start_offset=Offset(answer.log_start_offset),
+                high_watermark=answer.high_watermark,
+                log_start_offset=answer.log_start_offset,
             ),
         )
 
@@ -215,9 +211,9 @@ class Fetcher:
         self, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
     ) -> dict[TopicPartition, Offset]:
         request = fetch_requests.list_offsets(self._config.id, wanted, timestamp)
-        response: ListOffsetsResponse = await self._call(request)
+        response = await self._call(request)
         return {
-            TopicPartition(topic.name, answer.partition_index): Offset(answer.offset)
+            TopicPartition(topic.name, answer.partition_index): answer.offset
             for topic in response.topics
             for answer in topic.partitions
             if answer.error_code is ErrorCode.none
@@ -254,7 +250,7 @@ class Fetcher:
 
     # --- the connection ---------------------------------------------------------------------
 
-    async def _call(self, request: RequestPayload) -> Any:
+    async def _call(self, request: Request[R]) -> R:
         address = self._locate(self._leader)
         if address is None:
             raise Disconnected("its address is not known yet")

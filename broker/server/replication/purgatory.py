@@ -7,22 +7,24 @@ wait in their replica instead, which knows when they are done.)
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from broker.types import TopicPartition
+
+T = TypeVar("T")
 
 Look: TypeAlias = Callable[[Collection[TopicPartition]], bool]
 """Told which partitions have news; says whether there is nothing more to wait for."""
 
 
-class _Delayed:
+class _Delayed(Generic[T]):
     """One waiting request. It looks once for all news of one turn of the event loop, and not in
     the middle of what makes the news."""
 
     __slots__ = ("_answer", "_look", "_woken", "answered")
 
-    def __init__(self, look: Look, answer: Callable[[], Any]) -> None:
-        self.answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    def __init__(self, look: Look, answer: Callable[[], T]) -> None:
+        self.answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._look = look
         self._answer = answer
         self._woken: dict[TopicPartition, None] = {}
@@ -53,7 +55,7 @@ class Purgatory:
     """Who waits, by partition."""
 
     def __init__(self) -> None:
-        self._delayed: dict[TopicPartition, dict[_Delayed, None]] = {}
+        self._delayed: dict[TopicPartition, dict[_Delayed[Any], None]] = {}
         self.waiting = 0
         """How many requests wait."""
 
@@ -62,8 +64,8 @@ class Purgatory:
         partitions: Collection[TopicPartition],
         timeout_s: float,
         look: Look,
-        answer: Callable[[], Any],
-    ) -> asyncio.Future[Any]:
+        answer: Callable[[], T],
+    ) -> asyncio.Future[T]:
         """What ``answer`` says when ``look`` is content or ``timeout_s`` is over.
 
         News from the moment of this call on count. Whoever cancels the future waits no more.
@@ -74,7 +76,7 @@ class Purgatory:
         self.waiting += 1
         timer = delayed.answered.get_loop().call_later(timeout_s, delayed.expire)
 
-        def leave(_answered: asyncio.Future[Any]) -> None:
+        def leave(_answered: asyncio.Future[T]) -> None:
             timer.cancel()
             self.waiting -= 1
             for partition in partitions:
@@ -88,7 +90,7 @@ class Purgatory:
         for delayed in self._delayed.get(partition, ()):
             delayed.wake(partition)
 
-    def _forget(self, partition: TopicPartition, delayed: _Delayed) -> None:
+    def _forget(self, partition: TopicPartition, delayed: _Delayed[Any]) -> None:
         waiting = self._delayed.get(partition, {})
         waiting.pop(delayed, None)
         if not waiting:

@@ -8,39 +8,54 @@ Not modelled: loggers.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
-from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
 from kio.schema.errors import ErrorCode
 
 from broker.server.admin.config_admin import Change
 from broker.server.admin.topics import Refused
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.zk.config_zk import Settings
+from broker.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
 
 
-async def handle(request: AlterConfigsRequest, context: Context) -> Any:
+class Named(Protocol):
+    """A setting."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Resource(Protocol):
+    """A topic or a broker, with what is said of its settings."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+    @property
+    def configs(self) -> Sequence[Named]: ...
+
+
+R = TypeVar("R", bound=Resource)
+
+
+async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     """Answers when the settings are in ZooKeeper."""
-    return await alter_each(request, "AlterConfigsResponse", _replacing, context)
-
-
-async def alter_each(
-    request: Any, response: str, change_of: Callable[[Any], Change], context: Context
-) -> Any:
-    """Applies ``change_of(resource)`` to each resource, and answers in ``response``."""
-    answer = Answer.to(request)
-    named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    results = await asyncio.gather(
-        *(_alter(resource, request, named, change_of, context) for resource in request.resources)
+    results = await alter_each(
+        request.resources, _replacing, context, validate_only=request.validate_only
     )
-    return answer(
-        response,
-        throttle_time=NO_THROTTLE,
+    return AlterConfigsResponse(
         responses=tuple(
-            answer(
-                "AlterConfigsResourceResponse",
+            AlterConfigsResourceResponse(
                 error_code=result.error,
                 error_message=str(result) or None,
                 resource_type=resource.resource_type,
@@ -51,24 +66,40 @@ async def alter_each(
     )
 
 
-async def _alter(
-    resource: Any,
-    request: Any,
-    named: Mapping[tuple[int, str], int],
-    change_of: Callable[[Any], Change],
+async def alter_each(
+    resources: Sequence[R],
+    change_of: Callable[[R], Change],
     context: Context,
+    *,
+    validate_only: bool,
+) -> Sequence[Refused]:
+    """Applies ``change_of(resource)`` to each resource; what came of each."""
+    named = Counter((each.resource_type, each.resource_name) for each in resources)
+    return await asyncio.gather(
+        *(
+            _alter(
+                resource,
+                change_of(resource),
+                context,
+                is_only=named[resource.resource_type, resource.resource_name] == 1,
+                validate_only=validate_only,
+            )
+            for resource in resources
+        )
+    )
+
+
+async def _alter(
+    resource: Resource, change: Change, context: Context, *, is_only: bool, validate_only: bool
 ) -> Refused:
     try:
-        if named[resource.resource_type, resource.resource_name] > 1:
+        if not is_only:
             raise Refused(ErrorCode.invalid_request, "Each resource must appear at most once.")
         names = [config.name for config in resource.configs]
         if len(set(names)) != len(names):
             raise Refused(ErrorCode.invalid_request, f"A setting is named twice: {names}.")
         await context.configs.alter(
-            resource.resource_type,
-            resource.resource_name,
-            change_of(resource),
-            validate_only=request.validate_only,
+            resource.resource_type, resource.resource_name, change, validate_only=validate_only
         )
     except Refused as refused:
         return refused

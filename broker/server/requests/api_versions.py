@@ -7,40 +7,33 @@ Not modelled: features (KIP-584).
 v1 throttle_time, v3 flexible, client name and version.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Mapping
 
-from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
-from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i16
 
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 
 
-def handle(request: ApiVersionsRequest, context: Context) -> Any:
+def handle(_request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     """Answers at once."""
-    answer = Answer.to(request)
-    return answer(
-        "ApiVersionsResponse",
-        error_code=ErrorCode.none,
-        api_keys=tuple(
-            answer("ApiVersion", api_key=key, min_version=versions[0], max_version=versions[-1])
-            for key, versions in context.served.items()
-        ),
-        throttle_time=NO_THROTTLE,
-    )
+    return _said(ErrorCode.none, context.served)
 
 
-def unsupported(served: Iterable[tuple[int, range]]) -> ApiVersionsResponse:
+def unsupported(served: Mapping[int, range]) -> ApiVersionsResponse:
     """What a client is told that asked in a version from the future."""
+    return _said(ErrorCode.unsupported_version, served)
+
+
+def _said(error: ErrorCode, served: Mapping[int, range]) -> ApiVersionsResponse:
     return ApiVersionsResponse(
-        error_code=ErrorCode.unsupported_version,
+        error_code=error,
         api_keys=tuple(
-            ApiVersion(
-                api_key=i16(key), min_version=i16(versions[0]), max_version=i16(versions[-1])
-            )
-            for key, versions in served
+            ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
+            for key, versions in served.items()
         ),
     )

@@ -17,6 +17,7 @@ from broker.wire.batch import (
     RecordBatch,
     parse_batches,
 )
+from broker.wire.framing import BytesLike
 
 MAGIC_AT = 16
 """Where a batch, like the older formats' messages, has its magic."""
@@ -29,7 +30,7 @@ RECORD_BYTES_MIN = 7
 
 
 def validated(
-    records: bytes | None, version: int, max_message_bytes: int
+    records: BytesLike | None, version: int, max_message_bytes: int
 ) -> tuple[RecordBatch, ...] | ErrorCode:
     """The one batch, or what is wrong with it.
 

@@ -7,30 +7,29 @@ Not modelled: quotas.
 """
 
 import asyncio
-from typing import Any
 
-from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.errors import ErrorCode
 
 from broker.server.admin.topics import Refused
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import BrokerId
+from broker.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
 
 
-async def handle(request: CreatePartitionsRequest, context: Context) -> Any:
+async def handle(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Answers when the partitions are led, or with REQUEST_TIMED_OUT."""
-    answer = Answer.to(request)
-    names = [str(topic.name) for topic in request.topics]
+    names = [topic.name for topic in request.topics]
     results = await asyncio.gather(
         *(_extend(topic, names, request, context) for topic in request.topics)
     )
-    return answer(
-        "CreatePartitionsResponse",
-        throttle_time=NO_THROTTLE,
+    return CreatePartitionsResponse(
         results=tuple(
-            answer(
-                "CreatePartitionsTopicResult",
+            CreatePartitionsTopicResult(
                 name=name,
                 error_code=result.error,
                 error_message=str(result) or None,
@@ -46,7 +45,7 @@ async def _extend(
     request: CreatePartitionsRequest,
     context: Context,
 ) -> Refused:
-    name, count = str(topic.name), int(topic.count)
+    name, count = topic.name, topic.count
     try:
         if not context.coordinator.active:
             raise Refused(ErrorCode.not_controller, "This is not the controller.")
@@ -56,7 +55,7 @@ async def _extend(
             name, count, _assignment(topic), validate_only=request.validate_only
         )
         if not request.validate_only:
-            await context.topics.wait_until_led(name, count, request.timeout.total_seconds())
+            await context.topics.wait_until_led(name, count, request.timeout_ms / 1000)
     except Refused as refused:
         return refused
     return Refused(ErrorCode.none, "")
@@ -65,4 +64,4 @@ async def _extend(
 def _assignment(topic: CreatePartitionsTopic) -> list[tuple[BrokerId, ...]] | None:
     if topic.assignments is None:
         return None
-    return [tuple(BrokerId(b) for b in entry.broker_ids) for entry in topic.assignments]
+    return [entry.broker_ids for entry in topic.assignments]

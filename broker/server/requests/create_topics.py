@@ -9,31 +9,29 @@ v4 default counts (-1).
 """
 
 import asyncio
-from typing import Any
 
-from kio.schema.create_topics.v4.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 
 from broker.server.admin.topics import Refused, TopicSpec
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.topic_names import CLUSTER_METADATA_TOPIC
-from broker.types import BrokerId
+from broker.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 
-async def handle(request: CreateTopicsRequest, context: Context) -> Any:
+async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Answers when the topics are led, or with REQUEST_TIMED_OUT."""
-    answer = Answer.to(request)
     names = [topic.name for topic in request.topics]
     results = await asyncio.gather(
         *(_create(topic, names, request, context) for topic in request.topics)
     )
-    return answer(
-        "CreateTopicsResponse",
-        throttle_time=NO_THROTTLE,
+    return CreateTopicsResponse(
         topics=tuple(
-            answer(
-                "CreatableTopicResult",
+            CreatableTopicResult(
                 name=topic.name,
                 error_code=result.error,
                 error_message=str(result) or None,
@@ -44,7 +42,7 @@ async def handle(request: CreateTopicsRequest, context: Context) -> Any:
 
 
 async def _create(
-    topic: CreatableTopic, names: list[Any], request: CreateTopicsRequest, context: Context
+    topic: CreatableTopic, names: list[str], request: CreateTopicsRequest, context: Context
 ) -> Refused:
     try:
         if not context.coordinator.active:
@@ -59,7 +57,7 @@ async def _create(
             context.topics.validate(spec)
         else:
             partitions = await context.topics.create(spec)
-            timeout_s = request.timeout.total_seconds()
+            timeout_s = request.timeout_ms / 1000
             await context.topics.wait_until_led(spec.name, partitions, timeout_s)
     except Refused as refused:
         return refused
@@ -69,13 +67,8 @@ async def _create(
 def _spec(topic: CreatableTopic) -> TopicSpec:
     return TopicSpec(
         name=topic.name,
-        partitions=None if topic.num_partitions == -1 else int(topic.num_partitions),
-        replication_factor=None
-        if topic.replication_factor == -1
-        else int(topic.replication_factor),
-        assignment={
-            int(entry.partition_index): tuple(BrokerId(broker) for broker in entry.broker_ids)
-            for entry in topic.assignments
-        },
+        partitions=None if topic.num_partitions == -1 else topic.num_partitions,
+        replication_factor=None if topic.replication_factor == -1 else topic.replication_factor,
+        assignment={entry.partition_index: entry.broker_ids for entry in topic.assignments},
         config={entry.name: entry.value or "" for entry in topic.configs},
     )

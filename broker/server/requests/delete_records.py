@@ -9,27 +9,29 @@ Not modelled: POLICY_VIOLATION for compacted topics, which there are none of.
 v2 flexible.
 """
 
-from typing import Any
-
-from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 from kio.schema.errors import ErrorCode
 
 from broker.replication.events import DeleteRecords
 from broker.server.replication.partition import Partition
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.topic_names import is_internal
 from broker.types import NO_OFFSET, Offset, TopicPartition
+from broker.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 
 TO_HIGH_WATERMARK = -1
 
 Targets = dict[TopicPartition, Offset | ErrorCode]
 
 
-async def handle(request: DeleteRecordsRequest, context: Context) -> Any:
+async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
     """Answers when the replicas have followed, or with REQUEST_TIMED_OUT."""
     targets: Targets = {
-        tp: _delete(tp, Offset(partition.offset), context)
+        tp: _delete(tp, partition.offset, context)
         for topic in request.topics
         for partition in topic.partitions
         for tp in [TopicPartition(topic.name, partition.partition_index)]
@@ -37,21 +39,16 @@ async def handle(request: DeleteRecordsRequest, context: Context) -> Any:
     if not _all_settled(targets, context):
         await context.purgatory.wait(
             targets,
-            request.timeout.total_seconds(),
+            request.timeout_ms / 1000,
             look=lambda _woken: _all_settled(targets, context),
             answer=lambda: None,
         )
-    answer = Answer.to(request)
-    return answer(
-        "DeleteRecordsResponse",
-        throttle_time=NO_THROTTLE,
+    return DeleteRecordsResponse(
         topics=tuple(
-            answer(
-                "DeleteRecordsTopicResult",
+            DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=tuple(
                     _result(
-                        answer,
                         TopicPartition(topic.name, partition.partition_index),
                         targets,
                         context,
@@ -108,10 +105,9 @@ def _reached(
     return ErrorCode.none, low_watermark
 
 
-def _result(answer: Answer, tp: TopicPartition, targets: Targets, context: Context) -> Any:
+def _result(tp: TopicPartition, targets: Targets, context: Context) -> DeleteRecordsPartitionResult:
     error, low_watermark = _reached(tp, targets[tp], context)
-    return answer(
-        "DeleteRecordsPartitionResult",
+    return DeleteRecordsPartitionResult(
         partition_index=tp.partition,
         low_watermark=low_watermark,
         error_code=error,

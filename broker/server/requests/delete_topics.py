@@ -10,28 +10,26 @@ v5 error_message.
 """
 
 import asyncio
-from typing import Any
 
-from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.errors import ErrorCode
 
 from broker.server.admin.topics import Refused
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 
 
-async def handle(request: DeleteTopicsRequest, context: Context) -> Any:
+async def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     """Answers when the topics are gone, or with REQUEST_TIMED_OUT."""
-    answer = Answer.to(request)
-    names = [str(name) for name in request.topic_names]
-    timeout_s = request.timeout.total_seconds()
+    names = request.topic_names
+    timeout_s = request.timeout_ms / 1000
     results = await asyncio.gather(*(_delete(name, timeout_s, context) for name in names))
-    return answer(
-        "DeleteTopicsResponse",
-        throttle_time=NO_THROTTLE,
+    return DeleteTopicsResponse(
         responses=tuple(
-            answer(
-                "DeletableTopicResult",
+            DeletableTopicResult(
                 name=name,
                 error_code=result.error,
                 error_message=str(result) or None,

@@ -11,29 +11,30 @@ v2 flexible, v3 error_code, v4 size of the volume and what is free of it (KIP-82
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.errors import ErrorCode
 
 from broker.server.replication.partition import Partition
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
+from broker.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 
 UNKNOWN = -1
 
 
-def handle(request: DescribeLogDirsRequest, context: Context) -> Any:
+def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     """Answers at once."""
-    answer = Answer.to(request)
     wanted = _wanted(request)
     found = [p for p in context.replicas if wanted is None or p.tp in wanted]
-    return answer(
-        "DescribeLogDirsResponse",
-        throttle_time=NO_THROTTLE,
+    return DescribeLogDirsResponse(
         error_code=ErrorCode.none,
-        results=tuple(_directory(answer, path, found) for path in context.config.log_dirs),
+        results=tuple(_directory(path, found) for path in context.config.log_dirs),
     )
 
 
@@ -47,33 +48,30 @@ def _wanted(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:
     }
 
 
-def _directory(answer: Answer, path: Path, partitions: Iterable[Partition]) -> Any:
+def _directory(path: Path, partitions: Iterable[Partition]) -> DescribeLogDirsResult:
     error, total, usable = ErrorCode.none, UNKNOWN, UNKNOWN
     try:
         total, _, usable = shutil.disk_usage(path)
     except OSError:
         error = ErrorCode.kafka_storage_error
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition in partitions:
         if partition.log.directory.parent == path:
-            topics.setdefault(partition.tp.topic, []).append(_partition(answer, partition))
-    return answer(
-        "DescribeLogDirsResult",
+            topics.setdefault(partition.tp.topic, []).append(_partition(partition))
+    return DescribeLogDirsResult(
         error_code=error,
         log_dir=str(path.absolute()),
         topics=tuple(
-            answer("DescribeLogDirsTopic", name=name, partitions=tuple(here))
-            for name, here in topics.items()
+            DescribeLogDirsTopic(name=name, partitions=tuple(here)) for name, here in topics.items()
         ),
         total_bytes=total,
         usable_bytes=usable,
     )
 
 
-def _partition(answer: Answer, partition: Partition) -> Any:
+def _partition(partition: Partition) -> DescribeLogDirsPartition:
     behind = partition.replica.high_watermark - partition.log.log_end_offset
-    return answer(
-        "DescribeLogDirsPartition",
+    return DescribeLogDirsPartition(
         partition_index=partition.tp.partition,
         partition_size=partition.log.size,
         offset_lag=max(behind, 0),

@@ -1,21 +1,22 @@
 """From a request's frame to its response's frame, by way of the table of APIs."""
 
-import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any
-
-from kio.static.protocol import RequestPayload
 
 from broker.server.metrics import meters
-from broker.server.network.connections import PEER, CloseConnection, Frame, Later, Reply
+from broker.server.network.connections import CloseConnection, Frame, Later, Reply
 from broker.server.requests import api_versions
-from broker.server.requests.client import Client
 from broker.server.requests.context import Context
-from broker.server.requests.table import APIS, readable
-from broker.wire.codec import MalformedRequest, read_request, response_pieces, write_response
-from broker.wire.registry import UnsupportedVersion
+from broker.server.requests.table import APIS, Started, readable
+from broker.wire.codec import (
+    MalformedRequest,
+    UnsupportedVersion,
+    first_fields,
+    response_pieces,
+    write_response,
+)
+from broker.wire.message import Response
 
 API_VERSIONS = 18
 
@@ -35,34 +36,36 @@ class Dispatcher:
     def __call__(self, frame: bytes | memoryview) -> Reply:
         began = perf_counter()
         try:
-            header, request = read_request(frame, self._readable)
+            started = self._start(frame)
         except UnsupportedVersion as error:
             return _unsupported(error, self._context.served)
         except MalformedRequest as error:
             meters.MALFORMED_REQUESTS.inc()
             raise CloseConnection(str(error)) from error
-        api = APIS[request.__api_key__]
-        if api.wants_client:
-            client = Client(header.client_id or "", f"/{PEER.get()}")
-            response = api.handle(request, self._context, client)
-        else:
-            response = api.handle(request, self._context)
-        encoded = partial(_encoded, request, header.correlation_id, began)
-        if isinstance(response, Later):
-            return Later(response.result, lambda result: encoded(response.then(result)))
-        return Later(response, encoded) if inspect.isawaitable(response) else encoded(response)
+        answer = started.answer
+        encoded = partial(_encoded, started, began)
+        if isinstance(answer, Later):
+            return Later(answer.result, lambda result: encoded(answer.then(result)))
+        return Later(answer, encoded) if isinstance(answer, Awaitable) else encoded(answer)
+
+    def _start(self, frame: bytes | memoryview) -> Started:
+        api_key, version, correlation_id = first_fields(frame)
+        if version not in self._readable.get(api_key, ()):
+            raise UnsupportedVersion(api_key, version, correlation_id)
+        return APIS[api_key].start(frame, self._context)
 
 
-def _encoded(
-    request: RequestPayload, correlation_id: int, began: float, response: Any
-) -> Frame | None:
-    reply = None if response is None else response_pieces(correlation_id, response)
-    meters.request_done(request, perf_counter() - began)
+def _encoded(started: Started, began: float, response: Response | None) -> Frame | None:
+    reply = None
+    if response is not None:
+        header = started.header
+        reply = response_pieces(header.correlation_id, response, header.version)
+    meters.request_done(started.request, perf_counter() - began)
     return reply
 
 
 def _unsupported(error: UnsupportedVersion, served: Mapping[int, range]) -> bytes:
-    if error.api_key != API_VERSIONS or error.correlation_id is None:
+    if error.api_key != API_VERSIONS:
         meters.MALFORMED_REQUESTS.inc()
         raise CloseConnection(str(error)) from error
-    return write_response(error.correlation_id, api_versions.unsupported(served.items()))
+    return write_response(error.correlation_id, api_versions.unsupported(served), 0)

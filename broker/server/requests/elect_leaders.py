@@ -9,59 +9,58 @@ Not modelled: ELECTION_NOT_NEEDED for partitions whose election another request 
 """
 
 import asyncio
-from typing import Any
 
-from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.errors import ErrorCode
 
 from broker.server.coordinator import Outcomes
-from broker.server.requests.answer import NO_THROTTLE, Answer, by_topic
+from broker.server.requests.by_topic import by_topic
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
+from broker.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 PREFERRED = 0
 UNCLEAN = 1
 
 
-async def handle(request: ElectLeadersRequest, context: Context) -> Any:
+async def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
     """Answers when leaders are elected, or with REQUEST_TIMED_OUT."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return _respond(request, ErrorCode.invalid_request, {})
+        return _respond(ErrorCode.invalid_request, {})
     try:
-        async with asyncio.timeout(request.timeout.total_seconds()):
+        async with asyncio.timeout(request.timeout_ms / 1000):
             outcomes = await context.coordinator.elect_leaders(
                 _partitions(request), unclean=request.election_type == UNCLEAN
             )
     except TimeoutError:
-        return _respond(request, ErrorCode.request_timed_out, {})
+        return _respond(ErrorCode.request_timed_out, {})
     if outcomes is None:
-        return _respond(request, ErrorCode.not_controller, {})
-    return _respond(request, ErrorCode.none, outcomes)
+        return _respond(ErrorCode.not_controller, {})
+    return _respond(ErrorCode.none, outcomes)
 
 
 def _partitions(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
     if request.topic_partitions is None:
         return None
     return tuple(
-        TopicPartition(entry.topic, int(number))
+        TopicPartition(entry.topic, number)
         for entry in request.topic_partitions
         for number in entry.partitions
     )
 
 
-def _respond(request: ElectLeadersRequest, error: ErrorCode, outcomes: Outcomes) -> Any:
-    answer = Answer.to(request)
-    return answer(
-        "ElectLeadersResponse",
-        throttle_time=NO_THROTTLE,
+def _respond(error: ErrorCode, outcomes: Outcomes) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
         error_code=error,
         replica_election_results=tuple(
-            answer(
-                "ReplicaElectionResult",
+            ReplicaElectionResult(
                 topic=topic,
                 partition_result=tuple(
-                    answer(
-                        "PartitionResult",
+                    PartitionResult(
                         partition_id=number,
                         error_code=outcome.error,
                         error_message=outcome.text,

@@ -12,12 +12,11 @@ v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topi
 """
 
 import logging
+import uuid
 from collections.abc import Awaitable, Collection, Iterable
-from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v11.request import FetchPartition, FetchRequest
 
 from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
@@ -29,26 +28,25 @@ from broker.server.replication.fetch_session_cache import (
     asked_in,
 )
 from broker.server.replication.partition import Partition
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import (
-    NO_EPOCH,
     NO_OFFSET,
     BrokerId,
-    LeaderEpoch,
     NamedPartition,
     Offset,
     TopicPartition,
 )
 from broker.wire.batch import CorruptBatch
 from broker.wire.framing import BytesLike
+from broker.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 logger = logging.getLogger(__name__)
-
-NO_WAIT: Final = timedelta(0)
-
-LOG_START_OFFSET_SINCE: Final = 5
-LEADER_EPOCH_SINCE: Final = 9
 
 
 class _Read(NamedTuple):
@@ -60,19 +58,19 @@ class _Read(NamedTuple):
     meters: TopicMeters | None = None
 
 
-def handle(request: FetchRequest, context: Context) -> Any | Awaitable[Any]:
+def handle(request: FetchRequest, context: Context) -> FetchResponse | Awaitable[FetchResponse]:
     """Answers at once when there is enough, else when there is or time is over."""
     try:
         session = context.fetch_sessions.session_of(request, context.clock.now())
     except SessionRefused as refused:
-        return _respond(request, (), INVALID_SESSION_ID, refused.error)
+        return _respond((), INVALID_SESSION_ID, refused.error)
     reader = _Reader(request, context, session)
     reader.begin()
     if reader.has_enough:
         return reader.response()
     return context.purgatory.wait(
         reader.partitions,
-        request.max_wait.total_seconds(),
+        request.max_wait_ms / 1000,
         reader.look_again,
         reader.response,
     )
@@ -87,7 +85,7 @@ class _Reader:
         self.request = request
         self.context = context
         self._session = session
-        self._follower = None if request.replica_id == CONSUMER else BrokerId(request.replica_id)
+        self._follower = None if request.replica_id == CONSUMER else request.replica_id
         self._asked = dict(session.asked() if session else asked_in(request))
         self._names = {self._found(name): name for name in self._asked}
         self._reads: dict[NamedPartition, _Read] = {}
@@ -104,7 +102,7 @@ class _Reader:
         return (
             not self._reads
             or self._size >= self.request.min_bytes
-            or self.request.max_wait <= NO_WAIT
+            or self.request.max_wait_ms <= 0
             or any(read.error is not ErrorCode.none for read in self._reads.values())
         )
 
@@ -120,12 +118,12 @@ class _Reader:
         self._read(self._asked if self._size else [self._names[tp] for tp in woken])
         return self.has_enough
 
-    def response(self) -> Any:
+    def response(self) -> FetchResponse:
         """What was read; in a session, as far as it is news."""
         reads = tuple(self._reads.values())
         self._count(reads)
         if self._session is None:
-            return _respond(self.request, reads)
+            return _respond(reads)
         is_news = self._session.is_news
         news = [
             read
@@ -138,7 +136,7 @@ class _Reader:
                 len(read.records),
             )
         ]
-        return _respond(self.request, news, self._session.id)
+        return _respond(news, self._session.id)
 
     def _found(self, name: NamedPartition) -> TopicPartition | None:
         """Whose news are its news; None: there will be none, it is answered with an error."""
@@ -160,7 +158,7 @@ class _Reader:
         if not isinstance(partition, Partition):
             return _Read(name, partition)
         replica, log = partition.replica, partition.log
-        error = replica.check_leader(_current_epoch(asked), self._follower)
+        error = replica.check_leader(asked.current_leader_epoch, self._follower)
         if error is not ErrorCode.none:
             return _Read(name, error, meters=partition.meters)
         if self._follower is not None and self._follower not in replica.replicas:
@@ -197,8 +195,8 @@ class _Reader:
             partition.step(
                 FollowerFetch(
                     replica=follower,
-                    offset=Offset(asked.fetch_offset),
-                    log_start_offset=_log_start_offset(asked),
+                    offset=asked.fetch_offset,
+                    log_start_offset=asked.log_start_offset,
                     now=now,
                 )
             )
@@ -213,36 +211,21 @@ class _Reader:
                 read.meters.fetched(read.error, len(read.records), by_follower=by_follower)
 
 
-def _current_epoch(asked: FetchPartition) -> LeaderEpoch:
-    named = asked.__version__ >= LEADER_EPOCH_SINCE
-    return LeaderEpoch(asked.current_leader_epoch) if named else NO_EPOCH
-
-
-def _log_start_offset(asked: FetchPartition) -> Offset:
-    named = asked.__version__ >= LOG_START_OFFSET_SINCE
-    return Offset(asked.log_start_offset) if named else NO_OFFSET
-
-
 def _respond(
-    request: FetchRequest,
     reads: Iterable[_Read],
     session_id: int = INVALID_SESSION_ID,
     error: ErrorCode = ErrorCode.none,
-) -> Any:
-    answer = Answer.to(request)
-    topics: dict[Any, list[Any]] = {}
+) -> FetchResponse:
+    topics: dict[str | uuid.UUID, list[PartitionData]] = {}
     for read in reads:
-        topics.setdefault(read.name.topic, []).append(_partition_data(answer, read))
-    return answer(
-        "FetchResponse",
-        throttle_time=NO_THROTTLE,
+        topics.setdefault(read.name.topic, []).append(_partition_data(read))
+    return FetchResponse(
         error_code=error,
         session_id=session_id,
         responses=tuple(
-            answer(
-                "FetchableTopicResponse",
-                topic=name,
-                topic_id=name,
+            FetchableTopicResponse(
+                topic=name if isinstance(name, str) else "",
+                topic_id=name if isinstance(name, uuid.UUID) else None,
                 partitions=tuple(partitions),
             )
             for name, partitions in topics.items()
@@ -250,9 +233,8 @@ def _respond(
     )
 
 
-def _partition_data(answer: Answer, read: _Read) -> Any:
-    return answer(
-        "PartitionData",
+def _partition_data(read: _Read) -> PartitionData:
+    return PartitionData(
         partition_index=read.name.partition,
         error_code=read.error,
         high_watermark=read.high_watermark,

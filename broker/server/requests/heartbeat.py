@@ -5,28 +5,22 @@ Behaviour: :mod:`broker.groups.membership`. While groups are loaded, every membe
 v3 group_instance_id, v4 flexible.
 """
 
-from typing import Any
-
-from kio.schema.heartbeat.v4.request import HeartbeatRequest
-
 from broker.groups.events import ErrorAnswer, Heartbeat
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.wire.messages.heartbeat import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
 
-GROUP_INSTANCE_ID_SINCE = 3
 
-
-async def handle(request: HeartbeatRequest, context: Context) -> Any:
+async def handle(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     """Answers at once."""
-    version = request.__version__
     heard = await context.groups.ask(
         Heartbeat,
         ErrorAnswer,
         request.group_id,
         member_id=request.member_id,
-        instance_id=request.group_instance_id if version >= GROUP_INSTANCE_ID_SINCE else None,
+        instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    return Answer.to(request)(
-        "HeartbeatResponse", throttle_time=NO_THROTTLE, error_code=heard.error
-    )
+    return HeartbeatResponse(error_code=heard.error)

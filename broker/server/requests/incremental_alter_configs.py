@@ -5,27 +5,42 @@ Behaviour: settings are set (0) or deleted (1), the others stay; see
 Not modelled: append (2) and subtract (3), since no setting here is a list.
 """
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
-from kio.schema.incremental_alter_configs.v1.request import (
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 
 from broker.server.admin.config_admin import Change
 from broker.server.admin.topics import Refused
 from broker.server.requests.alter_configs import alter_each, required
 from broker.server.requests.context import Context
 from broker.server.zk.config_zk import Settings
+from broker.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 SET = 0
 DELETE = 1
 
 
-async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Any:
+async def handle(
+    request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
     """Answers when the settings are in ZooKeeper."""
-    return await alter_each(request, "IncrementalAlterConfigsResponse", _changing, context)
+    results = await alter_each(
+        request.resources, _changing, context, validate_only=request.validate_only
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResourceResponse(
+                error_code=result.error,
+                error_message=str(result) or None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, result in zip(request.resources, results, strict=True)
+        ),
+    )
 
 
 def _changing(resource: AlterConfigsResource) -> Change:

@@ -9,38 +9,37 @@ v2 flexible, v3 the id and epoch that a producer has, v4 PRODUCER_FENCED.
 """
 
 import logging
-from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.server.zk.znodes import MalformedNode
+from broker.types import ProducerId
+from broker.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN = -1
+NO_PRODUCER = ProducerId(-1)
 
 
-async def handle(request: InitProducerIdRequest, context: Context) -> Any:
+async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
     """Answers when there is an id."""
-    answer = Answer.to(request)
     error, producer_id = await _new_id(request, context)
-    return answer(
-        "InitProducerIdResponse",
-        throttle_time=NO_THROTTLE,
+    return InitProducerIdResponse(
         error_code=error,
         producer_id=producer_id,
-        producer_epoch=0 if error is ErrorCode.none else UNKNOWN,
+        producer_epoch=0 if error is ErrorCode.none else -1,
     )
 
 
-async def _new_id(request: InitProducerIdRequest, context: Context) -> tuple[ErrorCode, int]:
+async def _new_id(request: InitProducerIdRequest, context: Context) -> tuple[ErrorCode, ProducerId]:
     if request.transactional_id is not None:
-        return ErrorCode.invalid_request, UNKNOWN
+        return ErrorCode.invalid_request, NO_PRODUCER
     try:
         return ErrorCode.none, await context.producer_ids.next()
     except MalformedNode as error:
         logger.error("no producer id: %s", error)
-        return ErrorCode.unknown_server_error, UNKNOWN
+        return ErrorCode.unknown_server_error, NO_PRODUCER

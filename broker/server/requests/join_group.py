@@ -8,30 +8,29 @@ v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, 
 v9 skip_assignment.
 """
 
-from typing import Any
-
-from kio.schema.join_group.v9.request import JoinGroupRequest
-
 from broker.groups.events import Join, JoinAnswer, Protocol
-from broker.server.requests.answer import MILLISECOND, NO_THROTTLE, Answer
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
+from broker.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 
 REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
-GROUP_INSTANCE_ID_SINCE = 5
 NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-async def handle(request: JoinGroupRequest, context: Context, client: Client) -> Any:
+async def handle(request: JoinGroupRequest, context: Context, client: Client) -> JoinGroupResponse:
     """Answers when the generation begins."""
-    version = request.__version__
-    session_timeout = request.session_timeout
+    version = request.version
+    session_timeout = request.session_timeout_ms
     rebalance_timeout = session_timeout
     if version >= REBALANCE_TIMEOUT_SINCE:
-        rebalance_timeout = request.rebalance_timeout
-    instance_id = request.group_instance_id if version >= GROUP_INSTANCE_ID_SINCE else None
+        rebalance_timeout = request.rebalance_timeout_ms
+    instance_id = request.group_instance_id
     joined = await context.groups.ask(
         Join,
         JoinAnswer,
@@ -40,8 +39,8 @@ async def handle(request: JoinGroupRequest, context: Context, client: Client) ->
         instance_id=instance_id,
         client_id=client.id,
         client_host=client.host,
-        session_timeout_ms=session_timeout // MILLISECOND,
-        rebalance_timeout_ms=rebalance_timeout // MILLISECOND,
+        session_timeout_ms=session_timeout,
+        rebalance_timeout_ms=rebalance_timeout,
         protocol_type=request.protocol_type,
         protocols=tuple(Protocol(p.name, p.metadata) for p in request.protocols),
         new_member_id=f"{instance_id or client.id}-{context.new_uuid()}",
@@ -51,12 +50,9 @@ async def handle(request: JoinGroupRequest, context: Context, client: Client) ->
     return _respond(request, joined)
 
 
-def _respond(request: JoinGroupRequest, joined: JoinAnswer) -> Any:
-    answer = Answer.to(request)
-    has_null = request.__version__ >= NULL_PROTOCOL_SINCE
-    return answer(
-        "JoinGroupResponse",
-        throttle_time=NO_THROTTLE,
+def _respond(request: JoinGroupRequest, joined: JoinAnswer) -> JoinGroupResponse:
+    has_null = request.version >= NULL_PROTOCOL_SINCE
+    return JoinGroupResponse(
         error_code=joined.error,
         generation_id=joined.generation,
         protocol_type=joined.protocol_type,
@@ -65,8 +61,7 @@ def _respond(request: JoinGroupRequest, joined: JoinAnswer) -> Any:
         skip_assignment=joined.skip_assignment,
         member_id=joined.member_id,
         members=tuple(
-            answer(
-                "JoinGroupResponseMember",
+            JoinGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 metadata=member.metadata,

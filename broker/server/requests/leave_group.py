@@ -7,38 +7,35 @@ Not modelled: the reason (v5) is not logged.
 v3 members, v4 flexible.
 """
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
-from kio.schema.leave_group.v5.request import LeaveGroupRequest
 
 from broker.groups.events import Leave, LeaveAnswer, Leaving
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
 
 BATCH_SINCE = 3
 
 
-async def handle(request: LeaveGroupRequest, context: Context) -> Any:
+async def handle(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
     """Answers at once."""
-    is_batch = request.__version__ >= BATCH_SINCE
+    is_batch = request.version >= BATCH_SINCE
     leaving = (
         tuple(Leaving(m.member_id, m.group_instance_id) for m in request.members)
         if is_batch
-        else (Leaving(request.member_id),)  # type: ignore[attr-defined]  # as it was before v3
+        else (Leaving(request.member_id),)
     )
     left = await context.groups.ask(Leave, LeaveAnswer, request.group_id, leaving=leaving)
-    answer = Answer.to(request)
     error = left.error
     if not is_batch and error is ErrorCode.none:
         (error,) = left.members
-    return answer(
-        "LeaveGroupResponse",
-        throttle_time=NO_THROTTLE,
+    return LeaveGroupResponse(
         error_code=error,
         members=tuple(
-            answer(
-                "MemberResponse",
+            MemberResponse(
                 member_id=who.member_id,
                 group_instance_id=who.instance_id,
                 error_code=member_error,

@@ -13,27 +13,28 @@ v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flex
 v8 -4, v9 -5.
 """
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest
 
 from broker.server.replication.partition import Partition
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     NO_EPOCH,
     NO_OFFSET,
-    BrokerId,
     LeaderEpoch,
     Offset,
     TopicPartition,
 )
 from broker.wire.batch import CorruptBatch
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 
-LEADER_EPOCH_SINCE = 4
 OFFSET_NOT_AVAILABLE_SINCE = 5
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
@@ -43,22 +44,17 @@ NEEDS_NO_HIGH_WATERMARK = (*STARTS, LATEST_TIERED)
 NOT_FOUND = (-1, NO_OFFSET)
 
 
-def handle(request: ListOffsetsRequest, context: Context) -> Any:
+def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """Answers at once."""
-    answer = Answer.to(request)
-    return answer(
-        "ListOffsetsResponse",
-        throttle_time=NO_THROTTLE,
+    return ListOffsetsResponse(
         topics=tuple(
-            answer(
-                "ListOffsetsTopicResponse",
+            ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=tuple(
                     _list(
                         TopicPartition(topic.name, partition.partition_index),
                         partition,
-                        request.replica_id,
-                        answer,
+                        request,
                         context,
                     )
                     for partition in topic.partitions
@@ -72,30 +68,27 @@ def handle(request: ListOffsetsRequest, context: Context) -> Any:
 def _list(
     tp: TopicPartition,
     asked: ListOffsetsPartition,
-    replica_id: int,
-    answer: Answer,
+    request: ListOffsetsRequest,
     context: Context,
-) -> Any:
+) -> ListOffsetsPartitionResponse:
     partition = context.replicas.hosted(tp)
     if not isinstance(partition, Partition):
-        return _entry(answer, tp, partition)
-    named = asked.__version__ >= LEADER_EPOCH_SINCE
-    epoch = LeaderEpoch(asked.current_leader_epoch) if named else NO_EPOCH
-    follower = BrokerId(replica_id) if replica_id >= 0 else None
-    error = partition.replica.check_leader(epoch, follower)
+        return _entry(tp, partition)
+    follower = request.replica_id if request.replica_id >= 0 else None
+    error = partition.replica.check_leader(asked.current_leader_epoch, follower)
     if error is not ErrorCode.none:
-        return _entry(answer, tp, error)
+        return _entry(tp, error)
     bound = partition.replica.read_bound(follower)
     try:
         timestamp, offset = _find(partition, asked.timestamp, bound)
     except CorruptBatch:
-        return _entry(answer, tp, ErrorCode.corrupt_message)
+        return _entry(tp, ErrorCode.corrupt_message)
     bounded = follower is None and asked.timestamp not in NEEDS_NO_HIGH_WATERMARK
     if bounded and offset in (bound, NO_OFFSET):
-        error = _unless_behind(partition, asked.__version__)
+        error = _unless_behind(partition, request.version)
     if error is not ErrorCode.none:
-        return _entry(answer, tp, error)
-    return _entry(answer, tp, ErrorCode.none, timestamp, offset, partition.replica.leader_epoch)
+        return _entry(tp, error)
+    return _entry(tp, ErrorCode.none, timestamp, offset, partition.replica.leader_epoch)
 
 
 def _find(partition: Partition, timestamp: int, bound: Offset) -> tuple[int, Offset]:
@@ -121,15 +114,13 @@ def _unless_behind(partition: Partition, version: int) -> ErrorCode:
 
 
 def _entry(
-    answer: Answer,
     tp: TopicPartition,
     error: ErrorCode,
     timestamp: int = -1,
     offset: Offset = NO_OFFSET,
     leader_epoch: LeaderEpoch = NO_EPOCH,
-) -> Any:
-    return answer(
-        "ListOffsetsPartitionResponse",
+) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
         partition_index=tp.partition,
         error_code=error,
         timestamp=timestamp,

@@ -6,32 +6,37 @@ being reassigned, or do not exist, are left out.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
+from broker.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
 Moving = Mapping[str, Mapping[int, ReplicaAssignment]]
 
 
-async def handle(request: ListPartitionReassignmentsRequest, context: Context) -> Any:
+async def handle(
+    request: ListPartitionReassignmentsRequest, context: Context
+) -> ListPartitionReassignmentsResponse:
     """Answers with what ZooKeeper says now."""
     if not context.coordinator.active:
-        return _respond(request, ErrorCode.not_controller, {})
+        return _respond(ErrorCode.not_controller, {})
     if request.topics is None:
         found = await context.topics.assignments(None)
-        return _respond(request, ErrorCode.none, _moving(found))
-    wanted = {str(topic.name): set(topic.partition_indexes) for topic in request.topics}
+        return _respond(ErrorCode.none, _moving(found))
+    wanted = {topic.name: set(topic.partition_indexes) for topic in request.topics}
     moving = _moving(await context.topics.assignments(wanted))
     named = {
         topic: {number: move for number, move in moves.items() if number in wanted[topic]}
         for topic, moves in moving.items()
     }
-    return _respond(request, ErrorCode.none, named)
+    return _respond(ErrorCode.none, named)
 
 
 def _moving(found: Mapping[str, TopicAssignment]) -> Moving:
@@ -45,20 +50,15 @@ def _moving(found: Mapping[str, TopicAssignment]) -> Moving:
     }
 
 
-def _respond(request: ListPartitionReassignmentsRequest, error: ErrorCode, moving: Moving) -> Any:
-    answer = Answer.to(request)
-    return answer(
-        "ListPartitionReassignmentsResponse",
-        throttle_time=NO_THROTTLE,
+def _respond(error: ErrorCode, moving: Moving) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
         error_code=error,
         error_message=None,
         topics=tuple(
-            answer(
-                "OngoingTopicReassignment",
+            OngoingTopicReassignment(
                 name=topic,
                 partitions=tuple(
-                    answer(
-                        "OngoingPartitionReassignment",
+                    OngoingPartitionReassignment(
                         partition_index=number,
                         replicas=move.replicas,
                         adding_replicas=move.adding,

@@ -8,23 +8,22 @@ Not modelled: offsets committed in transactions.
 v6 committed_leader_epoch, v7 group_instance_id, v8 flexible.
 """
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_commit.v8.request import OffsetCommitRequest, OffsetCommitRequestPartition
 
 from broker.groups.events import Commit, OffsetAndMetadata, OffsetsAnswer
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
-from broker.types import NO_EPOCH, TopicPartition
+from broker.types import TopicPartition
+from broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 
-LEADER_EPOCH_SINCE = 6
-GROUP_INSTANCE_ID_SINCE = 7
 
-
-async def handle(request: OffsetCommitRequest, context: Context) -> Any:
+async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
     """Answers when the offsets are stored."""
-    version = request.__version__
     asked = {
         TopicPartition(topic.name, partition.partition_index): _offset(partition)
         for topic in request.topics
@@ -37,7 +36,7 @@ async def handle(request: OffsetCommitRequest, context: Context) -> Any:
         OffsetsAnswer,
         request.group_id,
         member_id=request.member_id,
-        instance_id=request.group_instance_id if version >= GROUP_INSTANCE_ID_SINCE else None,
+        instance_id=request.group_instance_id,
         generation=request.generation_id_or_member_epoch,
         offsets=known,
     )
@@ -48,26 +47,22 @@ async def handle(request: OffsetCommitRequest, context: Context) -> Any:
 
 
 def _offset(partition: OffsetCommitRequestPartition) -> OffsetAndMetadata:
-    known = partition.__version__ >= LEADER_EPOCH_SINCE
     return OffsetAndMetadata(
         offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch if known else NO_EPOCH,
+        leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
     )
 
 
-def _respond(request: OffsetCommitRequest, errors: dict[TopicPartition, ErrorCode]) -> Any:
-    answer = Answer.to(request)
-    return answer(
-        "OffsetCommitResponse",
-        throttle_time=NO_THROTTLE,
+def _respond(
+    request: OffsetCommitRequest, errors: dict[TopicPartition, ErrorCode]
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
         topics=tuple(
-            answer(
-                "OffsetCommitResponseTopic",
+            OffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
-                    answer(
-                        "OffsetCommitResponsePartition",
+                    OffsetCommitResponsePartition(
                         partition_index=partition.partition_index,
                         error_code=errors[TopicPartition(topic.name, partition.partition_index)],
                     )

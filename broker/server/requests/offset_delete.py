@@ -4,20 +4,21 @@ Behaviour: :mod:`broker.groups.commits`; offsets of topics that a member is subs
 (KIP-496).
 """
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 
 from broker.groups.events import DeleteOffsets, OffsetsAnswer
-from broker.server.requests.answer import NO_THROTTLE, Answer
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
+from broker.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 
 
-async def handle(request: OffsetDeleteRequest, context: Context) -> Any:
+async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
     """Answers when the offsets are gone from the log, too."""
-    answer = Answer.to(request)
     partitions = frozenset(
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
@@ -29,17 +30,13 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> Any:
         DeleteOffsets, OffsetsAnswer, request.group_id, partitions=known
     )
     unknown = ErrorCode.unknown_topic_or_partition
-    return answer(
-        "OffsetDeleteResponse",
-        throttle_time=NO_THROTTLE,
+    return OffsetDeleteResponse(
         error_code=deleted.error,
         topics=tuple(
-            answer(
-                "OffsetDeleteResponseTopic",
+            OffsetDeleteResponseTopic(
                 name=topic.name,
                 partitions=tuple(
-                    answer(
-                        "OffsetDeleteResponsePartition",
+                    OffsetDeleteResponsePartition(
                         partition_index=partition.partition_index,
                         error_code=deleted.partitions.get(
                             TopicPartition(topic.name, partition.partition_index), unknown

@@ -7,83 +7,87 @@ Not modelled: transactions, so that no offset is unstable (v7 require_stable).
 v2 error_code, v5 committed_leader_epoch, v6 flexible, v8 several groups at once.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_fetch.v8.request import OffsetFetchRequest
 
 from broker.groups.events import OffsetAndMetadata
 from broker.groups.offsets import CommittedOffset
-from broker.server.requests.answer import NO_THROTTLE, Answer
+from broker.server.requests.by_topic import by_topic
 from broker.server.requests.context import Context
-from broker.types import TopicPartition
+from broker.types import LeaderEpoch, Offset, TopicPartition
+from broker.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
 
 ERROR_CODE_SINCE = 2
 GROUPS_SINCE = 8
 NOTHING = OffsetAndMetadata(offset=-1)
 
-Asked = tuple[tuple[str, tuple[int, ...]], ...]
 
-
-class Entities(NamedTuple):
-    """What the parts of the response are called."""
-
-    topic: str
-    partition: str
-
-
-ONE_GROUP = Entities("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")
-SEVERAL_GROUPS = Entities("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
-
-
-def handle(request: OffsetFetchRequest, context: Context) -> Any:
+def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     """Answers at once."""
-    answer = Answer.to(request)
-    if request.__version__ < GROUPS_SINCE:
-        fields = _fetch(request.__version__, request, ONE_GROUP, answer, context)
-        return answer("OffsetFetchResponse", throttle_time=NO_THROTTLE, **fields)
-    return answer(
-        "OffsetFetchResponse",
-        throttle_time=NO_THROTTLE,
-        groups=tuple(
-            answer(
-                "OffsetFetchResponseGroup",
-                group_id=group.group_id,
-                **_fetch(request.__version__, group, SEVERAL_GROUPS, answer, context),
+    if request.version >= GROUPS_SINCE:
+        return OffsetFetchResponse(groups=tuple(_group(g, context) for g in request.groups))
+    error, committed = _committed(request.group_id, context)
+    named = None if request.topics is None else _named(request.topics)
+    return OffsetFetchResponse(
+        error_code=error,
+        topics=()
+        if error is not ErrorCode.none and request.version >= ERROR_CODE_SINCE
+        else tuple(
+            OffsetFetchResponseTopic(
+                name=topic,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=number,
+                        committed_offset=Offset(value.offset),
+                        committed_leader_epoch=LeaderEpoch(value.leader_epoch),
+                        metadata=value.metadata,
+                        error_code=error,
+                    )
+                    for number, value in values
+                ),
             )
-            for group in request.groups
+            for topic, values in _fetched(named, committed)
         ),
     )
 
 
-def _fetch(
-    version: int, asked: Any, entities: Entities, answer: Answer, context: Context
-) -> dict[str, object]:
-    """The fields of one group's part; before v2 its error goes to the partitions."""
+def _group(asked: OffsetFetchRequestGroup, context: Context) -> OffsetFetchResponseGroup:
     error, committed = _committed(asked.group_id, context)
-    named = tuple((topic.name, topic.partition_indexes) for topic in asked.topics or ())
-    if error is not ErrorCode.none and version >= ERROR_CODE_SINCE:
-        named = ()
-    elif asked.topics is None:
-        named = _by_topic(committed)
-    topics = tuple(
-        answer(
-            entities.topic,
-            name=topic,
-            partitions=tuple(
-                answer(
-                    entities.partition,
-                    partition_index=number,
-                    error_code=error,
-                    **_offset(committed.get(TopicPartition(topic, number))),
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in named
+    named = None if asked.topics is None else _named(asked.topics)
+    return OffsetFetchResponseGroup(
+        group_id=asked.group_id,
+        error_code=error,
+        topics=()
+        if error is not ErrorCode.none
+        else tuple(
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(
+                        partition_index=number,
+                        committed_offset=Offset(value.offset),
+                        committed_leader_epoch=LeaderEpoch(value.leader_epoch),
+                        metadata=value.metadata,
+                        error_code=error,
+                    )
+                    for number, value in values
+                ),
+            )
+            for topic, values in _fetched(named, committed)
+        ),
     )
-    return {"topics": topics, "error_code": error}
 
 
 def _committed(
@@ -96,17 +100,30 @@ def _committed(
     return ErrorCode.none, group.offsets.committed if group else {}
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> Asked:
-    topics: dict[str, tuple[int, ...]] = {}
-    for topic, number in sorted(partitions):
-        topics[topic] = (*topics.get(topic, ()), number)
-    return tuple(topics.items())
+def _named(
+    topics: Iterable[OffsetFetchRequestTopic | OffsetFetchRequestTopics],
+) -> Sequence[tuple[str, Sequence[int]]]:
+    return [(topic.name, topic.partition_indexes) for topic in topics]
 
 
-def _offset(committed: CommittedOffset | None) -> dict[str, object]:
-    value = committed.value if committed else NOTHING
-    return {
-        "committed_offset": value.offset,
-        "committed_leader_epoch": value.leader_epoch,
-        "metadata": value.metadata,
-    }
+def _fetched(
+    named: Sequence[tuple[str, Sequence[int]]] | None,
+    committed: Mapping[TopicPartition, CommittedOffset],
+) -> Sequence[tuple[str, Sequence[tuple[int, OffsetAndMetadata]]]]:
+    """What is committed for the partitions that are named; None: for all that have anything."""
+    if named is None:
+        return [
+            (topic, [(number, found.value) for number, found in offsets])
+            for topic, offsets in by_topic(committed).items()
+        ]
+    return [
+        (topic, [(number, _value(TopicPartition(topic, number), committed)) for number in numbers])
+        for topic, numbers in named
+    ]
+
+
+def _value(
+    tp: TopicPartition, committed: Mapping[TopicPartition, CommittedOffset]
+) -> OffsetAndMetadata:
+    found = committed.get(tp)
+    return found.value if found else NOTHING

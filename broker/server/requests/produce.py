@@ -14,22 +14,26 @@ v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
-from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest
 
 from broker.log.refused import RefusedBatch
 from broker.log.validator import admitted
 from broker.server.network.connections import CloseConnection, Later
 from broker.server.replication.partition import Partition, Produced, refused
-from broker.server.requests.answer import MILLISECOND, NO_THROTTLE, Answer
 from broker.server.requests.client import Client
 from broker.server.requests.client_batch import validated
 from broker.server.requests.context import Context
 from broker.server.topic_names import is_internal
-from broker.types import TopicPartition
+from broker.types import NO_OFFSET, TopicPartition
+from broker.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """``client.id`` of Kafka's own tools (``AdminUtils.ADMIN_CLIENT_ID``)."""
@@ -37,7 +41,9 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 Outcome = Produced | asyncio.Future[Produced]
 
 
-def handle(request: ProduceRequest, context: Context, client: Client) -> Any | Later:
+def handle(
+    request: ProduceRequest, context: Context, client: Client
+) -> ProduceResponse | Later[ProduceResponse | None] | None:
     """Appends; answers at once, or later when acks=-1 has to wait."""
     outcomes = [
         _produce(TopicPartition(topic.name, partition.index), partition, request, context, client)
@@ -74,42 +80,41 @@ def _append(
 ) -> Outcome:
     if request.acks not in (-1, 0, 1):
         return refused(ErrorCode.invalid_required_acks)
-    batches = validated(data.records, request.__version__, partition.config.max_message_bytes)
+    batches = validated(data.records, request.version, partition.config.max_message_bytes)
     if isinstance(batches, ErrorCode):
         return refused(batches)
     try:
         batch = admitted(batches[0], partition.log.config, context.clock.wall_ms())
     except RefusedBatch as error:
         return refused(error.error, str(error))
-    future = partition.produce(batch, request.acks, request.timeout // MILLISECOND)
+    future = partition.produce(batch, request.acks, request.timeout_ms)
     return future.result() if future.done() else future
 
 
-def _respond(request: ProduceRequest, outcomes: Sequence[Outcome], context: Context) -> Any:
+def _respond(
+    request: ProduceRequest, outcomes: Sequence[Outcome], context: Context
+) -> ProduceResponse | None:
     """Once every outcome is there."""
     produced = [o if isinstance(o, Produced) else o.result() for o in outcomes]
     if request.acks == 0:
-        return _respond_to_acks_0(produced)
-    answer = Answer.to(request)
+        _hang_up_on_errors(produced)
+        return None
     remaining = iter(produced)
-    return answer(
-        "ProduceResponse",
+    return ProduceResponse(
         responses=tuple(
-            answer(
-                "TopicProduceResponse",
+            TopicProduceResponse(
                 name=topic.name,
                 partition_responses=tuple(
-                    _partition_response(answer, topic.name, data.index, next(remaining), context)
+                    _partition_response(topic.name, data.index, next(remaining), context)
                     for data in topic.partition_data
                 ),
             )
             for topic in request.topic_data
         ),
-        throttle_time=NO_THROTTLE,
     )
 
 
-def _respond_to_acks_0(outcomes: Sequence[Produced]) -> None:
+def _hang_up_on_errors(outcomes: Sequence[Produced]) -> None:
     errors = {outcome.error for outcome in outcomes} - {ErrorCode.none}
     if errors:
         names = ", ".join(sorted(error.name for error in errors))
@@ -117,20 +122,16 @@ def _respond_to_acks_0(outcomes: Sequence[Produced]) -> None:
 
 
 def _partition_response(
-    answer: Answer, topic: str, index: int, outcome: Produced, context: Context
-) -> Any:
+    topic: str, index: int, outcome: Produced, context: Context
+) -> PartitionProduceResponse:
     partition = context.replicas.hosted(TopicPartition(topic, index))
-    return answer(
-        "PartitionProduceResponse",
+    return PartitionProduceResponse(
         index=index,
         error_code=outcome.error,
         base_offset=outcome.base_offset,
-        log_append_time=_moment(outcome.log_append_time),
-        log_start_offset=partition.log.log_start_offset if isinstance(partition, Partition) else -1,
-        record_errors=(),
+        log_append_time_ms=outcome.log_append_time,
+        log_start_offset=partition.log.log_start_offset
+        if isinstance(partition, Partition)
+        else NO_OFFSET,
         error_message=outcome.message,
     )
-
-
-def _moment(milliseconds: int) -> datetime | None:
-    return None if milliseconds < 0 else datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,9 +1,10 @@
 """Which APIs this broker serves: the only place that says so. ApiVersions advertises this table."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from broker.server.network.connections import PEER, Later
 from broker.server.requests import (
     alter_configs,
     alter_partition_reassignments,
@@ -39,63 +40,138 @@ from broker.server.requests import (
     sync_group,
     update_metadata,
 )
+from broker.server.requests.client import Client
+from broker.server.requests.context import Context
+from broker.wire.codec import RequestHeader, read_request
+from broker.wire.framing import BytesLike
+from broker.wire.message import Request, Response
+from broker.wire.messages.alter_configs import AlterConfigsRequest
+from broker.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from broker.wire.messages.api_versions import ApiVersionsRequest
+from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from broker.wire.messages.create_partitions import CreatePartitionsRequest
+from broker.wire.messages.create_topics import CreateTopicsRequest
+from broker.wire.messages.delete_groups import DeleteGroupsRequest
+from broker.wire.messages.delete_records import DeleteRecordsRequest
+from broker.wire.messages.delete_topics import DeleteTopicsRequest
+from broker.wire.messages.describe_configs import DescribeConfigsRequest
+from broker.wire.messages.describe_groups import DescribeGroupsRequest
+from broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from broker.wire.messages.elect_leaders import ElectLeadersRequest
+from broker.wire.messages.fetch import FetchRequest
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.heartbeat import HeartbeatRequest
+from broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from broker.wire.messages.init_producer_id import InitProducerIdRequest
+from broker.wire.messages.join_group import JoinGroupRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from broker.wire.messages.leave_group import LeaveGroupRequest
+from broker.wire.messages.list_groups import ListGroupsRequest
+from broker.wire.messages.list_offsets import ListOffsetsRequest
+from broker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from broker.wire.messages.metadata import MetadataRequest
+from broker.wire.messages.offset_commit import OffsetCommitRequest
+from broker.wire.messages.offset_delete import OffsetDeleteRequest
+from broker.wire.messages.offset_fetch import OffsetFetchRequest
+from broker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from broker.wire.messages.produce import ProduceRequest
+from broker.wire.messages.stop_replica import StopReplicaRequest
+from broker.wire.messages.sync_group import SyncGroupRequest
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
-Handler = Callable[..., Any]
-"""(request, context) -> response, None for no response, or an awaitable or Later of one of them.
+Q = TypeVar("Q", bound=Request[Response])
+R_co = TypeVar("R_co", bound=Response, covariant=True)
+
+Answer: TypeAlias = R_co | Awaitable[R_co | None] | Later[R_co | None] | None
+"""None: the request gets no response.
 
 What a handler does before it awaits anything happens in the order in which the requests of a
 connection arrived.
 """
 
 
+class Started(NamedTuple):
+    """A request that a handler was given, and what it said."""
+
+    header: RequestHeader
+    request: Request[Response]
+    answer: Answer[Response]
+
+
+class Served(Protocol):
+    """An API of whatever request."""
+
+    @property
+    def versions(self) -> range: ...
+
+    def start(self, frame: BytesLike, context: Context) -> Started:
+        """Decodes a request of this API and hands it over; raises MalformedRequest."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Api:
-    """Versions served, and who serves them."""
+class Api(Generic[Q]):
+    """Which requests in which versions, and who serves them."""
 
+    request: type[Q]
     versions: range
-    handle: Handler
-    wants_client: bool = False
-    """The handler is told who asks: (request, context, client)."""
+    handle: Callable[[Q, Context], Answer[Response]]
+
+    def start(self, frame: BytesLike, context: Context) -> Started:
+        """As :class:`Served` has it."""
+        header, request = read_request(self.request, frame)
+        return Started(header, request, self.handle(request, context))
 
 
-def _api(first: int, last: int, handle: Handler, *, wants_client: bool = False) -> Api:
-    return Api(range(first, last + 1), handle, wants_client)
+@dataclass(frozen=True, slots=True)
+class ApiOfClient(Generic[Q]):
+    """The same, where the handler is told who asks."""
+
+    request: type[Q]
+    versions: range
+    handle: Callable[[Q, Context, Client], Answer[Response]]
+
+    def start(self, frame: BytesLike, context: Context) -> Started:
+        """As :class:`Served` has it."""
+        header, request = read_request(self.request, frame)
+        client = Client(header.client_id or "", f"/{PEER.get()}")
+        return Started(header, request, self.handle(request, context, client))
 
 
-APIS: Final = {
-    0: _api(3, 9, produce.handle, wants_client=True),
-    1: _api(4, 11, fetch.handle),
-    2: _api(1, 9, list_offsets.handle),
-    3: _api(1, 8, metadata.handle),
-    4: _api(5, 5, leader_and_isr.handle),
-    5: _api(3, 3, stop_replica.handle),
-    6: _api(7, 7, update_metadata.handle),
-    7: _api(3, 3, controlled_shutdown.handle),
-    8: _api(2, 8, offset_commit.handle),
-    9: _api(1, 8, offset_fetch.handle),
-    10: _api(0, 4, find_coordinator.handle),
-    11: _api(0, 9, join_group.handle, wants_client=True),
-    12: _api(0, 4, heartbeat.handle),
-    13: _api(0, 5, leave_group.handle),
-    14: _api(0, 5, sync_group.handle),
-    15: _api(0, 5, describe_groups.handle),
-    16: _api(0, 4, list_groups.handle),
-    18: _api(0, 3, api_versions.handle),
-    19: _api(2, 4, create_topics.handle),
-    20: _api(1, 5, delete_topics.handle),
-    21: _api(0, 2, delete_records.handle),
-    22: _api(0, 4, init_producer_id.handle),
-    23: _api(2, 4, offset_for_leader_epoch.handle),
-    32: _api(1, 2, describe_configs.handle),
-    33: _api(0, 2, alter_configs.handle),
-    35: _api(1, 4, describe_log_dirs.handle),
-    37: _api(0, 3, create_partitions.handle),
-    43: _api(1, 2, elect_leaders.handle),
-    44: _api(0, 1, incremental_alter_configs.handle),
-    45: _api(0, 0, alter_partition_reassignments.handle),
-    46: _api(0, 0, list_partition_reassignments.handle),
-    42: _api(0, 2, delete_groups.handle),
-    47: _api(0, 0, offset_delete.handle),
+APIS: Final[Mapping[int, Served]] = {
+    0: ApiOfClient(ProduceRequest, range(3, 10), produce.handle),
+    1: Api(FetchRequest, range(4, 12), fetch.handle),
+    2: Api(ListOffsetsRequest, range(1, 10), list_offsets.handle),
+    3: Api(MetadataRequest, range(1, 9), metadata.handle),
+    4: Api(LeaderAndIsrRequest, range(5, 6), leader_and_isr.handle),
+    5: Api(StopReplicaRequest, range(3, 4), stop_replica.handle),
+    6: Api(UpdateMetadataRequest, range(7, 8), update_metadata.handle),
+    7: Api(ControlledShutdownRequest, range(3, 4), controlled_shutdown.handle),
+    8: Api(OffsetCommitRequest, range(2, 9), offset_commit.handle),
+    9: Api(OffsetFetchRequest, range(1, 9), offset_fetch.handle),
+    10: Api(FindCoordinatorRequest, range(5), find_coordinator.handle),
+    11: ApiOfClient(JoinGroupRequest, range(10), join_group.handle),
+    12: Api(HeartbeatRequest, range(5), heartbeat.handle),
+    13: Api(LeaveGroupRequest, range(6), leave_group.handle),
+    14: Api(SyncGroupRequest, range(6), sync_group.handle),
+    15: Api(DescribeGroupsRequest, range(6), describe_groups.handle),
+    16: Api(ListGroupsRequest, range(5), list_groups.handle),
+    18: Api(ApiVersionsRequest, range(4), api_versions.handle),
+    19: Api(CreateTopicsRequest, range(2, 5), create_topics.handle),
+    20: Api(DeleteTopicsRequest, range(1, 6), delete_topics.handle),
+    21: Api(DeleteRecordsRequest, range(3), delete_records.handle),
+    22: Api(InitProducerIdRequest, range(5), init_producer_id.handle),
+    23: Api(OffsetForLeaderEpochRequest, range(2, 5), offset_for_leader_epoch.handle),
+    32: Api(DescribeConfigsRequest, range(1, 3), describe_configs.handle),
+    33: Api(AlterConfigsRequest, range(3), alter_configs.handle),
+    35: Api(DescribeLogDirsRequest, range(1, 5), describe_log_dirs.handle),
+    37: Api(CreatePartitionsRequest, range(4), create_partitions.handle),
+    43: Api(ElectLeadersRequest, range(1, 3), elect_leaders.handle),
+    44: Api(IncrementalAlterConfigsRequest, range(2), incremental_alter_configs.handle),
+    45: Api(AlterPartitionReassignmentsRequest, range(1), alter_partition_reassignments.handle),
+    46: Api(ListPartitionReassignmentsRequest, range(1), list_partition_reassignments.handle),
+    42: Api(DeleteGroupsRequest, range(3), delete_groups.handle),
+    47: Api(OffsetDeleteRequest, range(1), offset_delete.handle),
 }
 SERVED: Final = {key: api.versions for key, api in APIS.items()}
 

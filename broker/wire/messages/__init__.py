@@ -1,0 +1,1 @@
+"""Kafka's messages, a module for each API: made by ``python -m protocol``."""

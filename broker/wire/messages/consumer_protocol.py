@@ -1,0 +1,35 @@
+"""What consumers say in the metadata of a group's members.
+
+Made by ``python -m protocol``; do not edit.
+"""
+
+from typing import Self
+
+from broker.wire.message import message
+from broker.wire.reader import Reader
+from broker.wire.writer import Writer
+
+
+@message
+class ConsumerProtocolSubscription:
+    """What others carry as bytes."""
+
+    topics: tuple[str, ...] = ()
+    """The topics that the member wants to consume."""
+    user_data: bytes | None = None
+    """User data that will be passed back to the consumer."""
+
+    @classmethod
+    def read(cls, reader: Reader, version: int) -> Self:
+        """Raises what :mod:`broker.wire.reader` raises."""
+        topics = reader.strings()
+        user_data = reader.nullable_blob()
+        return cls(
+            topics=topics,
+            user_data=user_data,
+        )
+
+    def write(self, writer: Writer, version: int) -> None:
+        """Appends all fields of that version."""
+        writer.strings(self.topics)
+        writer.blob(self.user_data)

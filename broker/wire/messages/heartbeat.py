@@ -1,0 +1,110 @@
+"""Heartbeat (api 12), versions 0 to 4.
+
+Made by ``python -m protocol``; do not edit.
+"""
+
+import struct
+from typing import ClassVar, Self
+
+from kio.schema.errors import ErrorCode
+
+from broker.wire.message import message
+from broker.wire.reader import Reader, error
+from broker.wire.writer import Writer
+
+_FORM_H = struct.Struct(">h")
+_FORM_I = struct.Struct(">i")
+_FORM_IH = struct.Struct(">ih")
+
+
+@message
+class HeartbeatRequest:
+    """A request."""
+
+    API_KEY: ClassVar[int] = 12
+    VERSIONS: ClassVar[range] = range(5)
+    HEADER_FLEXIBLE_SINCE: ClassVar[int] = 4
+    FLEXIBLE_SINCE: ClassVar[int] = 4
+
+    version: int
+    group_id: str
+    """The group id."""
+    generation_id: int
+    """The generation of the group."""
+    member_id: str
+    """The member ID."""
+    group_instance_id: str | None = None
+    """The unique identifier of the consumer instance provided by end user."""
+
+    @classmethod
+    def read(cls, reader: Reader, version: int) -> Self:
+        """Raises what :mod:`broker.wire.reader` raises."""
+        group_id = reader.string()
+        (generation_id,) = reader.unpack(_FORM_I)
+        member_id = reader.string()
+        if version >= 3:
+            group_instance_id = reader.nullable_string()
+        else:
+            group_instance_id = None
+        if version >= 4:
+            reader.skip_tags()
+        return cls(
+            version=version,
+            group_id=group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=group_instance_id,
+        )
+
+    def write(self, writer: Writer, version: int) -> None:
+        """Appends all fields of that version."""
+        writer.string(self.group_id)
+        writer.put(_FORM_I.pack(self.generation_id))
+        writer.string(self.member_id)
+        if version >= 3:
+            writer.string(self.group_instance_id)
+        if version >= 4:
+            writer.no_tags()
+
+    @staticmethod
+    def response() -> type["HeartbeatResponse"]:
+        """The class of what is answered."""
+        return HeartbeatResponse
+
+
+@message
+class HeartbeatResponse:
+    """A response."""
+
+    HEADER_FLEXIBLE_SINCE: ClassVar[int] = 4
+    FLEXIBLE_SINCE: ClassVar[int] = 4
+
+    throttle_time_ms: int = 0
+    """The duration in milliseconds for which the request was throttled due to a quota violation,
+    or zero if the request did not violate any quota."""
+    error_code: ErrorCode
+    """The error code, or 0 if there was no error."""
+
+    @classmethod
+    def read(cls, reader: Reader, version: int) -> Self:
+        """Raises what :mod:`broker.wire.reader` raises."""
+        if version >= 1:
+            (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
+        else:
+            (error_code,) = reader.unpack(_FORM_H)
+            throttle_time_ms = 0
+        if version >= 4:
+            reader.skip_tags()
+        return cls(
+            throttle_time_ms=throttle_time_ms,
+            error_code=error(error_code),
+        )
+
+    def write(self, writer: Writer, version: int) -> None:
+        """Appends all fields of that version."""
+        if version >= 1:
+            writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
+        else:
+            writer.put(_FORM_H.pack(self.error_code))
+        if version >= 4:
+            writer.no_tags()
