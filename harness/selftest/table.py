@@ -125,7 +125,7 @@ def _half_within(attempts: Iterable[Attempt]) -> str:
 
 
 def _by_observation(bugs: Mapping[str, Bug], known: Known) -> Iterator[str]:
-    yield "| what could show a bug | bugs | found by any way |"
+    yield "| what could show a bug | tried | found by any way |"
     yield "| --- | --- | --- |"
     for observation in OBSERVATIONS:
         tried = [
