@@ -41,6 +41,19 @@ from checkers.check import check
 result = check(pathlib.Path(sys.argv[1]), master=sys.argv[2])
 print(result.verdict.value)
 """
+IN_SLICES = """
+import pathlib, sys
+from checkers.check import evidence
+from checkers.items import work_items
+from checkers.session import session
+from checkers.totals import reconcile_all
+directory = pathlib.Path(sys.argv[1])
+(run,), _ = evidence(directory)
+with session(directory / "spark", master=sys.argv[2]) as spark:
+    totals = reconcile_all(spark, work_items(run), directory / "rows", slice_rows=1)
+print([path.name for path in totals.rows])
+print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
+"""
 WHERE = """
 import pathlib, sys
 from checkers.session import session
@@ -109,21 +122,31 @@ def found(directory: Path) -> Sequence[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-def test_it_finds_there_what_it_finds_here(
-    tmp_path: Path, master: str, spark: SparkSession
-) -> None:
+def campaign(directory: Path) -> Path:
+    """Of three cells, of which the last two lost a record."""
     topics = {"t": WELL, "u": losing(WELL, 1), "v": losing(WELL, 2)}
     made = MadeRun(
         partitions={(topic, 0): of for topic, of in topics.items()},
         cells=[cell(name=topic, topic=topic) for topic in topics],
         faults=a_fault(partitions=[f"{topic}-0" for topic in topics]),
     )
-    directory = write_campaign(tmp_path / "results", made)
+    return write_campaign(directory, made)
+
+
+def test_it_finds_there_what_it_finds_here(
+    tmp_path: Path, master: str, spark: SparkSession
+) -> None:
+    directory = campaign(tmp_path / "results")
     verdict = by_itself(CHECK, directory, master)
     there = found(directory)
     assert check(directory, spark=spark).verdict.value == verdict == "fail"
     assert found(directory) == there
     assert len(there) == 2
+
+
+def test_partitions_are_split_there_too(tmp_path: Path, master: str) -> None:
+    said = by_itself(IN_SLICES, campaign(tmp_path / "results"), master).splitlines()
+    assert said == ["['giant-0', 'giant-1', 'giant-2']", "[0, 1, 1]"]
 
 
 def test_workers_run_what_was_shipped(tmp_path: Path, master: str) -> None:
