@@ -118,6 +118,8 @@ def rises_and_falls(series: Series) -> str:
     names = list(medians)
     best = max(names, key=lambda name: medians[name])
     gained, last = medians[best] / medians[names[0]] - 1, medians[names[-1]] / medians[best] - 1
+    if best == names[0] and min(series[best]) > APART * max(series[names[-1]]):
+        return f"**Refuted** here: the most is had by {best}, and {names[-1]} has {-last:.0%} less."
     if gained <= ALIKE:
         return f"**Not seen**: the best, {best}, has {gained:.0%} more than {names[0]}."
     told = f"{best} has {gained:.0%} more than {names[0]}"
