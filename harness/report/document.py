@@ -8,10 +8,12 @@ None, or nothing, for what a file of former days lacks.
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from checkers.verdict import Verdict
 from harness.environment import Machine, Versions
+from harness.report.consumers_document import ConsumptionDocument
+from harness.report.part import Part
 from history.cell import Value
 
 VERSION = 2
@@ -19,15 +21,7 @@ VERSION = 2
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
-    )
-
-
-class Guarantee(_Part):
+class Guarantee(Part):
     """A promise of a cell's configuration, and what became of it."""
 
     name: str
@@ -47,7 +41,7 @@ class Guarantee(_Part):
     """Why it is (not) promised, and what was seen."""
 
 
-class Outages(_Part):
+class Outages(Part):
     """What of a cell's unavailability began within the reach of a fault."""
 
     fault: str | None
@@ -58,7 +52,7 @@ class Outages(_Part):
     """All of all partitions, added up."""
 
 
-class Unavailable(_Part):
+class Unavailable(Part):
     """For how long a cell was asked and acknowledged nothing."""
 
     longest_ms: int
@@ -69,7 +63,7 @@ class Unavailable(_Part):
     """The same by cause."""
 
 
-class TransactionsDocument(_Part):
+class TransactionsDocument(Part):
     """How many transactions of a cell came to what, as far as its clients know."""
 
     committed: int
@@ -82,7 +76,7 @@ class TransactionsDocument(_Part):
     """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
 
 
-class CellDocument(_Part):
+class CellDocument(Part):
     """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
     under Kafka's names. A count is null where nothing was found and not everything could be looked
     at: unknown is not 0."""
@@ -124,7 +118,7 @@ class CellDocument(_Part):
     """What the verdict follows from, the decisive ones first."""
 
 
-class ZooKeeperDocument(_Part):
+class ZooKeeperDocument(Part):
     """What a run asked of ZooKeeper; null for what is not known."""
 
     writes_to_create: int | None = None
@@ -135,7 +129,7 @@ class ZooKeeperDocument(_Part):
     """That the brokers held when every topic was whole."""
 
 
-class FailoverDocument(_Part):
+class FailoverDocument(Part):
     """A broker was killed while a topic had so many partitions; null for what is not known."""
 
     partitions: int
@@ -152,7 +146,7 @@ class FailoverDocument(_Part):
     """That the brokers held before."""
 
 
-class RunDocument(_Part):
+class RunDocument(Part):
     """A checked run."""
 
     number: int
@@ -173,7 +167,7 @@ class RunDocument(_Part):
     """From the beginning of its first step to the end of its last."""
 
 
-class FaultDocument(_Part):
+class FaultDocument(Part):
     """A fault of a run, as it happened."""
 
     run: int
@@ -195,7 +189,7 @@ class FaultDocument(_Part):
     """Whether it was proven to have bitten; null where nobody looked."""
 
 
-class LossDocument(_Part):
+class LossDocument(Part):
     """Records of one partition that were acknowledged, or else sent, within the reach of the same
     fault: rows of `anomalies.parquet`, counted."""
 
@@ -215,7 +209,7 @@ class LossDocument(_Part):
     """How many stand in the log twice."""
 
 
-class CauseDocument(_Part):
+class CauseDocument(Part):
     """Anomalies of one kind and partition that have the same explanation; the autopsy of each is
     in `autopsies.parquet`. Of each anomaly of a partition 20 at the most, the damning ones
     first."""
@@ -271,75 +265,7 @@ class CauseDocument(_Part):
     """The faults that have to do with it, as `kill#1`."""
 
 
-class ClientDocument(_Part):
-    """What a consumer of a cell was shown, over all its partitions. A count is what was found; null
-    where that is nothing and not everything could be looked at."""
-
-    run: int
-    """The run's number."""
-    cell: str
-    """The cell's name."""
-    client: str
-    """The consumer's name."""
-    member: bool
-    """Whether it is of a group; else it is a tail reader."""
-    group: str | None
-    """Kafka's `group.id`; null for a tail reader, and where nothing tells it."""
-    shown: int | None
-    """Records, each as often as it was shown."""
-    distinct: int | None
-    """At how many offsets."""
-    again: int | None
-    """Offsets that were shown in several assignments."""
-    nonmonotonic: int | None
-    """Steps back within one assignment."""
-    skipped: int | None
-    """Offsets of the log that were passed over."""
-    foreign: int | None
-    """Offsets at which the payload shown was none of ours, or damaged."""
-    inconsistent: int | None
-    """Offsets at which what was shown and the log, or an ack, disagree."""
-    vanished: int | None
-    """Records shown that the final log does not have at that offset."""
-    unseen: int | None
-    """Of a tail reader: acked records of the log that it read past and was not shown."""
-    unread: int | None
-    """Of a tail reader: offsets of the final log above the highest that it was shown."""
-
-
-class GroupDocument(_Part):
-    """What the members of a consumer group committed, over all partitions of its cell; null as in
-    what consumers were shown."""
-
-    run: int
-    """The run's number."""
-    cell: str
-    """The cell's name."""
-    group: str
-    """Kafka's `group.id`."""
-    committed: int | None
-    """Commits of a partition that were answered without an error."""
-    commit_errors: int | None
-    """Commits of which nobody knows whether they were kept."""
-    commits_lost: int | None
-    """How often what was committed was not known any more."""
-    commits_regressed: int | None
-    """How often an older offset was read back than was committed."""
-    skipped_by_commit: int | None
-    """Records that an at-least-once group committed past, and of which none of its members was
-    shown any."""
-
-
-class ConsumptionDocument(_Part):
-    """What consumers were shown and committed."""
-
-    clients: tuple[ClientDocument, ...] = ()
-    """Each consumer of each cell."""
-    groups: tuple[GroupDocument, ...] = ()
-    """Each group of each cell."""
-
-
-class VerdictDocument(_Part):
+class VerdictDocument(Part):
     """What a campaign came to."""
 
     version: int = 0
