@@ -23,6 +23,7 @@ from checkers.verdict import (
     GroupCounts,
     Outages,
     RunResult,
+    TransactionCounts,
     Unavailable,
     Verdict,
 )
@@ -49,6 +50,7 @@ def cell(run: int) -> CellResult:
         lost=3,
         expected=(Verdict.PASS,),
         unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
+        transactions=TransactionCounts(committed=2, not_committed=1, unknown=0, found={"G0": 1}),
     )
 
 
