@@ -1,19 +1,10 @@
 """What ``verdict.json`` says of each cell; see :mod:`harness.report.document`."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from checkers.verdict import Verdict
+from harness.report.part import Part
 from history.cell import Value
-
-
-class Part(BaseModel):
-    """What all parts of the document have in common."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
-    )
 
 
 class Guarantee(Part):

@@ -24,6 +24,7 @@ from checkers.verdict import (
     Latency,
     Outages,
     RunResult,
+    TransactionCounts,
     Unavailable,
     Verdict,
 )
@@ -50,6 +51,7 @@ def cell(run: int) -> CellResult:
         lost=3,
         expected=(Verdict.PASS,),
         unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
+        transactions=TransactionCounts(committed=2, not_committed=1, unknown=0, found={"G0": 1}),
     )
     return replace(made, acks_per_second=12.5, ack_latency=LATENCY, shown_latency=LATENCY)
 

@@ -97,8 +97,7 @@ class Session:
         tell = partial(self._recorder.offsets, self.number, self.transaction)
         tell(SendType.INVOKE, positions)
         ask = partial(self._client.send_offsets_to_transaction, offsets, group)
-        # All of the time at once: asked again after a timeout, librdkafka 2.16 was seen not to
-        # return.
+        # All the time at once: asked again after a timeout, librdkafka 2.16 was seen to hang.
         error, again = self._asked(ask, DECIDE_S)
         name = None if error is None else error.name()
         tell(of_answer(error, asked_before=again), positions, name)
