@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs clients demo test simulate selftest test-long test-kafka test-clients test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs clients demo test simulate selftest test-long test-jepsen test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check \
         reference lint nightly clean
 
@@ -58,6 +58,11 @@ selftest: setup  ## what finds a broken broker, written to docs/detection.md; ho
 
 test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m "long and not docker and not ssh and not kafka and not libraries"
+
+test-jepsen: setup  ## our checkers beside Jepsen's; JEPSEN_CLASSPATH=... names Jepsen and what it needs
+	@test -n "$(JEPSEN_CLASSPATH)" || \
+		{ echo "JEPSEN_CLASSPATH is empty; docs/checkers.md says what it takes" >&2; exit 3; }
+	JEPSEN_CLASSPATH="$(JEPSEN_CLASSPATH)" $(BIN)/pytest -m jepsen
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh

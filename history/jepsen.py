@@ -152,7 +152,7 @@ class _Doing:
         return self._op(SendType.OK, f, **what)
 
     def _op(self, type_: str, f: str, **what: Any) -> Op:
-        who = {"process": self.process, "client": self.client, "time": self.time}
+        who: dict[str, Any] = {"process": self.process, "client": self.client, "time": self.time}
         return Op(type=type_, f=f, **who, **what)
 
 
@@ -177,9 +177,10 @@ def _sent(client: str, rows: Sequence[Row], numbers: Iterator[int]) -> Iterator[
             process = busy.pop(name)
             if row["type"] != SendType.INFO:
                 heapq.heappush(free, process)
-        who = {"process": process, "client": client, "time": time, "error": row["error"]}
+        who: dict[str, Any] = {"process": process, "client": client, "time": time}
         key, value = name
-        yield Op(type=row["type"], f="send", sent=(key, (row["offset"], value)), **who)
+        sent = key, (row["offset"], value)
+        yield Op(type=row["type"], f="send", sent=sent, error=row["error"], **who)
     for (key, value), process in busy.items():
         who = {"process": process, "client": client, "time": last}
         yield Op(type=SendType.INFO, f="send", sent=(key, (None, value)), **who)
