@@ -14,7 +14,7 @@ from jepsen_checker import Error, JepsenChecker, jepsen_checker
 from jepsen_differences import Both, Ours, unexplained
 from jepsen_facts import facts, value
 from jepsen_histories import ops_of
-from jepsen_plants import PLANTS, Choose, Plant
+from jepsen_plants import PLANTS, Choose, Plant, anything
 from made_consumers import left_by
 from made_histories import indexed
 
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.jepsen
 
 QUIET = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 EACH = settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+ALL = settings(max_examples=400, deadline=None, suppress_health_check=QUIET)
 
 PROMISES = Promises(groups={GROUP: Coordinated(at_least_once=True)})
 WHOSE = {
@@ -95,3 +96,9 @@ def test_what_is_planted_both_find_or_it_is_known_why_not(
     assert plant.ours <= we
     assert plant.theirs <= they
     assert not plant.never & they
+
+
+@ALL
+@given(world=anything())
+def test_whatever_comes_every_difference_is_explained(jepsen: JepsenChecker, world: World) -> None:
+    held_against_each_other(jepsen, world, Counter())

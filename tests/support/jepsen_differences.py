@@ -137,11 +137,6 @@ def _from_one_span_to_another(both: Both, one: Error) -> bool:
     )
 
 
-def _but_the_last(both: Both) -> Iterator[list[Read]]:
-    """What everybody but the final read was shown."""
-    return (rows for client, rows in both.facts.shown.items() if client != FINAL_READ)
-
-
 def _goes_back(both: Both, values: tuple[Value, Value]) -> bool:
     """Whether the second stands at or before the first, where both are known to stand."""
     one, other = (both.facts.places.get(each) for each in values)
@@ -194,8 +189,8 @@ NOTHING_ACKED = Reason(
     "of a partition of which nothing was acknowledged, Jepsen takes for unseen what the last poll "
     "was the first to return",
     lambda both, one: (
-        not any(event.type == "ok" for event in both.facts.log.sends)
-        and all(one.values[0] != read.value for rows in _but_the_last(both) for read in rows)
+        one.values[0] in both.facts.places
+        and not any(event.type == "ok" for event in both.facts.log.sends)
     ),
 )
 ENDS_BEYOND = Reason(

@@ -1,13 +1,14 @@
-"""Anomalies, each planted alone in a history in which all is well."""
+"""Anomalies, each planted alone in a history in which all is well, and histories of anything."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer_worlds import World
+from consumer_worlds import READ, World, sound
 from hypothesis import assume
-from made_consumers import MadeConsumer
-from made_histories import Entry, Send, entry, send
+from hypothesis import strategies as st
+from made_consumers import MadeConsumer, Seen, seen
+from made_histories import Entry, Made, Send, entry, send
 
 Choose = Callable[[Sequence[Any]], Any]
 OTHER = (7, 0)
@@ -234,3 +235,46 @@ PLANTS = (
     _plant(step_back, "nonmonotonic-poll", theirs="int-nonmonotonic-poll"),
     _plant(skip, "poll-skip", theirs=""),
 )
+
+
+@st.composite
+def anything(draw: st.DrawFn) -> World:
+    """Whatever a broken cluster could leave behind: any log, and consumers that were shown anything
+    that was sent, anywhere; now and then a stranger."""
+    records = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), unique=True, min_size=1)
+    )
+    sends = [event for at, one in enumerate(records) for event in _any_outcome(draw, one, 10 * at)]
+    strangers = [(None, None), (9, 9)] if draw(st.integers(0, 9)) == 0 else []
+    content = st.sampled_from([*records, *strangers])
+    offsets = sorted(draw(st.sets(st.integers(0, 12))))
+    log = [entry(offset, *draw(content)) for offset in offsets]
+    start = draw(st.sampled_from((0, 0, 0, min(offsets, default=0))))
+    made = Made(sends=sends, log=log, start=start, end=13, complete=draw(st.integers(0, 4)) > 0)
+    shape = draw(sound())
+    return World(log=made, consumers=tuple(_any_reads(draw, c, content) for c in shape.consumers))
+
+
+def _any_outcome(draw: st.DrawFn, record: tuple[int, int], time: int) -> list[Send]:
+    kind = draw(st.sampled_from(["ok", "ok", "ok", "info", "fail", None]))
+    events = [send("invoke", *record, time)]
+    if kind:
+        offset = draw(st.none() | st.integers(0, 12)) if kind == "ok" else None
+        events.append(send(kind, *record, time + draw(st.integers(1, 30)), offset))
+    return events
+
+
+def _any_reads(
+    draw: st.DrawFn, made: MadeConsumer, content: st.SearchStrategy[Any]
+) -> MadeConsumer:
+    """As it polled, but with other offsets, and other records at some of them."""
+    count = len(made.polls)
+    offsets = draw(st.lists(st.integers(0, 12), min_size=count, max_size=count))
+    if draw(st.booleans()):
+        offsets.sort()
+    rows = [_any_read(draw, row, at, content) for row, at in zip(made.polls, offsets, strict=True)]
+    return made.but(polls=rows, commits=())
+
+
+def _any_read(draw: st.DrawFn, row: Seen, offset: int, content: st.SearchStrategy[Any]) -> Seen:
+    return seen(row.poll, offset, *draw(content), READ + 10 * row.poll)
