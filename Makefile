@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs clients demo test simulate selftest test-long test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check \
         seed004 reference clients-table lint nightly clean
 
@@ -62,6 +62,11 @@ test-long: setup  ## the tests that take too long for make test
 test-kills: setup  ## kill -9 of the harness at KILLS=100 moments ON="local docker ssh"; minutes each; as root
 	ACKPROOF_KILLS=$(or $(KILLS),100) ACKPROOF_KILLS_ON="$(or $(ON),local)" \
 		$(if $(findstring docker,$(ON)),$(ENGINE)) $(BIN)/pytest -m kills tests/e2e/test_kills.py
+
+test-jepsen: setup  ## our checkers beside Jepsen's; JEPSEN_CLASSPATH=... names Jepsen and what it needs
+	@test -n "$(JEPSEN_CLASSPATH)" || \
+		{ echo "JEPSEN_CLASSPATH is empty; docs/checkers.md says what it takes" >&2; exit 3; }
+	JEPSEN_CLASSPATH="$(JEPSEN_CLASSPATH)" $(BIN)/pytest -m jepsen
 
 test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
 	tests/tools/kafka/programs.sh

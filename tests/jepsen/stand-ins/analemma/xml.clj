@@ -1,0 +1,4 @@
+(ns analemma.xml
+  "No pictures are drawn.")
+
+(defn emit [& _])

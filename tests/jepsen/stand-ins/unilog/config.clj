@@ -1,0 +1,4 @@
+(ns unilog.config
+  "Logs go nowhere.")
+
+(defn start-logging! [& _])
