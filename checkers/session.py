@@ -11,6 +11,7 @@ Of a cluster the user's own settings hold, as of any application: ``SPARK_CONF_D
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.shipping import packed
@@ -34,6 +36,7 @@ LOCAL = "local[*]"
 """The master where none is given: all cores of this machine, in one JVM."""
 
 _LOOPBACK = "127.0.0.1"
+_OF_MODULES = b"WARNING: Using incubator modules"
 
 
 @contextmanager
@@ -58,15 +61,15 @@ def session(
     log_settings = files("checkers") / "log4j2.properties"
     directory = scratch.resolve()
     with as_file(log_settings) as log_file, _environment(_of_driver(directory, local=local)):
-        builder = SparkSession.builder.appName("ackproof")
-        settings = dict(_ALWAYS)
+        settings = {"spark.app.name": "ackproof", **_ALWAYS}
         if not submitted:
-            builder = builder.master(master or LOCAL)
+            settings["spark.master"] = master or LOCAL
             settings |= _settings(directory, log_file, java_options)
             settings |= _here(directory) if local else {}
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        if ours:
+            _start_jvm(conf)
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
         if not local:
             spark.sparkContext.addPyFile(str(packed(scratch / "ackproof.zip")))
@@ -132,6 +135,25 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _start_jvm(conf: SparkConf) -> None:
+    """As PySpark does, but for what the JVM says of Spark's modules each time, to everybody's
+    terminal. Raises what PySpark raises."""
+    said, saying = os.pipe()
+    try:
+        gateway = launch_gateway(conf, {"stderr": saying})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(saying)
+        threading.Thread(target=_relay, args=(said,), name="spark-stderr", daemon=True).start()
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _relay(said: int) -> None:
+    with open(said, "rb") as lines:
+        for line in lines:
+            if not line.startswith(_OF_MODULES):
+                sys.stderr.write(line.decode(errors="replace"))
 
 
 def _end_jvm() -> None:
