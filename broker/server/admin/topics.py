@@ -93,7 +93,7 @@ class Topics:
         Raises:
             Refused: it may not be created, or nobody knows whether it was.
         """
-        await self._metadata.refresh(())
+        await self._metadata.refresh([spec.name])
         assignment = self.validate(spec)
         try:
             await self._store.create_topic(spec.name, assignment, spec.config)
@@ -228,9 +228,11 @@ class Topics:
                 ErrorCode.invalid_topic_exception,
                 f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",
             )
-        if name in self._metadata.names:
+        # A name alone may be what is left of a creation whose broker died: were that one refused,
+        # nobody would ever clean it up, and groups would have no coordinator for good.
+        if name in self._metadata.topics:
             raise Refused(ErrorCode.topic_already_exists, f"Topic {name!r} already exists.")
-        for other in self._metadata.names:
+        for other in set(self._metadata.names) - {name}:
             if other.replace(".", "_") == name.replace(".", "_"):
                 raise Refused(
                     ErrorCode.invalid_topic_exception,

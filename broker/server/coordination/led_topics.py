@@ -1,13 +1,13 @@
 """Topics where there is no controller: written down by commands that any broker runs."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.coordination.admin import Admin, Command, Outcome
+from broker.coordination.admin import Admin, Outcome
 from broker.coordination.nodes import PartitionView
 from broker.server.admin.topics import Refused
 from broker.server.coordination.commands import Commands
@@ -91,15 +91,18 @@ class LedTopics:
         if topic in self._creating:
             raise TopicExists(f"topic {topic} is being created")
         self._creating.add(topic)
-        try:
-            await self._let_others_finish(topic)
-            command = self._admin.create_topic(topic, _replicas(assignment))
-            outcome = await self._run(command, TIMEOUT_S, {topic: config})
-        finally:
-            self._creating.discard(topic)
+        outcome = await self._to_its_end(self._create(topic, assignment, config))
         if outcome is Outcome.EXISTS:
             raise TopicExists(f"topic {topic} exists already")
         _check(outcome, topic)
+
+    async def _create(self, topic: str, assignment: NUMBERS, config: Mapping[str, str]) -> Outcome:
+        try:
+            await self._let_others_finish(topic)
+            command = self._admin.create_topic(topic, _replicas(assignment))
+            return await self._commands.run(command, TIMEOUT_S, {topic: config})
+        finally:
+            self._creating.discard(topic)
 
     async def _let_others_finish(self, topic: str) -> None:
         """Waits while another broker creates it. ``cleanFailedTopicCreationAttempts`` does not
@@ -128,9 +131,8 @@ class LedTopics:
         """
         if not await self.has_topic(topic):
             raise UnknownTopic(f"topic {topic} does not exist")
-        _check(
-            await self._run(self._admin.add_partitions(topic, _replicas(added)), TIMEOUT_S), topic
-        )
+        command = self._admin.add_partitions(topic, _replicas(added))
+        _check(await self._to_its_end(self._commands.run(command, TIMEOUT_S)), topic)
 
     async def is_being_deleted(self, topic: str) -> bool:
         """Whether one of its partitions is moved to nowhere."""
@@ -157,15 +159,14 @@ class LedTopics:
         finally:
             self._deleting.discard(topic)
 
-    async def _run(
-        self, command: Command, timeout_s: float, settings: Mapping[str, Any] | None = None
-    ) -> Outcome:
-        """To its end, though whoever waits for it may go away."""
+    async def _to_its_end(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Though whoever waits for it may go away. Clients that each wait for less than a failed
+        creation is given time for would have none of them clean it up."""
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
             try:
-                outcome = await self._commands.run(command, timeout_s, settings)
+                outcome = await work
             except ZkClosed as error:
                 _settle(done, error)
             else:

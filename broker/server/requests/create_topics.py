@@ -53,7 +53,7 @@ async def _create(
             raise Refused(ErrorCode.invalid_request, f"{topic.name} is named more than once.")
         spec = _spec(topic)
         if request.validate_only:
-            await context.metadata.refresh(())
+            await context.metadata.refresh([spec.name])
             context.topics.validate(spec)
         else:
             partitions = await context.topics.create(spec)
