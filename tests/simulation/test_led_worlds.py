@@ -31,7 +31,7 @@ SEEDS = 40
 FOUND = {
     "a claim by the first reading, over any ISR": ("slow claimant", 0, "OneLeaderPerEpoch"),
     "a claim in the same epoch": (None, 0, "OneLeaderPerEpoch"),
-    "a former leader writes its ISR": (None, 14, "LeaderInIsr"),
+    "a former leader writes its ISR": (None, 76, "LeaderInIsr"),
     "a close is carried out whenever it comes": ("away and back", 0, "StrongIsr"),
     "who stopped uncleanly stays in the ISR": (None, 6, "DamagedLeavesIsr"),
     "whoever has caught up is in sync after the wait": (None, 13, "DamagedLeavesIsr"),
@@ -178,7 +178,11 @@ def test_a_disk_that_could_not_hold_a_new_log_is_asked_again() -> None:
     plan = Plan(
         seed=20289,
         brokers=2,
-        settings=(("offsets.topic.num.partitions", "3"), ("offsets.topic.replication.factor", "2")),
+        settings=(
+            ("offsets.topic.num.partitions", "3"),
+            ("offsets.topic.replication.factor", "2"),
+            ("group.min.session.timeout.ms", "1000"),
+        ),
         producers=(False,),
         topics=(CreateTopic(topic="t", replicas=((2, 1),)),),
         actions=(Timed(at_ms=1_000, action=broken), Timed(at_ms=1_100, action=group)),

@@ -128,7 +128,7 @@ def test_a_quiet_world_commits_and_settles() -> None:
     outcome = run(plan_of(produce(100), produce(5_000)))
     assert outcome.violation is None
     met = outcome.coverage
-    assert met["client", "produce, acks=-1: acked"] == 6
+    assert met["client", "produce, acks=-1: acked"] == 6 + 6, "those of the judge (probing.py), too"
     assert met["replica event", "follower: Fetched"] > 6
     assert met["controller event", "Elected"] == 1
     assert met["run", "clean"] == 1
@@ -223,7 +223,7 @@ def test_a_failure_shrinks_to_what_it_takes_and_is_told() -> None:
 
         plan = Shrinker(fails, lambda _runs, _best: None, runs_max=60).shrink(failed.plan)
         told = "\n".join(story(run(plan)))
-    assert [timed.action.kind for timed in plan.actions] == ["produce"]
+    assert not plan.actions, "what the judge sends (probing.py) is enough"
     assert "AckedIsCommitted" in told
     assert " leads in epoch 0, the ISR is " in told
     assert run(plan).violation is None, "without the fault there is nothing to be told"
