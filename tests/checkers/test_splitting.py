@@ -50,6 +50,7 @@ from history.schema import LOG, SENDS
 
 SLOW = settings(
     deadline=None,
+    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 _Task = TypeVar("_Task")

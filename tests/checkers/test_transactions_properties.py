@@ -19,7 +19,9 @@ from checkers.transactions.outcomes import Outcome, Transaction, transactions_of
 from history.transactional import TRANSFORMERS
 
 ANY_MACHINE = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    deadline=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 Finding = tuple[str, int | None, int | None]

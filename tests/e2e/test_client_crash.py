@@ -43,6 +43,7 @@ def test_it_costs_its_own_cell_alone(ackproof) -> None:
     assert not any(guarantee["broken"] for guarantee in crashed["guarantees"])
 
 
+@pytest.mark.long
 def test_clients_suffer_as_servers_do(ackproof) -> None:
     """One node of clients is paused, one is cut off, all producers die: the others go on, or others
     come in their place, and what was acknowledged is there."""

@@ -19,7 +19,7 @@ from history import reader
 from history.names import Stem
 from history.schema import TABLES, decoded
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 CAMPAIGN = {
     "cluster": {
