@@ -163,9 +163,10 @@ class Partition(Answers):
         seat.has_again(log, high_watermark)
 
     def closed(self, broker: int) -> None:
-        """``broker`` has ended in good order."""
+        """``broker`` has ended in good order. One that lost power, and was asked to stop before it
+        had looked at its log again, has not closed what it had before."""
         if broker in self.seats:
-            self.seats[broker].closed = True
+            self.seats[broker].closed = self.seats[broker].known
 
     def removed(self, broker: int) -> None:
         """``broker`` has deleted its replica, and not because the topic is to go."""
