@@ -348,6 +348,21 @@ def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
     broken("LogKept", story.partition.hosted, 2, Shadow(), 0)
 
 
+def test_what_was_deleted_stays_so_where_the_log_was_closed(story: Story) -> None:
+    story.replicated()
+    story.partition.seat(2).log.start_at(1)
+    story.partition.closed(2)
+    broken("DeletedStaysDeleted", story.partition.hosted, 2, on_disk(RECORD), 0)
+
+
+def test_who_stopped_before_it_had_looked_at_its_log_has_not_closed_it(story: Story) -> None:
+    story.replicated()
+    story.partition.seat(2).log.start_at(1)
+    story.partition.damaged(2, 1, now=1.0)
+    story.partition.closed(2)
+    story.partition.hosted(2, on_disk(RECORD), 0)
+
+
 def on_disk(*what: Any) -> Shadow:
     """A log as it is found at the start."""
     return Shadow(
