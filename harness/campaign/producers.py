@@ -13,7 +13,7 @@ from workloads.configuration import RESERVED, canonical, producer_config, produc
 from workloads.foreign import properties as foreign
 from workloads.interface import Transactions
 from workloads.spec import ProducerSpec, SpecificationError
-from workloads.transactions.spec import TransactionalSpec, session_properties
+from workloads.transactions.spec import TransactionalSpec, drawn, session_properties
 
 Properties = Mapping[str, str | bool | int | float]
 
@@ -113,8 +113,8 @@ def try_out(cell: Cell, record_bytes: int) -> None:
 
 def try_out_transactional(cell: Cell, asked: Transactions) -> None:
     """As :func:`try_out`, of a producer that writes in transactions."""
-    drawn = {"seed": 0, "records": asked.records, "aborts": asked.aborts, "fences": asked.fences}
-    _made(session_properties(TransactionalSpec.model_validate({**_specification(cell), **drawn})))
+    specification = {**_specification(cell), **drawn(asked, seed=0)}
+    _made(session_properties(TransactionalSpec.model_validate(specification)))
 
 
 def _try_out_librdkafka(cell: Cell) -> int:

@@ -7,6 +7,8 @@ import pytest
 from harness.campaign.cells import expand
 from harness.campaign.runs import manifest_of, runs_of
 from harness.campaign.validation import CampaignRefused, check
+from workloads import WORKLOADS
+from workloads.interface import Place
 
 SHIPPED = (Path(__file__).parents[2] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
 
@@ -82,3 +84,18 @@ def test_the_manifest_names_who_writes_in_transactions(tmp_path: Path) -> None:
     for table in ("sends", "transactions", "inputs", "transaction_offsets"):
         assert (f"transformer-{topic}-1", table) in tables
     assert (None, "committed") in tables
+
+
+def test_how_large_a_transaction_is_says_nothing_of_when_its_producer_is_done(
+    tmp_path: Path,
+) -> None:
+    """A producer with an outcome of all its ``records`` may be silent for good."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(SHIPPED, encoding="utf-8")
+    campaign = check(path).campaign
+    place = Place(node="client-1", history="history", progress="progress")
+    for cell in expand(campaign.cells):
+        for client in WORKLOADS["transactions"].clients(
+            cell, campaign.workload.load_of(cell), bootstrap_servers="b:1", places=[place]
+        ):
+            assert client.specification.get("records") is None

@@ -52,7 +52,7 @@ def spec(seed: int, producer: int = 0) -> TransactionalSpec:
         history=Path(),
         progress=Path(),
         seed=seed,
-        records=10,
+        transaction_records=10,
         aborts=0.3,
         fences=0.1,
     )

@@ -32,7 +32,7 @@ def specification(mock_cluster, **further: Any) -> dict[str, Any]:
         "record_bytes": 100,
         "bootstrap_servers": mock_cluster.bootstrap_servers,
         "seed": 7,
-        "records": 4,
+        "transaction_records": 4,
         "aborts": 0.2,
         "fences": 0.0,
         **further,

@@ -36,7 +36,9 @@ class Draws:
 
     def records(self) -> int:
         """How many records it has: half as many as on average, up to half as many again."""
-        return self._random.randint((self._spec.records + 1) // 2, 3 * self._spec.records // 2)
+        return self._random.randint(
+            (self._spec.transaction_records + 1) // 2, 3 * self._spec.transaction_records // 2
+        )
 
     def partition(self) -> int:
         """Where a record goes."""

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from workloads.configuration import PRODUCER_DEFAULTS, producer_properties
+from workloads.interface import Transactions
 from workloads.spec import Config, ConsumerSpec, FinalReadSpec, ProducerSpec
 
 TRANSACTION_TIMEOUT_MS = 10_000
@@ -28,12 +29,14 @@ class TransactionalSpec(ProducerSpec):
 
     Attributes:
         seed: For whatever it draws, with its name.
-        aborts, fences: As in :class:`workloads.interface.Transactions`.
+        transaction_records, aborts, fences: As ``records``, ``aborts`` and ``fences`` in
+            :class:`workloads.interface.Transactions`. ``records`` is a producer's own: how many it
+            sends in all, after which nobody wonders that it is silent.
     """
 
     acks: Literal["all"] = "all"
     seed: int
-    records: int = Field(ge=1)
+    transaction_records: int = Field(ge=1)
     aborts: float = Field(ge=0, le=1)
     fences: float = Field(ge=0, le=1)
 
@@ -55,6 +58,16 @@ class TransactionalReadSpec(FinalReadSpec):
     offsets are to be fetched, by topic."""
 
     groups: Mapping[str, str] = Field(default_factory=dict)
+
+
+def drawn(asked: Transactions, seed: int) -> Mapping[str, object]:
+    """What a specification says of what is drawn."""
+    return {
+        "seed": seed,
+        "transaction_records": asked.records,
+        "aborts": asked.aborts,
+        "fences": asked.fences,
+    }
 
 
 def session_properties(spec: TransactionalSpec) -> Config:

@@ -117,7 +117,7 @@ class Transformer:
     def _polled(self) -> Sequence[Read]:
         self._moved = False
         try:
-            messages = self._consumer.consume(BATCHES * self._spec.records, WAIT_S)
+            messages = self._consumer.consume(BATCHES * self._spec.transaction_records, WAIT_S)
         except KafkaException as refusal:
             note_error(refusal.args[0])
             return []

@@ -11,7 +11,7 @@ from workloads.configuration import connection_properties, producer_config
 from workloads.interface import NO_COMEBACKS, Client, Load, Place, Role
 from workloads.produce import Produce, written_at
 from workloads.spec import FINAL_READ, producer_of, reader_of
-from workloads.transactions.spec import transformer_of, transformers_group
+from workloads.transactions.spec import drawn, transformer_of, transformers_group
 
 _SENT = ("sends", "transactions")
 
@@ -78,17 +78,18 @@ class Transactions:
         left = islice(cycle(places), len(plain), None)
         producers = [one for one in plain if one.role is Role.PRODUCER]
         readers = [one for one in plain if one.role is Role.CONSUMER]
-        drawn = _drawn(load, seed)
+        assert load.transactions is not None, "the campaign has filled it in"
+        draws = drawn(load.transactions, seed)
         connection = connection_properties(producer_config(cell))
         reading = {"consumer_config": connection, "isolation": cell.isolation}
         return (
-            *(_transactional(one, drawn) for one in producers),
+            *(_transactional(one, draws) for one in producers),
             *(
                 replace(one, specification={**one.specification, "isolation": cell.isolation})
                 for one in readers
             ),
             *(
-                _transformer(producers[0], cell, number, next(left), drawn, reading)
+                _transformer(producers[0], cell, number, next(left), draws, reading)
                 for number in range(_transformers(load))
             ),
         )
@@ -121,17 +122,11 @@ def _transformers(load: Load) -> int:
     return load.transactions.transformers if load.transactions is not None else 0
 
 
-def _drawn(load: Load, seed: int) -> dict[str, object]:
-    assert load.transactions is not None, "the campaign has filled it in"
-    asked = load.transactions
-    return {"seed": seed, "records": asked.records, "aborts": asked.aborts, "fences": asked.fences}
-
-
-def _transactional(producer: Client, drawn: dict[str, object]) -> Client:
+def _transactional(producer: Client, draws: Mapping[str, object]) -> Client:
     return replace(
         producer,
         module="workloads.transactions.producer",
-        specification={**producer.specification, **drawn},
+        specification={**producer.specification, **draws},
     )
 
 
@@ -140,12 +135,12 @@ def _transformer(
     cell: Cell,
     number: int,
     place: Place,
-    drawn: dict[str, object],
+    draws: Mapping[str, object],
     reading: Mapping[str, object],
 ) -> Client:
     """Made of a producer's specification. Nobody fences a transformer but its own next session."""
     name = transformer_of(cell.topic, number)
-    own = {"producer": number, **written_at(place, name), **drawn, "fences": 0.0}
+    own = {"producer": number, **written_at(place, name), **draws, "fences": 0.0}
     given = {**producer.specification, **own}
     shared = ("topic", "partitions", "bootstrap_servers", "history", "progress")
     reader = {"client": name, **{key: given[key] for key in shared}, **reading}
