@@ -175,7 +175,7 @@ class Coordinator:
         if hosted is None:
             suspect = self._context.settings.unclean_start
             hosted = HostedPartition(
-                tp, view.topic_id, self._context, self._sender, suspect=suspect
+                tp, view.topic_id, self._context, self._sender, self._replace, suspect=suspect
             )
             self._hosted[tp] = hosted
             self._context.outbox.put(StartReplica(partition=tp, topic_id=view.topic_id))
@@ -197,6 +197,12 @@ class Coordinator:
         if hosted is not None and ours and self._context.variant.sends_together:
             leader = Node(Kind.LEADER, tp)
             self._context.write((Delete(node=leader, expected=ANY_VERSION),))
+
+    def _replace(self, tp: TopicPartition, view: PartitionView) -> None:
+        """What is hosted is a former topic's."""
+        self._close_replica(tp, view)
+        if view.hosts(self._context.me):
+            self._start_replica(tp, view)
 
     def _look(self, tp: TopicPartition) -> None:
         if tp in self._finding:

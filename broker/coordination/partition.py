@@ -57,7 +57,8 @@ class HostedPartition:
     """A partition of which this broker has a started replica.
 
     ``topic_id``: whose partition it is, as long as it is hosted; a topic that is made again has
-    another. ``suspect``: the log may have lost its end when the broker last stopped.
+    another, and when that is seen ``another`` is called. ``suspect``: the log may have lost its end
+    when the broker last stopped.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class HostedPartition:
         topic_id: uuid.UUID | None,
         context: Context,
         sender: Sender,
+        another: Callable[[TopicPartition, PartitionView], None],
         *,
         suspect: bool,
     ) -> None:
@@ -80,6 +82,7 @@ class HostedPartition:
         self.give_back_after = Millis(0)
         """Until then the leadership is not offered to the preferred replica again."""
         self._sender = sender
+        self._another = another
         self._suspect = suspect and context.variant.leaves_isr_when_unclean
         self._refused_until = NEVER
         """Until then it leads nothing, since its role was refused; NEVER: it was not."""
@@ -158,6 +161,12 @@ class HostedPartition:
         if self._closed:
             return
         self._busy = False
+        if None not in (self.topic_id, view.topic_id) and self.topic_id != view.topic_id:
+            # Its close-replica may have been read when the next topic of that name had been made:
+            # the replica was assigned again, and kept the former one's log. The leader refuses
+            # whoever fetches by the former id: it would never have joined the ISR.
+            self._another(self.tp, view)
+            return
         self._reconcile(view)
         self.seen = self.seen or not self._suspect
         self._go_on()

@@ -37,20 +37,31 @@ class Order:
 )
 def test_who_is_obeyed(order: Order, outcome: ErrorCode) -> None:
     fence = ControlFence()
-    assert fence.admit(Order(5, 0)) is NONE
+    assert fence.admit(Order(5, 0), 1) is NONE
     fence.broker_epoch = 100
-    assert fence.admit(order) is outcome
+    assert fence.admit(order, 1) is outcome
     assert fence.controller_epoch == (6 if order.controller_epoch == 6 else 5)
 
 
 def test_what_is_not_for_this_incarnation_says_nothing_of_controllers() -> None:
     fence = ControlFence()
     fence.broker_epoch = 100
-    assert fence.admit(Order(9, 99)) is STALE_BROKER
-    assert fence.admit(Order(5, 100)) is NONE
+    assert fence.admit(Order(9, 99), 1) is STALE_BROKER
+    assert fence.admit(Order(5, 100), 1) is NONE
 
 
 def test_before_it_is_registered_everything_is_for_this_broker() -> None:
     fence = ControlFence()
-    assert fence.admit(Order(0, 0)) is NONE
-    assert fence.admit(Order(1, 7)) is NONE
+    assert fence.admit(Order(0, 0), 1) is NONE
+    assert fence.admit(Order(1, 7), 1) is NONE
+
+
+def test_what_was_sent_again_on_a_newer_connection_is_late_on_the_older() -> None:
+    fence = ControlFence()
+    assert fence.admit(Order(5, 0), 3) is NONE
+    assert fence.admit(Order(5, 0), 4) is NONE
+    assert fence.admit(Order(5, 0), 4) is NONE
+    assert fence.admit(Order(5, 0), 3) is STALE_CONTROLLER
+    assert fence.admit(Order(6, 0), 2) is NONE, "of another controller"
+    assert fence.admit(Order(6, 0), 1) is STALE_CONTROLLER
+    assert fence.admit(Order(5, 0), 9) is STALE_CONTROLLER

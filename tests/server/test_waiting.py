@@ -94,7 +94,7 @@ def test_only_the_present_controller_is_obeyed(
         broker_epoch=broker_epoch,
         topic_states=(),
     )
-    assert fence.admit(request) is error
+    assert fence.admit(request, 1) is error
 
 
 def test_isr_changes_are_sent_when_quiet_or_overdue() -> None:

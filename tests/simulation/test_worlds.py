@@ -62,6 +62,11 @@ FAILED_ONCE = {
     31940: "two brokers created a topic at once, without a controller: it had two ids",
     32237: "a partition was added, without a controller, to a topic that was being deleted",
     33634: "a log that was to begin at 12 began at 0 after a power failure",
+    60002: "a replica whose close-replica came when its topic had been made again, without a "
+    "controller, was the former topic's for good",
+    60024: "an UpdateMetadata that had been sent again was obeyed late, on its old connection",
+    60056: "a log of a former topic refused, without a controller, every role of the next one",
+    60365: "a note of a change was removed before a broker whose ZooKeeper lags had read it",
 }
 """With ``--coordination any``. Plans that are drawn otherwise by now are kept in ``plans/``."""
 
@@ -179,7 +184,7 @@ def test_a_broker_that_has_started_again_refuses_what_was_meant_for_its_former_l
             controller_id=2, controller_epoch=9, broker_epoch=former
         )
         fence = node.app._fence
-        assert fence.admit(meant_for_the_former) is ErrorCode.stale_broker_epoch  # type: ignore[arg-type]
+        assert fence.admit(meant_for_the_former, 1) is ErrorCode.stale_broker_epoch  # type: ignore[arg-type]
         simulation.loop.run_for(10)
         assert fence.broker_epoch > former
         simulation.loop.close()

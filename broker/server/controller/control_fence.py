@@ -1,7 +1,8 @@
-"""Which controller this broker obeys, and as which incarnation of itself.
+"""Which controller this broker obeys, on which connection, and as which incarnation of itself.
 
-A controller that was deposed without noticing, or a request meant for this broker's previous
-registration, must not be obeyed (KIP-380 for broker epochs).
+A controller that was deposed without noticing, a request meant for this broker's previous
+registration (KIP-380 for broker epochs), or one that its controller has given up and sent again
+must not be obeyed.
 """
 
 from typing import Protocol
@@ -34,14 +35,17 @@ def origin(change: str, request: ControlRequest) -> Origin:
 
 
 class ControlFence:
-    """The highest controller epoch seen, and the epoch of our own registration in ZooKeeper."""
+    """The highest controller epoch seen and its newest connection, and the epoch of our own
+    registration in ZooKeeper."""
 
     def __init__(self) -> None:
         self.controller_epoch = ControllerEpoch(-1)
         self.broker_epoch = NO_BROKER_EPOCH
+        self._connection = 0
 
-    def admit(self, request: ControlRequest) -> ErrorCode:
-        """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH; remembers a newer controller.
+    def admit(self, request: ControlRequest, connection: int) -> ErrorCode:
+        """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH; remembers a newer controller, and on
+        which ``connection`` it was heard: they are numbered as they were accepted.
 
         What an old controller sent may arrive after its successor's requests: a StopReplica of a
         topic that is there again would delete the log that has just been written to. And what was
@@ -49,10 +53,18 @@ class ControlFence:
 
         A broker epoch above ours is ours as well: the controller has seen our registration before
         we have heard that it succeeded.
+
+        A controller sends one request at a time, and what it has given up again on another
+        connection. The slow first copy may come when the second was answered, and all that followed
+        it: an UpdateMetadata would bring back former leaders and dead brokers, for good; a
+        StopReplica of a deleted topic would delete the log of the next one of that name. Neither
+        has an epoch of a leader that says so.
         """
         if request.controller_epoch < self.controller_epoch:
             return ErrorCode.stale_controller_epoch
+        if request.controller_epoch == self.controller_epoch and connection < self._connection:
+            return ErrorCode.stale_controller_epoch
         if NO_BROKER_EPOCH != request.broker_epoch < self.broker_epoch:
             return ErrorCode.stale_broker_epoch
-        self.controller_epoch = request.controller_epoch
+        self.controller_epoch, self._connection = request.controller_epoch, connection
         return ErrorCode.none

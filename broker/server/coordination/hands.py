@@ -11,6 +11,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.coordination import events
+from broker.log.partition_metadata import InconsistentTopicId
 from broker.replication.events import IsrWriteFailed, IsrWritten
 from broker.server.coordination import nodes
 from broker.server.coordination.feeding import ANY_SESSION
@@ -210,7 +211,17 @@ class Hands:
 
     @_carry_out.register
     async def _(self, effect: events.StartReplica) -> None:
-        await self._hosts.ready(effect.partition, effect.topic_id)
+        tp = effect.partition
+        try:
+            await self._hosts.ready(tp, effect.topic_id)
+        except InconsistentTopicId as error:
+            # A broker that was down while its topic was deleted finds the next one of that name
+            # assigned to it: its close-replica is stale. It would refuse every role of it for good.
+            # The id that was read is the newer one: it was read after this session began, and what
+            # wrote the log was told its id before.
+            logger.warning("%s: %s; deleted", tp, error)
+            await self._hosts.stop_replicas([StopReplica(partition=tp, delete=True)], CLOSE)
+            await self._hosts.ready(tp, effect.topic_id)
 
     @_carry_out.register
     async def _(self, effect: events.Assume) -> None:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from broker.config import BrokerConfig, Listener
@@ -33,8 +34,18 @@ logger = logging.getLogger(__name__)
 PIPELINE = 32
 """Requests of one connection that may be unanswered at a time."""
 
-PEER: ContextVar[str] = ContextVar("PEER", default="")
-"""Where the connection comes from whose request is being started."""
+
+class Peer(NamedTuple):
+    """The other end of a connection: its address, and the connection's number, in the order in
+    which they were accepted."""
+
+    address: str
+    connection: int
+
+
+NOBODY = Peer("", 0)
+PEER: ContextVar[Peer] = ContextVar("PEER", default=NOBODY)
+"""Whose request is being started."""
 
 LINGER_S = 1.0
 """How long a closed connection may still send what was written."""
@@ -111,6 +122,7 @@ class Connections:
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._open: dict[_Connection, asyncio.Future[None]] = {}
+        self._numbers = count(1)
 
     def __len__(self) -> int:
         """How many connections are open."""
@@ -164,7 +176,8 @@ class Connections:
                 self._quotas.leave(address)
                 gone.set_result(None)
 
-        taken = _Connection(self._dispatch, self._config, address, lost)
+        peer = Peer(address, next(self._numbers))
+        taken = _Connection(self._dispatch, self._config, peer, lost)
         self._open[taken] = loop.create_future()
         try:
             await loop.connect_accepted_socket(lambda: taken, connection)
@@ -184,12 +197,12 @@ class _Connection(asyncio.BufferedProtocol):
         self,
         dispatch: Dispatch,
         config: ConnectionConfig,
-        address: str,
+        peer: Peer,
         lost: Callable[["_Connection"], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
-        self._address = address
+        self._peer = peer
         self._lost = lost
         self._frames = FrameBuffer(config.max_request_bytes)
         self._replies: deque[Frame | Later[Frame | None]] = deque()
@@ -226,7 +239,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._set_timer(self._max_idle_s, self._close_if_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        logger.debug("Connection from %s lost: %r", self._address, exc)
+        logger.debug("Connection from %s lost: %r", self._peer.address, exc)
         if self._timer is not None:
             self._timer.cancel()
         self._lost(self)
@@ -261,12 +274,12 @@ class _Connection(asyncio.BufferedProtocol):
             while not self._is_full and self._start_next():
                 self._send_those_ready(transport)
         except (CloseConnection, MalformedFrame) as error:
-            logger.warning("Closing the connection from %s: %s", self._address, error)
+            logger.warning("Closing the connection from %s: %s", self._peer.address, error)
             self.close()
         except asyncio.CancelledError:
             self.close()
         except Exception:
-            logger.exception("Closing the connection from %s: request failed", self._address)
+            logger.exception("Closing the connection from %s: request failed", self._peer.address)
             self.close()
         else:
             (transport.pause_reading if self._is_full else transport.resume_reading)()
@@ -280,7 +293,7 @@ class _Connection(asyncio.BufferedProtocol):
         frame = self._frames.next()
         if frame is None:
             return False
-        PEER.set(self._address)
+        PEER.set(self._peer)
         reply = self._dispatch(frame)
         if isinstance(reply, Later):
             result = asyncio.ensure_future(reply.result)
@@ -294,7 +307,7 @@ class _Connection(asyncio.BufferedProtocol):
         if self._replies:
             self._go_on()
         elif not result.cancelled() and (error := result.exception()) is not None:
-            logger.debug("A request of %s, which left, failed", self._address, exc_info=error)
+            logger.debug("A request of %s, which left, failed", self._peer.address, exc_info=error)
 
     def _send_those_ready(self, transport: asyncio.Transport) -> None:
         """Sends responses up to the first that is not there yet, while the client takes them."""
@@ -317,7 +330,7 @@ class _Connection(asyncio.BufferedProtocol):
         if left > 0:
             self._set_timer(left, self._close_if_idle)
         else:
-            logger.info("Closing the connection from %s: idle", self._address)
+            logger.info("Closing the connection from %s: idle", self._peer.address)
             self.close()
 
     def _set_timer(self, delay_s: float, then: Callable[[], None]) -> None:

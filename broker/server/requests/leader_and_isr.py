@@ -22,9 +22,11 @@ from broker.wire.interbroker import (
 )
 
 
-async def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse:
+async def handle(
+    request: LeaderAndIsrRequest, context: Context, connection: int
+) -> LeaderAndIsrResponse:
     """Answers when every partition has taken its role."""
-    error = context.fence.admit(request)
+    error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
     errors = await context.replicas.become_leader_or_follower(

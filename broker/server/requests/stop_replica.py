@@ -17,9 +17,11 @@ from broker.wire.interbroker import (
 )
 
 
-async def handle(request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
+async def handle(
+    request: StopReplicaRequest, context: Context, connection: int
+) -> StopReplicaResponse:
     """Answers when the replicas are stopped."""
-    error = context.fence.admit(request)
+    error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
     errors = await context.replicas.stop_replicas(stops(request), origin("StopReplica", request))

@@ -134,8 +134,23 @@ class ApiOfClient(Generic[Q]):
     def start(self, frame: BytesLike, context: Context) -> Started:
         """As :class:`Served` has it."""
         header, request = read_request(self.request, frame)
-        client = Client(header.client_id or "", f"/{PEER.get()}")
+        client = Client(header.client_id or "", f"/{PEER.get().address}")
         return Started(header, request, self.handle(request, context, client))
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOfController(Generic[Q]):
+    """The same, where the handler is told on which connection it was asked."""
+
+    request: type[Q]
+    versions: range
+    handle: Callable[[Q, Context, int], Answer[Response]]
+
+    def start(self, frame: BytesLike, context: Context) -> Started:
+        """As :class:`Served` has it."""
+        header, request = read_request(self.request, frame)
+        answer = self.handle(request, context, PEER.get().connection)
+        return Started(header, request, answer)
 
 
 APIS: Final[Mapping[int, Served]] = {
@@ -143,9 +158,9 @@ APIS: Final[Mapping[int, Served]] = {
     1: Api(FetchRequest, range(4, 12), fetch.handle),
     2: Api(ListOffsetsRequest, range(1, 10), list_offsets.handle),
     3: Api(MetadataRequest, range(1, 9), metadata.handle),
-    4: Api(LeaderAndIsrRequest, range(5, 6), leader_and_isr.handle),
-    5: Api(StopReplicaRequest, range(3, 4), stop_replica.handle),
-    6: Api(UpdateMetadataRequest, range(7, 8), update_metadata.handle),
+    4: ApiOfController(LeaderAndIsrRequest, range(5, 6), leader_and_isr.handle),
+    5: ApiOfController(StopReplicaRequest, range(3, 4), stop_replica.handle),
+    6: ApiOfController(UpdateMetadataRequest, range(7, 8), update_metadata.handle),
     7: Api(ControlledShutdownRequest, range(3, 4), controlled_shutdown.handle),
     8: Api(OffsetCommitRequest, range(2, 9), offset_commit.handle),
     9: Api(OffsetFetchRequest, range(1, 9), offset_fetch.handle),

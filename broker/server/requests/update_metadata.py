@@ -1,7 +1,8 @@
 """UpdateMetadata (api 6), version 7, from the controller.
 
-Behaviour: refused from a stale controller and for a previous registration of this broker; else it
-becomes what Metadata requests are answered from. Groups forget their offsets in deleted partitions.
+Behaviour: refused from a stale controller, on a connection that it has given up, and for a previous
+registration of this broker; else it becomes what Metadata requests are answered from. Groups forget
+their offsets in deleted partitions.
 """
 
 from kio.schema.errors import ErrorCode
@@ -10,9 +11,11 @@ from broker.server.requests.context import Context
 from broker.wire.interbroker import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-def handle(request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
+def handle(
+    request: UpdateMetadataRequest, context: Context, connection: int
+) -> UpdateMetadataResponse:
     """Answers at once."""
-    error = context.fence.admit(request)
+    error = context.fence.admit(request, connection)
     if error is ErrorCode.none:
         context.groups.partitions_deleted(context.metadata.update(request))
     return UpdateMetadataResponse(error_code=error)

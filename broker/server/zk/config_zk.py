@@ -3,8 +3,9 @@
 ``/config/<entity>`` holds the settings of an entity: ``topics/T``, ``brokers/N``, or
 ``brokers/<default>`` for all brokers. Whoever changes one leaves a numbered note in
 ``/config/changes``; every broker watches for notes and reads the entity again. Notes are removed
-after a quarter of an hour, by whichever broker sees them first (Kafka's
-``ZkNodeChangeNotificationListener``). Users, clients and addresses have no settings here.
+when another is a quarter of an hour younger, by whichever broker sees them first (Kafka's
+``ZkNodeChangeNotificationListener`` goes by its own clock). Users, clients and addresses have no
+settings here.
 """
 
 import contextlib
@@ -41,7 +42,6 @@ class ConfigZk:
     """Reads and changes settings, for one broker."""
 
     def __init__(self, zk: KafkaZk) -> None:
-        self._zk = zk
         self._session = zk.session
 
     async def read(self, entity: str) -> dict[str, str]:
@@ -90,15 +90,22 @@ class ConfigZk:
         return None if node is None else understood(znodes.decode_config_change, path, node[0])
 
     async def remove_old_notes(self, names: list[str]) -> None:
-        """Remove those of the notes that every broker has had time to read."""
-        oldest_ms = self._zk.now_ms() - EXPIRATION_MS
+        """Remove those of the notes that every broker has had time to read.
+
+        By ZooKeeper's clock alone: a broker whose own is a quarter of an hour ahead would remove
+        each note as soon as it saw it, and one whose ZooKeeper server is 50 ms behind would find
+        none, and keep the former ``min.insync.replicas``.
+        """
+        written = {}
         for name in names:
             path = f"{znodes.CONFIG_CHANGES}/{name}"
             node = await self._session.get(path)
-            if node is None or node[1].ctime > oldest_ms:
-                continue
-            with contextlib.suppress(NoNodeError, NotEmptyError):
-                await self._session.request(partial(_delete, path))
+            if node is not None:
+                written[path] = int(node[1].ctime)
+        for path, at_ms in written.items():
+            if at_ms <= max(written.values()) - EXPIRATION_MS:
+                with contextlib.suppress(NoNodeError, NotEmptyError):
+                    await self._session.request(partial(_delete, path))
 
 
 def _settings(path: str, node: tuple[bytes, Any] | None) -> dict[str, str]:
