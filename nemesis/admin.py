@@ -156,9 +156,6 @@ def _alter_min_isr(
 ) -> Sequence[Effect]:
     assert isinstance(parameters, MinIsrAltered)
     value = str(parameters.min_insync_replicas)
-    # Nothing would change, and what ZooKeeper shows afterwards would prove it all the same.
-    if there := [topic for topic, has in target.configs.items() if has.get(MIN_ISR) == value]:
-        raise Unplannable(f"{', '.join(sorted(there))}: {MIN_ISR} is {value} already")
     return [
         SetConfig(topic=topic, setting=MIN_ISR, value=value, before=config.get(MIN_ISR))
         for topic, config in sorted(target.configs.items())

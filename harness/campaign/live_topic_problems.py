@@ -1,6 +1,6 @@
 """What is wrong with orders on topics that are written to. Those that change one for good are
-refused where it could not be told any more what was lost, and so is one that changes nothing: it
-would be proven, and prove nothing."""
+refused where it could not be told any more what was lost, and so is one that would change nothing:
+it is not proven when it strikes, and costs its cells their verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
