@@ -273,6 +273,9 @@ def _cell_gaps(
         yield f"{acked} acked records, at least {needed} are needed"
     if not run.baseline:
         yield from _untouched(run, cell)
+    # A log that has lost no acked record knows its producers' sessions, too.
+    if counts[name("partitions", Standing.PROMISED)] == len(found):
+        yield from run.writers.fatal(cell.name)
     yield from coverage.lacking(cell, run.faults, run.observation, counts)
     for strange in sorted(set(planned.expect) - set(_expected(planned))):
         yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"

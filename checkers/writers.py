@@ -5,7 +5,7 @@ Two producers write to a partition, and the file of one is missing: its records 
 Only the plan knows that there were two.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,9 @@ class Writers:
         ends: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._run = run
-        self._ends = [row for row in ends if row["fault_id"] is None]
+        by_themselves = [row for row in ends if row["fault_id"] is None]
+        self._ends = [row for row in by_themselves if row["session"] is None]
+        self._sessions = [row for row in by_themselves if row["session"] is not None]
         self._files, self._misnamed = _files(history)
         self._rows = {_named(row): row["rows"] for row in closings}
         self._closed = {file[:2] for file in self._rows}
@@ -92,7 +94,9 @@ class Writers:
             yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
 
     def findings(self) -> Iterator[str]:
-        """Files and closings of writers that are not planned, and what crashes cut off."""
+        """Files and closings of writers that are not planned, what crashes cut off, and sessions
+        that a fatal error ended."""
+        yield from (words for words, _ in self._fatal())
         for file, fault in self._cut.items():
             if file not in self._lacking:
                 yield f"{file[0]} by {file[1]}: recorded until {fault.label} crashed its client"
@@ -102,6 +106,10 @@ class Writers:
         ):
             if file not in closings:
                 yield f"{_words(file)}: the manifest plans no such writer"
+
+    def fatal(self, cell: str) -> Iterator[str]:
+        """The sessions of a cell's producers that ended by a fatal error, a sentence each."""
+        return (words for words, cells in self._fatal() if cell in cells)
 
     def whole(self, table: str, partition: Partition) -> bool:
         """Whether everything that was planned to be written of a partition's table is there, but
@@ -132,6 +140,12 @@ class Writers:
         """Whose clock the rows of a partition's table carry."""
         mine = self._planned_of.get((table, partition), ())
         return {self._planned[file].node for file in mine}
+
+    def _fatal(self) -> Iterator[tuple[str, Collection[str]]]:
+        for row in self._sessions:
+            mine = [who.cell for who in self._planned.values() if who.client == row["client"]]
+            ended = f"a fatal error ended session {row['session']} of {row['client']}"
+            yield f"{ended}, which went on in another: {row['detail']}", set(filter(None, mine))
 
     def _lacks(self, file: File) -> Iterator[str]:
         """At most one sentence: what is wrong with a planned file first of all."""

@@ -172,12 +172,15 @@ CLIENTS = pa.schema(
         pa.field("exit_code", pa.int32()),
         pa.field("fault_id", pa.int32()),
         pa.field("detail", pa.string()),
+        pa.field("session", pa.int32()),
     ]
 )
 """The clients of the workload that have not ended as they were told to, by the manifest's names,
 with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
 ended by itself, and then ``detail`` says how. So does it of one that ran, and was silent for longer
-than its own limits allow: there is no exit code, then."""
+than its own limits allow: there is no exit code, then. ``session``: of a producer that runs on
+after a fatal error, which is its ``detail``, how many of its sessions have ended so
+(:mod:`history.sessions`); null of all others."""
 
 RECOVERY = pa.schema(
     [

@@ -6,10 +6,16 @@ fast it is acknowledged. Partitions take turns (``workloads.turns``); the share 
 bytes), the refusal is recorded as a ``fail``.
 
 Stopped by SIGTERM: no more sends, what is under way gets ``message.timeout.ms`` to resolve, the
-rest is purged and becomes ``info``. A fatal client error (idempotence lost its sequence) ends it
-in the same way and with exit status 1.
+rest is purged and becomes ``info``.
+
+A fatal client error (idempotence lost its sequence, as it may where acked records are lost) ends a
+session: librdkafka takes no more records then, and what is under way is purged and becomes
+``info``. The producer goes on in another session, with a client of its own and under another number
+(``history.sessions``). Without idempotence there is nothing that a new session would mend: it ends
+with exit status 1.
 """
 
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +24,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from history.sessions import SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
 from workloads.outcomes import of_refusal, of_report
 from workloads.process import ClientFailed, main, note_error
@@ -32,6 +39,8 @@ POLL_SECONDS_MAX = 0.1
 PURGE_SECONDS = 2.0
 """How long purged records may take to be reported."""
 
+_log = logging.getLogger(__name__)
+
 
 class CellProducer:
     """Sends and records until it is told to stop.
@@ -42,6 +51,9 @@ class CellProducer:
     def __init__(self, spec: ProducerSpec, recorder: SendRecorder) -> None:
         properties = producer_properties(spec)
         share = max(1, int(properties["queue.buffering.max.messages"]) // spec.partitions)
+        self._spec = spec
+        self._properties = properties
+        self._session = 0
         self._topic = spec.topic
         self._acknowledged = spec.acks != "0"
         self._encode = encoder(spec).encode
@@ -56,8 +68,16 @@ class CellProducer:
         """Send until ``stopping``, then wait for the outcomes.
 
         ``keep(now)`` is called several times a second, for flushing and progress. Raises
-        ClientFailed after a fatal client error, when everything is recorded.
+        ClientFailed after a fatal client error that no other session mends, when everything is
+        recorded.
         """
+        self._send_until(stopping, keep)
+        while self._fatal is not None:
+            self._begin_session(self._fatal)
+            self._send_until(stopping, keep)
+
+    def _send_until(self, stopping: Callable[[], bool], keep: Keep) -> None:
+        """One session: until ``stopping`` or a fatal error, and all that it sent has an outcome."""
         while not stopping() and self._fatal is None:
             for partition, late_s in self._turns.take():
                 self._send(partition, late_s)
@@ -65,8 +85,17 @@ class CellProducer:
             wait = max(self._turns.seconds_to_next(), POLL_SECONDS_MIN)
             self._serve(self._client.poll, min(wait, POLL_SECONDS_MAX))
         self._finish(keep)
-        if self._fatal is not None:
-            raise ClientFailed(f"the producer failed for good: {self._fatal.str()}")
+
+    def _begin_session(self, fatal: KafkaError) -> None:
+        self._session += 1
+        if not _idempotent(self._properties) or self._session >= SESSIONS_MAX:
+            raise ClientFailed(f"the producer failed for good: {fatal.str()}")
+        number = session_number(self._spec.producer, self._session)
+        _log.warning("a fatal error, it goes on as producer %d: %s", number, fatal.str())
+        self._recorder.begin_session(number, fatal.str())
+        self._encode = encoder(self._spec, number).encode
+        self._client = _client(self._properties)
+        self._fatal = None
 
     def _send(self, partition: int, late_s: float | None) -> None:
         sequence = self._recorder.invoke(partition, late_s)
@@ -92,7 +121,9 @@ class CellProducer:
         )
 
     def _finish(self, keep: Keep) -> None:
-        deadline = time.monotonic() + self._flush_seconds
+        # After a fatal error nothing is sent any more, and hardly anything answered.
+        waits = self._flush_seconds if self._fatal is None else 0.0
+        deadline = time.monotonic() + waits
         while len(self._client) and time.monotonic() < deadline:
             self._serve(self._client.flush, POLL_SECONDS_MAX)
             keep(time.monotonic())
@@ -109,6 +140,11 @@ class CellProducer:
             if not error.args[0].fatal():
                 raise
             self._fatal = error.args[0]
+
+
+def _idempotent(properties: Config) -> bool:
+    """Whatever a campaign writes, librdkafka reads ``true`` and ``1`` alike."""
+    return str(properties.get("enable.idempotence", False)).lower() in ("true", "1")
 
 
 def _client(properties: Config) -> Producer:

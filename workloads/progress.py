@@ -29,6 +29,6 @@ class Progress:
         self._written_at = now
         return True
 
-    def write(self, figures: Mapping[str, int]) -> None:
+    def write(self, figures: Mapping[str, int | str]) -> None:
         """Rewrite the file now."""
         write_text(self._path, json.dumps(figures))

@@ -15,10 +15,12 @@ Keep = Callable[[float], None]
 flushes the history and tells how far it is."""
 
 
-def encoder(spec: ProducerSpec) -> Encoder:
-    """Makes the values of its records. Raises SpecificationError when these are too small."""
+def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
+    """Makes the values of its records. ``number``: of its session, where that is not its first.
+    Raises SpecificationError when these are too small."""
+    producer = spec.producer if number is None else number
     try:
-        return Encoder(spec.cell, spec.producer, spec.record_bytes, spec.record_bytes_max)
+        return Encoder(spec.cell, producer, spec.record_bytes, spec.record_bytes_max)
     except ValueError as error:
         raise SpecificationError(str(error)) from None
 
@@ -56,13 +58,16 @@ def recording(spec: ProducerSpec) -> Iterator[tuple[SendRecorder, Keep]]:
     recorder = SendRecorder(spec, history, time.time_ns)
     progress = Progress(spec.progress)
 
+    def tell() -> None:
+        progress.write({**recorder.figures(), "fatal": recorder.fatal})
+
     def keep(now: float) -> None:
         history.flush_due(now)
         if progress.due(now):
-            progress.write(recorder.figures())
+            tell()
 
     try:
         yield recorder, keep
     finally:
         history.close()
-        progress.write(recorder.figures())
+        tell()

@@ -1,13 +1,16 @@
-"""What is wrong with orders that change a topic for good while it is written to: where it could not
-be told any more what was lost, they are refused."""
+"""What is wrong with orders on topics that are written to. Those that change one for good are
+refused where it could not be told any more what was lost, and so is one that would change nothing:
+it is not proven when it strikes, and costs its cells their verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.campaign.draft import Draft
+from harness.campaign.planned import parameters_of
 from harness.campaign.schedule import FaultEntry
 from history.cell import Cell
 from infra.documents import Problem
 from nemesis import expressions
+from nemesis.admin import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
 from nemesis.churn import DELETE_TOPIC
 from nemesis.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
 from workloads.interface import Load
@@ -21,6 +24,8 @@ def live_topic_problems(draft: Draft, cells: Mapping[str, Cell]) -> Iterator[Pro
         field = f"faults[{index}]"
         if entry.fault == DELETE_TOPIC.name:
             yield from _deletion(entry, field)
+        elif entry.fault == ALTER_MIN_ISR.name:
+            yield from _unchanged(entry, _meant(entry.target, cells), f"{field}.parameters")
         elif entry.fault in (ADD_PARTITIONS.name, ADVANCE_LOG_START.name):
             of = _meant(entry.target, cells)
             for reason in dict.fromkeys(_reasons(entry.fault, of, draft)):
@@ -35,6 +40,20 @@ def _deletion(entry: FaultEntry, field: str) -> Iterator[Problem]:
             reason="a topic that is written to is not deleted: made again, it would begin at the "
             "same offsets in the same epochs, and nobody could tell what was lost from what was "
             "deleted; delete-topic makes topics of its own, on the brokers that it is aimed at",
+        )
+
+
+def _unchanged(entry: FaultEntry, cells: Iterable[Cell], field: str) -> Iterator[Problem]:
+    """Of a topic that is drawn, too: it may be drawn."""
+    parameters = parameters_of(entry.fault, entry.parameters)
+    assert isinstance(parameters, MinIsrAltered)
+    value = parameters.min_insync_replicas
+    same = [cell.topic for cell in cells if cell.min_insync_replicas == value]
+    if same:
+        yield Problem(
+            field=f"{field}.min_insync_replicas",
+            reason=f"{MIN_ISR} of {', '.join(same)} is {value} already, so that nothing would "
+            "change: give another value, or other topics",
         )
 
 

@@ -21,7 +21,8 @@ class When(StrEnum):
     ANOTHER_LEADS = "another-leads"
     """Another broker than when the step struck after which it looks."""
     ISR_SHRUNK = "isr-shrunk"
-    """Fewer are in sync than when that step struck."""
+    """Somebody is out of the ISR who was in it when that step struck, and somebody beside the
+    leader is in it."""
     ISR_IS_LEADER = "isr-is-leader"
     """Nobody is in sync but the leader."""
     ISR_GROWN = "isr-grown"
@@ -54,6 +55,7 @@ class Part:
         step: The step's name, unique in the story.
         seed: The story's.
         partition: That the story is about, if any.
+        in_sync: How many of its replicas are to be in sync when the story begins.
         begins: On what; None for a step that begins when the story does.
         until: What keeps it from being healed, beside the time that it is held; None for nothing.
     """
@@ -63,6 +65,7 @@ class Part:
     step: str
     seed: int
     partition: tuple[str, int] | None = None
+    in_sync: int = 0
     begins: Cue | None = None
     until: Cue | None = None
 

@@ -64,6 +64,7 @@ def _fault(
             step=step.step,
             seed=seed,
             partition=partition,
+            in_sync=0 if partition is None else catalogue()[story].replicas,
             begins=_cue(step.begins, rng),
             until=_cue(step.until, rng),
         ),

@@ -30,12 +30,19 @@ class ClientProcess:
     progress: Path
 
     def counts(self) -> Mapping[str, int]:
-        """What it says in its progress file; empty before it wrote one."""
+        """The figures of its progress file; empty before it wrote one."""
+        return {name: value for name, value in self._said().items() if isinstance(value, int)}
+
+    def fatal(self) -> str:
+        """The fatal error that ended the last of its sessions that have ended, as it says."""
+        return str(self._said().get("fatal", ""))
+
+    def _said(self) -> Mapping[str, object]:
         try:
-            said = json.loads(self.progress.read_text(encoding="utf-8"))
+            said: Mapping[str, object] = json.loads(self.progress.read_text(encoding="utf-8"))
         except (FileNotFoundError, json.JSONDecodeError):
             return {}
-        return {name: value for name, value in said.items() if isinstance(value, int)}
+        return said
 
     def ended(self) -> bool:
         """Whether it is known to have ended: a host that does not answer says nothing of it."""

@@ -43,6 +43,7 @@ class Run:
             environment of clients, and for nothing that is kept.
         kept: Further properties of the cells' topics.
         executor: Breaks and mends the cluster; the one place where faults are counted.
+        sessions_ended: How many sessions of each client a fatal error has ended, as written down.
         findings: What a reader must know, one sentence each.
         ended_by_themselves: The servers of which the watch saw that, by name.
         ended_well: By name, of every step that was tried, whether it ended well: to its end, and
@@ -71,6 +72,7 @@ class Run:
     started: list[ClientProcess] = field(default_factory=list)
     running: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
+    sessions_ended: dict[str, int] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)

@@ -83,10 +83,16 @@ class RunRecorder:
         )
 
     def client(
-        self, client: str, exit_code: int | None, fault_id: int | None, detail: str | None
+        self,
+        client: str,
+        exit_code: int | None,
+        fault_id: int | None,
+        detail: str | None,
+        session: int | None = None,
     ) -> None:
         """A client of the workload has not ended as it was told to, or fell silent; ``fault_id``
-        accounts for it, or ``detail`` says how it did end, or what did not come."""
+        accounts for it, or ``detail`` says how it did end, or what did not come. ``session``: it
+        runs on, and so many of its sessions have ended by a fatal error, ``detail``."""
         self._write(
             "clients",
             time=self._clock.time_ns(),
@@ -94,6 +100,7 @@ class RunRecorder:
             exit_code=exit_code,
             fault_id=fault_id,
             detail=detail,
+            session=session,
         )
 
     def recovery(

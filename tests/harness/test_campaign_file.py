@@ -470,6 +470,24 @@ REFUSALS = [
         "it has consumer groups, whose members would be given partitions",
     ),
     (
+        {
+            "faults": [
+                {
+                    "fault": "alter-min-isr",
+                    "target": "topic(any)",
+                    "parameters": {"min_insync_replicas": 2},
+                }
+            ]
+        },
+        "faults[0].parameters.min_insync_replicas",
+        "is 2 already, so that nothing would change",
+    ),
+    (
+        {"faults": [{"fault": "alter-min-isr", "target": "topic(acks-all-minisr-1)"}]},
+        "faults[0].parameters.min_insync_replicas",
+        "acks-all-minisr-1 is 1 already",
+    ),
+    (
         {"faults": [{"fault": "delete-topic", "target": "topic(acks-all-minisr-2)"}]},
         "faults[0].target",
         "a topic that is written to is not deleted: made again",

@@ -327,3 +327,29 @@ def test_a_group_may_be_of_some_cells_alone(campaign_file: Callable[..., Path]) 
 def told(file: Path) -> str:
     campaign = load(file)
     return described(campaign.workload, expand(campaign.cells))
+
+
+def test_a_session_that_a_fatal_error_ended_is_written_down_once(
+    busy: Run, node: ClientNode
+) -> None:
+    setup.start_workload(busy, deadline(busy))
+    fatal = {"acked": 9, "sessions_ended": 1, "fatal": "out of sequence"}
+    node.say({"producer-acks-all-minisr-1-0": fatal, **AT_WORK})
+    told = wait_for_sessions(busy, 1)
+    assert told == [("producer-acks-all-minisr-1-0", 1, "out of sequence")]
+    # The last word of a client comes when nobody watches it any more.
+    node.say({"producer-acks-all-minisr-1-0": {**fatal, "sessions_ended": 3}, **AT_WORK})
+    flushing.flush(busy, deadline(busy))
+    assert [session for _, session, _ in ended_sessions(busy)] == [1, 3]
+    assert not any("ended by itself" in finding for finding in busy.findings)
+
+
+def ended_sessions(run: Run) -> list[tuple[str, int, str]]:
+    rows = reader.read(run.history, "clients").to_pylist()
+    assert all(row["exit_code"] is None and row["fault_id"] is None for row in rows)
+    return [(row["client"], row["session"], row["detail"]) for row in rows]
+
+
+def wait_for_sessions(run: Run, many: int) -> list[tuple[str, int, str]]:
+    wait_until(lambda: len(ended_sessions(run)) >= many, PATIENCE_S, "sessions that are told")
+    return ended_sessions(run)

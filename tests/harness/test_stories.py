@@ -310,12 +310,40 @@ def test_it_waits_for_the_isr(played, memory: Memory, name: str, last: str | Non
         assert at["takeover", "verified"] <= at["failover", "heal"]
 
 
-def _follow_the_links(memory: Memory) -> None:
-    """The ISR is those whom the leader hears, and comes back a look later."""
+def test_a_leader_that_is_alone_in_sync_for_a_moment_is_no_isr_that_has_shrunk(
+    played, memory: Memory
+) -> None:
+    """Whoever killed it then would wait in vain for another to lead."""
+    alone = iter([True] * 5)
+    _follow_the_links(memory, lambda: bool(memory.backend.links_cut) and next(alone, False))
+    run = played(entry("lagging-watermark", partition=0))
+    rows = carry_out(run)
+    assert all(row["proven"] is not False for row in rows), rows
+    facts = {row["fault_id"]: json.loads(row["facts"]) for row in rows if row["event"] == "inject"}
+    isrs = [facts[number]["partitions"][f"{TOPIC}-0"]["isr"] for number in (1, 2, 3)]
+    assert list(map(len, isrs)) == [3, 2, 2]
+
+
+def test_it_begins_when_enough_are_in_sync(played, memory: Memory) -> None:
+    run = played(entry("two-leaders-in-a-row", partition=0))
+    caught_up = run.clock.monotonic() + 40
+    _follow_the_links(memory, lambda: run.clock.monotonic() < caught_up)
+    rows = carry_out(run)
+    assert all(row["proven"] is not False for row in rows), rows
+    assert {row["fault_id"] for row in rows if row["event"] == "healed"} == {1, 2}
+    facts = json.loads(next(row["facts"] for row in rows if row["event"] == "inject"))
+    assert len(facts["partitions"][f"{TOPIC}-0"]["isr"]) == 3
+
+
+def _follow_the_links(memory: Memory, alone: Callable[[], bool] = lambda: False) -> None:
+    """The ISR is those whom the leader hears, and comes back a look later; nobody but the leader
+    while it is ``alone``."""
     system, plain = memory.system, type(memory.system).view
 
     def heard(view: PartitionView) -> PartitionView:
         cut = memory.backend.links_cut
+        if alone():
+            return dataclasses.replace(view, isr=(view.leader,))
         isr = tuple(
             b
             for b in view.isr

@@ -1,5 +1,6 @@
 """The client processes against librdkafka's own cluster: what they record is what happened."""
 
+import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from patience import PATIENCE_S
 
 from history.payload import Identity
 from history.reader import files, read
+from history.sessions import SESSIONS_MAX, session_number
 from infra.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -245,13 +247,47 @@ def test_a_full_queue_is_a_certain_failure(produce, mock_cluster) -> None:
     assert outcomes(producer.history)["fail", "_QUEUE_FULL"] > 0
 
 
-def test_a_fatal_error_ends_the_producer_with_its_history_closed(produce, mock_cluster) -> None:
+def sessions(directory: Path) -> list[list[int]]:
+    """The sequence numbers of each session, in the order of the sessions."""
+    numbers = defaultdict(list)
+    for _, producer, sequence in sends(directory):
+        numbers[producer].append(sequence)
+    return [sorted(numbers[number]) for number in sorted(numbers)]
+
+
+def test_after_a_fatal_error_the_producer_goes_on_in_another_session(
+    produce, mock_cluster, final_read
+) -> None:
     config = {"enable.idempotence": True, "enable.gapless.guarantee": True}
-    producer = produce(producer_config={**config, "message.timeout.ms": 1000}, rate=200)
+    producer = produce(producer_config=config, rate=200)
     wait_for(producer, lambda: producer.figures()["acked"] > 0)
-    mock_cluster.fail(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING, 100)
+    mock_cluster.fail(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING, 1)
+    wait_for(producer, lambda: producer.figures()["sessions_ended"] == 1)
+    acked = producer.figures()["acked"]
+    wait_for(producer, lambda: producer.figures()["acked"] > acked + 100)
+    assert producer.terminate() == 0, producer.log()
+    assert "gap-less" in json.loads(producer.progress.read_text())["fatal"]
+    assert None not in outcomes(producer.history)
+    assert {outcome[0] for outcome in outcomes(producer.history)} == {"ok", "info"}
+    before, after = sessions(producer.history)
+    assert before[-1] < after[0]
+    assert {key[1] for key in sends(producer.history)} == {0, session_number(0, 1)}
+    reader = final_read()
+    assert reader.wait() == 0, reader.log()
+    logged = {tuple(row[n] for n in KEY) for row in read(reader.history, "log").to_pylist()}
+    acks = {key for key, rows in sends(producer.history).items() if rows[-1]["type"] == "ok"}
+    assert acks <= logged <= sends(producer.history).keys()
+
+
+@pytest.mark.long
+def test_a_producer_whose_sessions_all_end_by_fatal_errors_ends(produce, mock_cluster) -> None:
+    config = {"enable.idempotence": True, "enable.gapless.guarantee": True}
+    producer = produce(producer_config=config, rate=200)
+    wait_for(producer, lambda: producer.figures()["acked"] > 0)
+    mock_cluster.fail(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING, 100_000)
     assert producer.wait() == 1, producer.log()
     assert "failed for good" in producer.log()
+    assert len(sessions(producer.history)) == SESSIONS_MAX
     assert None not in outcomes(producer.history)
     assert not list(producer.history.glob("*.part-*"))
 

@@ -7,6 +7,7 @@ import pytest
 
 from history.reader import partitions, read_files
 from history.schema import SendType
+from history.sessions import SESSIONS_MAX, session_number
 from history.writer import PartitionedWriter
 from workloads.recorder import SendRecorder
 from workloads.spec import ProducerSpec
@@ -99,3 +100,29 @@ def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
         "failed": 0,
         "indeterminate": 1,
     }
+
+
+def test_a_session_is_in_its_file_before_its_first_record_is_sent(
+    recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
+) -> None:
+    """Killed at any moment, a producer leaves no record of a session of which no row tells."""
+    recorder.invoke(0)
+    assert not partitions(tmp_path)
+    recorder.begin_session(session_number(4, 1), "out of sequence")
+    recorder.invoke(0)
+    recorder.invoke(0)
+    told = read_files("sends", partitions(tmp_path)["t", 0]["sends"], ["producer", "sequence"])
+    assert [tuple(row.values()) for row in told.to_pylist()] == [(4, 0), (session_number(4, 1), 1)]
+    assert ("t", 1) not in partitions(tmp_path)
+    assert (recorder.figures()["sessions_ended"], recorder.fatal) == (1, "out of sequence")
+    writer.close()
+
+
+def test_sessions_of_different_producers_have_different_numbers() -> None:
+    numbers = [session_number(p, s) for p in (0, 1, 999_999) for s in range(SESSIONS_MAX)]
+    assert len(set(numbers)) == len(numbers)
+    assert max(numbers) < 2**31
+    assert [session_number(p, 0) for p in (0, 7)] == [0, 7]
+    for producer, session in ((0, SESSIONS_MAX), (1_000_000, 1)):
+        with pytest.raises(ValueError, match="sessions"):
+            session_number(producer, session)

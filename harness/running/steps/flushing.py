@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from harness.campaign.producers import message_timeout_ms
-from harness.running import clients, watch
+from harness.running import clients, sessions, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
@@ -38,6 +38,8 @@ def flush(run: Run, deadline: Deadline) -> None:
         _tried(run, node.sync)
         if run.ended_well.get("workload") is not None:
             _tried(run, partial(compare_clocks, run, node, "end"))
+    # What a client says last is here only now where its files are copied.
+    sessions.look(run)
 
 
 def _share_s(run: Run, role: Role) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.campaign.comebacks import comebacks
 from harness.campaign.workload import described, idle
-from harness.running import clients, servers
+from harness.running import clients, servers, sessions
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.ends import exit_status, in_words
@@ -101,6 +101,7 @@ def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
 
 def _look_after_clients(run: Run) -> None:
     """A client ends when it is told to; one that ends before that has not done what it should."""
+    sessions.look(run)
     ended = [one for one in tuple(run.running) if one.ended()]
     if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
         return

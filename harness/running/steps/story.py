@@ -3,6 +3,10 @@
 A cue that cannot come any more, because the fault that it waits for failed or was not proven, or
 because the partition did not come to what it should in time, is missed. The step does not strike
 then, and the history says why: the rest of the story would be another one.
+
+For the same reason it begins when the partition has as many in sync as the story needs. What was
+broken before may still keep followers out, and a leader that is killed while it is alone in sync
+has nobody to follow it: what the rest waits for would not come about.
 """
 
 import threading
@@ -44,7 +48,9 @@ def _step(run: Run, planned: ScheduledFault, stage: "_Stage", deadline: Deadline
     assert planned.part is not None
     part = planned.part
     try:
-        if part.begins is not None:
+        if part.begins is None:
+            stage.assemble(part, deadline)
+        else:
             stage.wait_for(part.begins, part, deadline)
         strike(run, planned, deadline, _OnStage(stage, part))
     except CueMissed as missed:
@@ -117,6 +123,16 @@ class _Stage:
         with self._lock:
             self._seen[part.step] = view
 
+    def assemble(self, part: Part, deadline: Deadline) -> None:
+        """Wait until enough are in sync, as long as for a cue; then it is tried all the same."""
+
+        def enough() -> bool:
+            view = self._view(part)
+            return view is not None and view.leader != -1 and len(view.isr) >= part.in_sync
+
+        if part.partition is not None:
+            deadline.until(enough, at_most=cue_limit_s(self.run), poll=_LOOK_S)
+
     def wait_for(self, cue: Cue, part: Part, deadline: Deadline) -> None:
         """Raises CueMissed, and StepTimeout when the time ends before either is known."""
         if not deadline.until(lambda: self._known(cue) is not None, poll=_POLL_S):
@@ -183,7 +199,9 @@ class _Watched:
             return led and grown
         if when is When.ANOTHER_LEADS:
             return led and before is not None and view.leader != before.leader
-        return before is not None and len(view.isr) < len(before.isr)
+        # Not by how many there are. The leader alone in sync is fewer, too: whoever kills it then
+        # waits in vain for another to lead. And one that comes in makes up for one that went.
+        return before is not None and bool(set(before.isr) - set(view.isr)) and len(view.isr) > 1
 
 
 def _out_of_sync(view: PartitionView) -> frozenset[int]:

@@ -1,0 +1,23 @@
+"""The sessions of a producer that writes outside of transactions.
+
+A *session* is one life of a client library's producer, of one producer id in the logs. It may end
+before its producer does: by a fatal error of the library, which takes no more records then. The
+producer goes on in another session, under another number, in records and rows: what the one had
+under way may be appended behind the first records of the other, so that duplicates and order are
+judged of each by itself. (Of transactions: ``history.transactional``.)
+"""
+
+SESSIONS_MAX = 100
+"""Of one producer: whoever comes to so many does not come to more by trying."""
+_APART = 1_000_000
+"""More than a cell has producers, with all that may come in their places."""
+
+
+def session_number(producer: int, session: int) -> int:
+    """The number of a producer's session, the first being 0. Raises ValueError for a session too
+    many, and for a producer whose sessions would be another one's."""
+    if session >= SESSIONS_MAX:
+        raise ValueError(f"a producer has at most {SESSIONS_MAX} sessions")
+    if producer >= _APART:
+        raise ValueError(f"producer {producer} has no sessions of its own")
+    return session * _APART + producer

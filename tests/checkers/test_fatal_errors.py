@@ -1,0 +1,93 @@
+"""A fatal error of a producer's client library ends a session of it, and no more: it is told, and
+costs a cell its verdict only where nothing of what is known explains it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, told
+from checked_in_process import checked
+from made_histories import (
+    AFTER,
+    ALL,
+    BEFORE,
+    DURING,
+    MadeRun,
+    at,
+    cell,
+    entry,
+    kept,
+    send,
+    state,
+    write_campaign,
+)
+
+from history.sessions import session_number
+
+SECOND = session_number(1, 1)
+ENDED = {
+    "time": at(26),
+    "client": "producer-1",
+    "exit_code": None,
+    "fault_id": None,
+    "detail": "sequence desynchronization",
+    "session": 1,
+}
+WORDS = "a fatal error ended session 1 of producer-1, which went on in another"
+BEFORE_IT = kept(BEFORE, DURING)
+UNDER_WAY = send("invoke", 1, 2, at(25)), send("info", 1, 2, at(26))
+ITS_SENDS = (
+    *(send("invoke", SECOND, 3, at(27)), send("ok", SECOND, 3, at(27.1), 2)),
+    *(send("invoke", SECOND, 4, at(AFTER)), send("ok", SECOND, 4, at(AFTER + 0.1), 3)),
+)
+ITS_LOG = (entry(2, SECOND, 3), entry(3, SECOND, 4))
+UNCLEAN = cell({**ALL, "unclean.leader.election.enable": True})
+
+
+def ended(log: Any = ITS_LOG, **changes: Any) -> MadeRun:
+    """Producer 1, of which a fatal error ended the first session with a record under way."""
+    ours = BEFORE_IT.but(
+        sends=[*BEFORE_IT.sends, *UNDER_WAY, *ITS_SENDS],
+        log=[*BEFORE_IT.log, *log],
+        end=max(one.offset for one in log) + 1,
+    )
+    return MadeRun(partitions={("t", 0): ours}, **{"clients": [ENDED], **changes})
+
+
+def test_where_everything_is_promised_it_leaves_open_what_happened(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, ended()))
+    assert result.cells[0].verdict is INCONCLUSIVE
+    assert WORDS in told(result)
+    assert any(WORDS in finding for finding in result.findings)
+
+
+def test_where_acked_records_may_be_lost_it_is_told_and_no_more(tmp_path: Path) -> None:
+    seen = [state(-5, 1, 0, (1,)), state(24, 2, 1, (2,))]
+    unclean = ended(cluster=seen, cells=(UNCLEAN,))
+    result = checked(write_campaign(tmp_path, unclean))
+    assert result.cells[0].verdict is NOT_GUARANTEED, told(result)
+    assert WORDS not in told(result)
+    assert any(WORDS in finding for finding in result.findings)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_under_way_is_in_the_log_or_not(tmp_path: Path, late: bool) -> None:
+    """Behind the first record of the next session, too: that is another producer to the log."""
+    if not late:
+        well = ended(clients=[])
+    else:
+        behind = (entry(2, SECOND, 3), entry(3, 1, 2), entry(4, SECOND, 4))
+        acks = (*ITS_SENDS[:3], send("ok", SECOND, 4, at(AFTER + 0.1), 4))
+        well = ended(log=behind, clients=[])
+        ours = well.partitions["t", 0].but(sends=[*BEFORE_IT.sends, *UNDER_WAY, *acks])
+        well = MadeRun(partitions={("t", 0): ours})
+    result = checked(write_campaign(tmp_path, well))
+    found = result.cells[0]
+    assert found.verdict is PASS, told(result)
+    assert (found.lost, found.duplicated, found.reordered, found.indeterminate) == (0, 0, 0, 1)
+
+
+def test_a_loss_of_what_the_next_session_was_acked_is_a_loss(tmp_path: Path) -> None:
+    result = checked(write_campaign(tmp_path, ended(log=[entry(2, SECOND, 3), entry(3)])))
+    assert result.cells[0].verdict is FAIL
+    assert result.cells[0].lost == 1
