@@ -123,6 +123,7 @@ def _each_or_none(_self: Outbox, tps: Any, action: Any) -> None:
 
 def _takes_or_fails(self: _Epoch, event: Any) -> None:
     self._handlers[type(event)](event)
+    self._settle()
 
 
 def _from_the_first(

@@ -17,6 +17,7 @@ from broker.controller.events import (
 )
 from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
+from broker.controller.pending import PendingElection, PendingOrder, Pendings
 from broker.controller.rebalance import imbalanced
 from broker.types import BrokerId, TopicPartition
 
@@ -24,10 +25,13 @@ from broker.types import BrokerId, TopicPartition
 class Elections:
     """Has leaders elected on request."""
 
-    def __init__(self, context: Context, outbox: Outbox, partitions: Partitions) -> None:
+    def __init__(
+        self, context: Context, outbox: Outbox, partitions: Partitions, pendings: Pendings
+    ) -> None:
         self._context = context
         self._outbox = outbox
         self._partitions = partitions
+        self._pendings = pendings
 
     def give_back(self, imbalance_percentage: int) -> None:
         """Move leaderships to preferred replicas where too many are elsewhere."""
@@ -37,9 +41,10 @@ class Elections:
         """Elect preferred leaders; the order is dropped when all is written."""
         known = [tp for tp in tps if self._context.assignment(tp) is not None]
         self._prefer(known)
-        self._partitions.when_settled(known, self._drop_order)
+        self._pendings.add(PendingOrder(partitions=tuple(known)))
 
-    def _drop_order(self) -> None:
+    def drop_order(self) -> None:
+        """All that ``/admin/preferred_replica_election`` named is written."""
         self._outbox.flush(self._context)
         self._outbox.put(DropPreferredElection())
 
@@ -72,13 +77,20 @@ class Elections:
         chosen = self._context.unclean_once if event.unclean else self._context.preferred
         chosen.update(wanted)
         self._partitions.reconsider(wanted)
+        self._pendings.add(
+            PendingElection(
+                partitions=tuple(wanted),
+                unclean=event.unclean,
+                refused=refused,
+                token=event.token,
+            )
+        )
 
-        def answer() -> None:
-            outcomes = {tp: self._outcome(tp, event.unclean) for tp in wanted}
-            self._outbox.flush(self._context)
-            self._outbox.put(Answer(token=event.token, outcomes={**refused, **outcomes}))
-
-        self._partitions.when_settled(wanted, answer)
+    def answer(self, asked: PendingElection) -> None:
+        """All is written: say what came of it."""
+        outcomes = {tp: self._outcome(tp, asked.unclean) for tp in asked.partitions}
+        self._outbox.flush(self._context)
+        self._outbox.put(Answer(token=asked.token, outcomes={**asked.refused, **outcomes}))
 
     def _refusal(self, tp: TopicPartition, unclean: bool) -> Outcome | None:
         context = self._context

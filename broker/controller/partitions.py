@@ -7,7 +7,6 @@ the outcome is known it is reconsidered.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 
 from broker.controller.cluster import PartitionState
 from broker.controller.context import Context
@@ -28,7 +27,6 @@ class Partitions:
     def __init__(self, context: Context, outbox: Outbox) -> None:
         self._context = context
         self._outbox = outbox
-        self._waiting: list[tuple[frozenset[TopicPartition], Callable[[], None]]] = []
 
     def discover(self, tp: TopicPartition, state: PartitionState | None) -> None:
         """Take in a partition that was not known; without a state it never had a leader."""
@@ -58,7 +56,6 @@ class Partitions:
         context.topics.pop(topic, None)
         context.unclean.discard(topic)
         context.deleting.discard(topic)
-        self._run_waiting()
 
     def follow_brokers(self, tps: Iterable[TopicPartition]) -> None:
         """Make replicas that have served Online or Offline, as their brokers are."""
@@ -186,8 +183,8 @@ class Partitions:
     # --- outcomes ---------------------------------------------------------------------------
 
     def written(self, event: StatesWritten, done: Callable[[TopicPartition], None]) -> None:
-        """Take in outcomes: announce what was written (``done`` is called for it before), decide
-        again what met a conflict, and do what was waiting."""
+        """Take in outcomes: announce what was written (``done`` is called for it before), and
+        decide again what met a conflict."""
         untold: list[TopicPartition] = []
 
         def take(tp: TopicPartition) -> None:
@@ -206,7 +203,6 @@ class Partitions:
         self._outbox.each(event.conflicts, conflict)
         self.reconsider([*event.written, *untold])
         self._outbox.each(untold, tell)
-        self._run_waiting()
 
     def _take(
         self, tp: TopicPartition, version: ZkVersion, done: Callable[[TopicPartition], None]
@@ -254,19 +250,6 @@ class Partitions:
             context.begun_anew.discard(tp)
             context.suspect_bounced([tp])
         return True
-
-    def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:
-        """Calls ``then`` as soon as none of ``tps`` has a write under way; maybe at once."""
-        pending = frozenset(tps) & self._context.writing.keys()
-        if pending:
-            self._waiting.append((frozenset(tps), then))
-        else:
-            then()
-
-    def _run_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for tps, then in waiting:
-            self._outbox.attempt("what waited for writes", partial(self.when_settled, tps, then))
 
     # --- announce ---------------------------------------------------------------------------
 
