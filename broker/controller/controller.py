@@ -23,7 +23,6 @@ from broker.controller.context import Context
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
 from broker.controller.events import Effect, Event
-from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.controller.pending import (
     PendingDeletion,
@@ -33,6 +32,8 @@ from broker.controller.pending import (
     PendingShutdown,
 )
 from broker.controller.reassignment import Reassignments
+from broker.controller.requests.outbox import Outbox
+from broker.controller.writes import Writes
 from broker.types import BrokerId, TopicPartition
 
 
@@ -75,6 +76,7 @@ class _Epoch:
         self._partitions = Partitions(self.context, outbox)
         self._deletions = Deletions(self.context, outbox, self._pendings)
         self._reassignments = Reassignments(self.context, outbox, self._partitions, self._deletions)
+        self._writes = Writes(self.context, outbox, self._partitions, self._reassignments)
         self._elections = Elections(self.context, outbox, self._partitions, self._pendings)
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             events.Elected: self._elected,
@@ -115,7 +117,7 @@ class _Epoch:
         context.topics = dict(event.topics)
         context.unclean = set(event.unclean)
         self._discover(context.partitions(), event.states)
-        context.suspect_bounced(context.states)
+        self._partitions.suspect_bounced(context.states)
         self._outbox.batch.metadata(context.live, ())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())
@@ -144,7 +146,7 @@ class _Epoch:
         context.stopping -= died
         affected = context.partitions_on(died)
         for tp in affected:
-            context.suspects.setdefault(tp, set()).update(died)
+            self._partitions.suspect(tp, died)
         self._deletions.brokers_down(died)
         self._partitions.follow_brokers(affected)
         self._partitions.reconsider(affected)
@@ -239,7 +241,7 @@ class _Epoch:
     def _isr_changed(self, event: events.IsrChanged) -> None:
         context = self.context
         known = [tp for tp in event.states if context.assignment(tp) is not None]
-        self._outbox.each(known, lambda tp: context.adopt(tp, event.states[tp]))
+        self._outbox.each(known, lambda tp: self._partitions.adopt(tp, event.states[tp]))
         self._outbox.batch.metadata(context.live, known)
         self._partitions.reconsider(known)
         self._put_last(events.DropIsrChanges(notifications=event.notifications))
@@ -257,9 +259,9 @@ class _Epoch:
     # --- writes -----------------------------------------------------------------------------
 
     def _states_written(self, event: events.StatesWritten) -> None:
-        self._partitions.written(event, self._reassignments.written)
+        moved = self._writes.take(event)
         self._settle()
-        self._reassignments.conclude()
+        self._reassignments.conclude(moved)
 
     def _settle(self) -> None:
         """Go on with what has waited for writes that are done."""

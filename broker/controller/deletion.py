@@ -6,17 +6,16 @@ down wait for their broker; the topic stays in ``/admin/delete_topics`` until th
 being reassigned is deleted when the reassignment has ended.
 """
 
-import uuid
 from collections.abc import Collection, Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.context import Context
+from broker.controller.context import Context, TopicDeletion
 from broker.controller.events import DropDeletion
-from broker.controller.outbox import Outbox
 from broker.controller.pending import PendingDeletion, Pendings
-from broker.controller.replica_state import ReplicaPhase
-from broker.controller.request_batch import EPOCH_DURING_DELETE
+from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.requests.outbox import Outbox
+from broker.controller.requests.request_batch import EPOCH_DURING_DELETE
 from broker.types import BrokerId, TopicPartition
 
 
@@ -27,31 +26,25 @@ class Deletions:
         self._context = context
         self._outbox = outbox
         self._pendings = pendings
-        self._ordered: dict[str, uuid.UUID | None] = {}
-        """Topics to delete with their ids: a new topic of the same name is not meant."""
 
     def ask(self, topics: Collection[str]) -> None:
         """Take in an order to delete; repeating it is harmless."""
         for topic in sorted(topics):
             if topic in self._context.topics:
-                self._ordered[topic] = self._context.topics[topic].topic_id
+                self._context.deletions.setdefault(topic, TopicDeletion.ORDERED)
             else:
                 self._outbox.put(DropDeletion(topic=topic))
         self.advance()
 
     def advance(self) -> None:
         """Begin with the topics that may be deleted now."""
-        topics = self._context.topics
-        self._ordered = {
-            topic: topic_id
-            for topic, topic_id in self._ordered.items()
-            if topic in topics and topics[topic].topic_id == topic_id
-        }
-        for topic in sorted(self._ordered.keys() - self._context.deleting):
-            assigned = topics[topic].partitions.values()
-            if not any(a.adding or a.removing for a in assigned):
-                self._context.deleting.add(topic)
-                tps = tuple(self._context.partitions_of(topic))
+        context = self._context
+        for topic in sorted(context.deletions):
+            assigned = context.topics[topic].partitions.values()
+            moved = any(assignment.adding or assignment.removing for assignment in assigned)
+            if not moved and not context.deletes(topic):
+                context.deletions[topic] = TopicDeletion.STARTED
+                tps = tuple(context.partitions_of(topic))
                 self._pendings.add(PendingDeletion(topic=topic, partitions=tps))
 
     def begin(self, topic: str) -> None:
@@ -109,10 +102,10 @@ class Deletions:
                 phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
                 continue
             phases.move(tp, broker, ReplicaPhase.DELETION_SUCCESSFUL)
-            if tp.topic not in self._context.deleting:
+            if not self._context.deletes(tp.topic):
                 phases.move(tp, broker, ReplicaPhase.NON_EXISTENT)
-        concerned = {tp.topic for tp in errors} & self._context.deleting
-        return tuple(topic for topic in sorted(concerned) if self._is_deleted(topic))
+        concerned = sorted({tp.topic for tp in errors})
+        return tuple(t for t in concerned if self._context.deletes(t) and self._is_deleted(t))
 
     def _is_deleted(self, topic: str) -> bool:
         phases = self._context.replica_phases

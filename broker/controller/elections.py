@@ -1,10 +1,12 @@
 """Elections that somebody asks for: administrators, the leader rebalance, a changed setting.
 
-The rules by which leaders are chosen are :mod:`broker.controller.election`'s; here is decided for
-which partitions they are applied anew, and what those who asked are told (KIP-183, KIP-460).
+The rules by which leaders are chosen are :mod:`broker.controller.rules.election`'s; here is
+decided for which partitions they are applied anew, and what those who asked are told (KIP-183,
+KIP-460).
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
@@ -15,10 +17,10 @@ from broker.controller.events import (
     ElectionAsked,
     Outcome,
 )
-from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
 from broker.controller.pending import PendingElection, PendingOrder, Pendings
-from broker.controller.rebalance import imbalanced
+from broker.controller.requests.outbox import Outbox
+from broker.controller.rules.rebalance import imbalanced
 from broker.types import BrokerId, TopicPartition
 
 
@@ -49,7 +51,15 @@ class Elections:
         self._outbox.put(DropPreferredElection())
 
     def _prefer(self, tps: list[TopicPartition]) -> None:
-        self._context.preferred.update(tps)
+        intents = self._context.intents
+        for tp in tps:
+            intents[tp] = replace(intents[tp], preferred=True)
+        self._partitions.reconsider(tps)
+
+    def _elect_once(self, tps: list[TopicPartition]) -> None:
+        intents = self._context.intents
+        for tp in tps:
+            intents[tp] = replace(intents[tp], unclean_once=True)
         self._partitions.reconsider(tps)
 
     def unclean_changed(self, enabled: Mapping[str, bool]) -> None:
@@ -74,9 +84,10 @@ class Elections:
         wanted = [tp for tp in named if tp not in refused]
         if everything:
             refused = {}
-        chosen = self._context.unclean_once if event.unclean else self._context.preferred
-        chosen.update(wanted)
-        self._partitions.reconsider(wanted)
+        if event.unclean:
+            self._elect_once(wanted)
+        else:
+            self._prefer(wanted)
         self._pendings.add(
             PendingElection(
                 partitions=tuple(wanted),
@@ -97,7 +108,7 @@ class Elections:
         assignment = context.assignment(tp)
         if assignment is None:
             return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} does not exist")
-        if tp.topic in context.deleting:
+        if context.deletes(tp.topic):
             return Outcome(ErrorCode.invalid_topic_exception, f"{tp.topic} is being deleted")
         leader = self._leader(tp)
         if (leader in context.live) if unclean else (leader == assignment.replicas[0]):
