@@ -7,14 +7,16 @@ hole in the simulation, not a proof of the mutation's harmlessness.
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller import partitions
-from broker.controller.context import Context
-from broker.controller.election import Choice, choose
+from broker.controller.intent import Intent
 from broker.controller.partitions import Partitions
+from broker.controller.rules import plan
+from broker.controller.rules.election import Choice, choose
+from broker.controller.rules.plan import trusting_if_nobody_else
 from broker.server.controller.control_fence import ControlFence
 from broker.server.replication import fetcher
 from broker.server.replication.fetcher import Fetcher
@@ -48,22 +50,22 @@ def _anybody(state: Any, candidates: Any, *, online: Any, **others: Any) -> Choi
     return Choice(leader, isr)
 
 
-def _suspects_nobody(_self: Context, _tps: Any) -> None:
+def _suspects_nobody(_self: Partitions, _tps: Any) -> None:
     """As if a new controller knew of every bounce."""
 
 
-def _forgets_suspects(self: Partitions, tp: Any, _state: Any) -> None:
+def _forgets_suspects(intent: Intent, _state: Any) -> Intent:
     """As if the controller knew of every ISR as soon as it is written."""
-    self._context.suspects.pop(tp, None)
+    return replace(intent, suspects=frozenset())
 
 
-_trust = Partitions._trust_if_nobody_else
+_trusting = trusting_if_nobody_else
 
 
-def _waits_for_nobody(self: Partitions, tp: Any, state: Any, *, unclean: bool) -> None:
+def _waits_for_nobody(context: Any, state: Any, intent: Intent, *, unclean: bool) -> Intent:
     """As if whoever of the ISR is away had nothing."""
     del unclean
-    _trust(self, tp, state, unclean=True)
+    return _trusting(context, state, intent, unclean=True)
 
 
 def _obeys_anybody(self: ControlFence, request: Any) -> ErrorCode:
@@ -89,21 +91,19 @@ def _by_name(asked: Any) -> Any:
 
 MUTATIONS: dict[str, Mutation] = {
     "acks=all answered at append": Mutation(broken_replication.ANSWERED_AT_APPEND),
-    "leader elected outside the ISR": Mutation(Swap(partitions, "choose", _anybody)),
+    "leader elected outside the ISR": Mutation(Swap(plan, "choose", _anybody)),
     "followers never truncate": Mutation(broken_replication.NO_CUT),
     "bounces forgotten at an election": Mutation(
-        Swap(Context, "suspect_bounced", _suspects_nobody)
+        Swap(Partitions, "suspect_bounced", _suspects_nobody)
     ),
-    "who joined unseen is trusted": Mutation(
-        Swap(Partitions, "_suspect_who_may_have_joined", _forgets_suspects)
-    ),
+    "who joined unseen is trusted": Mutation(Swap(plan, "who_may_have_joined", _forgets_suspects)),
     "words of earlier epochs are obeyed": Mutation(broken_replication.EPOCHS_OBEYED),
     "controllers of the past are obeyed": Mutation(Swap(ControlFence, "admit", _obeys_anybody)),
     "neither fence against the past": Mutation(
         Swap(ControlFence, "admit", _obeys_anybody), broken_replication.EPOCHS_OBEYED
     ),
     "who bounced waits for nobody": Mutation(
-        Swap(Partitions, "_trust_if_nobody_else", _waits_for_nobody)
+        Swap(plan, "trusting_if_nobody_else", _waits_for_nobody)
     ),
     "requests of other epochs are served": Mutation(broken_replication.EPOCHS_SERVED),
     "answers of earlier epochs are taken": Mutation(broken_replication.EPOCHS_TAKEN),

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.assignment import assign_replicas
+from broker.controller import partitions
+from broker.controller.context import Context
 from broker.controller.controller import _Epoch
-from broker.controller.outbox import Outbox
-from broker.controller.partitions import Partitions
+from broker.controller.requests.outbox import Outbox
+from broker.controller.rules.assignment import assign_replicas
+from broker.controller.rules.plan import plan
 from broker.log import manager
 from broker.log.checkpoints import read_meta_properties, write_meta_properties
 from broker.replication.events import Stopped, TruncateFully
@@ -34,7 +36,7 @@ from simulation.swap import Mutation, Swap
 
 RECORDS_AT_ONCE: Final = 500
 
-_decide = Partitions._decide
+_plan = plan
 
 
 def _stays_leader(_replica: Any, _event: Any) -> Any:
@@ -108,12 +110,12 @@ async def _ends_with_its_job(self: ControllerRuntime, _what: str, job: Any, grou
             self._contest_soon()
 
 
-def _stumbles(self: Partitions, tp: TopicPartition) -> Any:
+def _stumbles(context: Context, tp: TopicPartition) -> Any:
     """Something has to fail for a job to fail: here the election when a leader is gone."""
-    state = self._context.states.get(tp)
-    if state is not None and state.leader not in (NO_LEADER, *self._context.live):
+    state = context.states.get(tp)
+    if state is not None and state.leader not in (NO_LEADER, *context.live):
         raise KeyError(tp)
-    return _decide(self, tp)
+    return _plan(context, tp)
 
 
 def _each_or_none(_self: Outbox, tps: Any, action: Any) -> None:
@@ -123,6 +125,7 @@ def _each_or_none(_self: Outbox, tps: Any, action: Any) -> None:
 
 def _takes_or_fails(self: _Epoch, event: Any) -> None:
     self._handlers[type(event)](event)
+    self._settle()
 
 
 def _from_the_first(
@@ -158,7 +161,7 @@ RELAPSES: Final[dict[str, Mutation]] = {
         Swap(ControllerRuntime, "_do", _ends_with_its_job),
         Swap(_Epoch, "take", _takes_or_fails),
         Swap(Outbox, "each", _each_or_none),
-        Swap(Partitions, "_decide", _stumbles),
+        Swap(partitions, "plan", _stumbles),
     ),
     "10: every topic begins at the first broker": Mutation(
         Swap(topics, "assign_replicas", _from_the_first)

@@ -12,6 +12,7 @@ which ours cannot).
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -22,9 +23,17 @@ from broker.controller.context import Context
 from broker.controller.deletion import Deletions
 from broker.controller.elections import Elections
 from broker.controller.events import Effect, Event
-from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
+from broker.controller.pending import (
+    PendingDeletion,
+    PendingElection,
+    PendingOrder,
+    Pendings,
+    PendingShutdown,
+)
 from broker.controller.reassignment import Reassignments
+from broker.controller.requests.outbox import Outbox
+from broker.controller.writes import Writes
 from broker.types import BrokerId, TopicPartition
 
 
@@ -63,10 +72,12 @@ class _Epoch:
         """Nothing is known before ``event`` is taken."""
         self.context = Context(event.epoch, waits_for_isr=event.waits_for_isr)
         self._outbox = outbox
+        self._pendings = Pendings()
         self._partitions = Partitions(self.context, outbox)
-        self._deletions = Deletions(self.context, outbox, self._partitions)
+        self._deletions = Deletions(self.context, outbox, self._pendings)
         self._reassignments = Reassignments(self.context, outbox, self._partitions, self._deletions)
-        self._elections = Elections(self.context, outbox, self._partitions)
+        self._writes = Writes(self.context, outbox, self._partitions, self._reassignments)
+        self._elections = Elections(self.context, outbox, self._partitions, self._pendings)
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             events.Elected: self._elected,
             events.BrokersChanged: self._brokers_changed,
@@ -81,7 +92,13 @@ class _Epoch:
             events.DeletionAsked: lambda e: self._deletions.ask(e.topics),
             events.ReassignmentAsked: lambda e: self._reassignments.ask(e.targets),
             events.ReassignmentsAltered: self._reassignments.alter,
-            events.StopReplicaAnswered: lambda e: self._deletions.answered(e.broker, e.errors),
+            events.StopReplicaAnswered: self._stop_replica_answered,
+        }
+        self._settlements: Mapping[type, Callable[[Any], None]] = {
+            PendingShutdown: self._answer_shutdown,
+            PendingOrder: lambda _: self._elections.drop_order(),
+            PendingElection: self._elections.answer,
+            PendingDeletion: lambda p: self._deletions.begin(p.topic),
         }
 
     def take(self, event: Event) -> None:
@@ -89,6 +106,7 @@ class _Epoch:
         writes are noted as under way, and their partitions would be left alone for ever."""
         try:
             self._handlers[type(event)](event)
+            self._settle()
         except Exception as error:  # noqa: BLE001  reported, with its event
             token = getattr(event, "token", None)
             self._outbox.put(events.Failed(what=type(event).__name__, error=error, token=token))
@@ -99,7 +117,7 @@ class _Epoch:
         context.topics = dict(event.topics)
         context.unclean = set(event.unclean)
         self._discover(context.partitions(), event.states)
-        context.suspect_bounced(context.states)
+        self._partitions.suspect_bounced(context.states)
         self._outbox.batch.metadata(context.live, ())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())
@@ -128,7 +146,7 @@ class _Epoch:
         context.stopping -= died
         affected = context.partitions_on(died)
         for tp in affected:
-            context.suspects.setdefault(tp, set()).update(died)
+            self._partitions.suspect(tp, died)
         self._deletions.brokers_down(died)
         self._partitions.follow_brokers(affected)
         self._partitions.reconsider(affected)
@@ -159,7 +177,9 @@ class _Epoch:
         self._partitions.follow_brokers(affected)
         self._partitions.reconsider(affected)
         self._stop_followers(event.broker, affected)
-        self._partitions.when_settled(affected, lambda: self._answer_shutdown(event, affected))
+        self._pendings.add(
+            PendingShutdown(partitions=tuple(affected), broker=event.broker, token=event.token)
+        )
 
     def _replicated(self, tp: TopicPartition) -> bool:
         assignment = self.context.assignment(tp)
@@ -172,14 +192,14 @@ class _Epoch:
             if state and tp not in self.context.writing and state.leader != broker:
                 self._outbox.batch.stop(broker, tp, state.leader_epoch, delete=False)
 
-    def _answer_shutdown(
-        self, event: events.ControlledShutdownAsked, tps: list[TopicPartition]
-    ) -> None:
+    def _answer_shutdown(self, asked: PendingShutdown) -> None:
         states = self.context.states
-        remaining = [tp for tp in tps if tp in states and states[tp].leader == event.broker]
+        remaining = [
+            tp for tp in asked.partitions if tp in states and states[tp].leader == asked.broker
+        ]
         self._put_last(
             events.AnswerShutdown(
-                token=event.token, error=ErrorCode.none, remaining=tuple(remaining)
+                token=asked.token, error=ErrorCode.none, remaining=tuple(remaining)
             )
         )
 
@@ -193,13 +213,13 @@ class _Epoch:
     def _topics_changed(self, event: events.TopicsChanged) -> None:
         context = self.context
         for topic in event.gone:
-            self._partitions.forget(topic)
+            self._forget(topic)
         context.unclean = (context.unclean - event.topics.keys()) | event.unclean
         found: list[TopicPartition] = []
         for topic, assigned in event.topics.items():
             known = context.topics.get(topic)
             if known is not None and known.topic_id != assigned.topic_id:
-                self._partitions.forget(topic)
+                self._forget(topic)
                 known = None
             if known is None:
                 context.topics[topic] = assigned
@@ -221,11 +241,31 @@ class _Epoch:
     def _isr_changed(self, event: events.IsrChanged) -> None:
         context = self.context
         known = [tp for tp in event.states if context.assignment(tp) is not None]
-        self._outbox.each(known, lambda tp: context.adopt(tp, event.states[tp]))
+        self._outbox.each(known, lambda tp: self._partitions.adopt(tp, event.states[tp]))
         self._outbox.batch.metadata(context.live, known)
         self._partitions.reconsider(known)
         self._put_last(events.DropIsrChanges(notifications=event.notifications))
 
+    def _forget(self, topic: str) -> None:
+        self._partitions.forget(topic)
+        self._settle()
+
+    def _stop_replica_answered(self, event: events.StopReplicaAnswered) -> None:
+        for topic in self._deletions.answered(event.broker, event.errors):
+            topic_id = self.context.topics[topic].topic_id
+            self._forget(topic)
+            self._outbox.put(events.DeleteTopic(topic=topic, topic_id=topic_id))
+
+    # --- writes -----------------------------------------------------------------------------
+
     def _states_written(self, event: events.StatesWritten) -> None:
-        self._partitions.written(event, self._reassignments.written)
-        self._reassignments.conclude()
+        moved = self._writes.take(event)
+        self._settle()
+        self._reassignments.conclude(moved)
+
+    def _settle(self) -> None:
+        """Go on with what has waited for writes that are done."""
+        for pending in self._pendings.take_settled(self.context.writing):
+            self._outbox.attempt(
+                "what waited for writes", partial(self._settlements[type(pending)], pending)
+            )

@@ -6,56 +6,49 @@ down wait for their broker; the topic stays in ``/admin/delete_topics`` until th
 being reassigned is deleted when the reassignment has ended.
 """
 
-import uuid
 from collections.abc import Collection, Mapping
-from functools import partial
 
 from kio.schema.errors import ErrorCode
 
-from broker.controller.context import Context
-from broker.controller.events import DeleteTopic, DropDeletion
-from broker.controller.outbox import Outbox
-from broker.controller.partitions import Partitions
-from broker.controller.replica_state import ReplicaPhase
-from broker.controller.request_batch import EPOCH_DURING_DELETE
+from broker.controller.context import Context, TopicDeletion
+from broker.controller.events import DropDeletion
+from broker.controller.pending import PendingDeletion, Pendings
+from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.requests.outbox import Outbox
+from broker.controller.requests.request_batch import EPOCH_DURING_DELETE
 from broker.types import BrokerId, TopicPartition
 
 
 class Deletions:
     """The topics that are on their way out."""
 
-    def __init__(self, context: Context, outbox: Outbox, partitions: Partitions) -> None:
+    def __init__(self, context: Context, outbox: Outbox, pendings: Pendings) -> None:
         self._context = context
         self._outbox = outbox
-        self._partitions = partitions
-        self._ordered: dict[str, uuid.UUID | None] = {}
-        """Topics to delete with their ids: a new topic of the same name is not meant."""
+        self._pendings = pendings
 
     def ask(self, topics: Collection[str]) -> None:
         """Take in an order to delete; repeating it is harmless."""
         for topic in sorted(topics):
             if topic in self._context.topics:
-                self._ordered[topic] = self._context.topics[topic].topic_id
+                self._context.deletions.setdefault(topic, TopicDeletion.ORDERED)
             else:
                 self._outbox.put(DropDeletion(topic=topic))
         self.advance()
 
     def advance(self) -> None:
         """Begin with the topics that may be deleted now."""
-        topics = self._context.topics
-        self._ordered = {
-            topic: topic_id
-            for topic, topic_id in self._ordered.items()
-            if topic in topics and topics[topic].topic_id == topic_id
-        }
-        for topic in sorted(self._ordered.keys() - self._context.deleting):
-            assigned = topics[topic].partitions.values()
-            if not any(a.adding or a.removing for a in assigned):
-                self._context.deleting.add(topic)
-                tps = list(self._context.partitions_of(topic))
-                self._partitions.when_settled(tps, partial(self._begin, topic))
+        context = self._context
+        for topic in sorted(context.deletions):
+            assigned = context.topics[topic].partitions.values()
+            moved = any(assignment.adding or assignment.removing for assignment in assigned)
+            if not moved and not context.deletes(topic):
+                context.deletions[topic] = TopicDeletion.STARTED
+                tps = tuple(context.partitions_of(topic))
+                self._pendings.add(PendingDeletion(topic=topic, partitions=tps))
 
-    def _begin(self, topic: str) -> None:
+    def begin(self, topic: str) -> None:
+        """Nothing is being written of its leaders any more: have its replicas deleted."""
         context = self._context
         tps = list(context.partitions_of(topic))
         self._outbox.batch.metadata(context.live, tps)
@@ -92,8 +85,10 @@ class Deletions:
                     phases.move(tp, broker, ReplicaPhase.OFFLINE)
                     self.delete_replica(tp, broker)
 
-    def answered(self, broker: BrokerId, errors: Mapping[TopicPartition, ErrorCode]) -> None:
-        """Take in a broker's answer to StopReplica."""
+    def answered(
+        self, broker: BrokerId, errors: Mapping[TopicPartition, ErrorCode]
+    ) -> tuple[str, ...]:
+        """Take in a broker's answer to StopReplica; the topics of which no replica is left."""
         phases = self._context.replica_phases
         for tp, error in errors.items():
             if phases[tp, broker] is not ReplicaPhase.DELETION_STARTED:
@@ -107,16 +102,13 @@ class Deletions:
                 phases.move(tp, broker, ReplicaPhase.DELETION_INELIGIBLE)
                 continue
             phases.move(tp, broker, ReplicaPhase.DELETION_SUCCESSFUL)
-            if tp.topic not in self._context.deleting:
+            if not self._context.deletes(tp.topic):
                 phases.move(tp, broker, ReplicaPhase.NON_EXISTENT)
-        for topic in sorted({tp.topic for tp in errors} & self._context.deleting):
-            self._finish_if_deleted(topic)
+        concerned = sorted({tp.topic for tp in errors})
+        return tuple(t for t in concerned if self._context.deletes(t) and self._is_deleted(t))
 
-    def _finish_if_deleted(self, topic: str) -> None:
-        context = self._context
-        tps = list(context.partitions_of(topic))
-        left = {phase for tp in tps for _, phase in context.replica_phases.of(tp)}
-        if left == {ReplicaPhase.DELETION_SUCCESSFUL}:
-            topic_id = context.topics[topic].topic_id
-            self._partitions.forget(topic)
-            self._outbox.put(DeleteTopic(topic=topic, topic_id=topic_id))
+    def _is_deleted(self, topic: str) -> bool:
+        phases = self._context.replica_phases
+        tps = self._context.partitions_of(topic)
+        left = {phase for tp in tps for _, phase in phases.of(tp)}
+        return left == {ReplicaPhase.DELETION_SUCCESSFUL}

@@ -1,10 +1,12 @@
 """Elections that somebody asks for: administrators, the leader rebalance, a changed setting.
 
-The rules by which leaders are chosen are :mod:`broker.controller.election`'s; here is decided for
-which partitions they are applied anew, and what those who asked are told (KIP-183, KIP-460).
+The rules by which leaders are chosen are :mod:`broker.controller.rules.election`'s; here is
+decided for which partitions they are applied anew, and what those who asked are told (KIP-183,
+KIP-460).
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
@@ -15,19 +17,23 @@ from broker.controller.events import (
     ElectionAsked,
     Outcome,
 )
-from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
-from broker.controller.rebalance import imbalanced
+from broker.controller.pending import PendingElection, PendingOrder, Pendings
+from broker.controller.requests.outbox import Outbox
+from broker.controller.rules.rebalance import imbalanced
 from broker.types import BrokerId, TopicPartition
 
 
 class Elections:
     """Has leaders elected on request."""
 
-    def __init__(self, context: Context, outbox: Outbox, partitions: Partitions) -> None:
+    def __init__(
+        self, context: Context, outbox: Outbox, partitions: Partitions, pendings: Pendings
+    ) -> None:
         self._context = context
         self._outbox = outbox
         self._partitions = partitions
+        self._pendings = pendings
 
     def give_back(self, imbalance_percentage: int) -> None:
         """Move leaderships to preferred replicas where too many are elsewhere."""
@@ -37,14 +43,23 @@ class Elections:
         """Elect preferred leaders; the order is dropped when all is written."""
         known = [tp for tp in tps if self._context.assignment(tp) is not None]
         self._prefer(known)
-        self._partitions.when_settled(known, self._drop_order)
+        self._pendings.add(PendingOrder(partitions=tuple(known)))
 
-    def _drop_order(self) -> None:
+    def drop_order(self) -> None:
+        """All that ``/admin/preferred_replica_election`` named is written."""
         self._outbox.flush(self._context)
         self._outbox.put(DropPreferredElection())
 
     def _prefer(self, tps: list[TopicPartition]) -> None:
-        self._context.preferred.update(tps)
+        intents = self._context.intents
+        for tp in tps:
+            intents[tp] = replace(intents[tp], preferred=True)
+        self._partitions.reconsider(tps)
+
+    def _elect_once(self, tps: list[TopicPartition]) -> None:
+        intents = self._context.intents
+        for tp in tps:
+            intents[tp] = replace(intents[tp], unclean_once=True)
         self._partitions.reconsider(tps)
 
     def unclean_changed(self, enabled: Mapping[str, bool]) -> None:
@@ -69,23 +84,31 @@ class Elections:
         wanted = [tp for tp in named if tp not in refused]
         if everything:
             refused = {}
-        chosen = self._context.unclean_once if event.unclean else self._context.preferred
-        chosen.update(wanted)
-        self._partitions.reconsider(wanted)
+        if event.unclean:
+            self._elect_once(wanted)
+        else:
+            self._prefer(wanted)
+        self._pendings.add(
+            PendingElection(
+                partitions=tuple(wanted),
+                unclean=event.unclean,
+                refused=refused,
+                token=event.token,
+            )
+        )
 
-        def answer() -> None:
-            outcomes = {tp: self._outcome(tp, event.unclean) for tp in wanted}
-            self._outbox.flush(self._context)
-            self._outbox.put(Answer(token=event.token, outcomes={**refused, **outcomes}))
-
-        self._partitions.when_settled(wanted, answer)
+    def answer(self, asked: PendingElection) -> None:
+        """All is written: say what came of it."""
+        outcomes = {tp: self._outcome(tp, asked.unclean) for tp in asked.partitions}
+        self._outbox.flush(self._context)
+        self._outbox.put(Answer(token=asked.token, outcomes={**asked.refused, **outcomes}))
 
     def _refusal(self, tp: TopicPartition, unclean: bool) -> Outcome | None:
         context = self._context
         assignment = context.assignment(tp)
         if assignment is None:
             return Outcome(ErrorCode.unknown_topic_or_partition, f"{tp} does not exist")
-        if tp.topic in context.deleting:
+        if context.deletes(tp.topic):
             return Outcome(ErrorCode.invalid_topic_exception, f"{tp.topic} is being deleted")
         leader = self._leader(tp)
         if (leader in context.live) if unclean else (leader == assignment.replicas[0]):

@@ -1,25 +1,24 @@
-"""Decides who leads, has it written, and tells the brokers.
+"""Has written what is to be written, and tells the brokers.
 
 Decisions are made from what is known, not from what happened: :meth:`Partitions.reconsider` may be
-called for any partition at any time and does nothing when all is as it should be. So repeated,
-late or reordered events do no harm. While a write is under way its partition is left alone; when
+called for any partition at any time. While a write is under way its partition is left alone; when
 the outcome is known it is reconsidered.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from broker.controller.cluster import PartitionState
 from broker.controller.context import Context
-from broker.controller.election import Choice, choose, first_leader
-from broker.controller.events import StatesWritten, StateWrite
-from broker.controller.outbox import Outbox
-from broker.controller.partition_state import PartitionPhase
-from broker.controller.replica_state import ReplicaPhase
-from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
+from broker.controller.events import StateWrite
+from broker.controller.phases.partition_state import PartitionPhase
+from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.requests.outbox import Outbox
+from broker.controller.rules.plan import plan
+from broker.controller.rules.suspicion import bounced, left_by, without_who_joined
+from broker.types import BrokerId, TopicPartition, ZkVersion
 
 SERVING = (ReplicaPhase.NEW, ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE)
-FIRST_EPOCH = LeaderEpoch(0)
 
 
 class Partitions:
@@ -28,7 +27,6 @@ class Partitions:
     def __init__(self, context: Context, outbox: Outbox) -> None:
         self._context = context
         self._outbox = outbox
-        self._waiting: list[tuple[frozenset[TopicPartition], Callable[[], None]]] = []
 
     def discover(self, tp: TopicPartition, state: PartitionState | None) -> None:
         """Take in a partition that was not known; without a state it never had a leader."""
@@ -38,27 +36,48 @@ class Partitions:
         for broker in assignment.replicas if assignment else ():
             context.replica_phases.move(tp, broker, ReplicaPhase.NEW)
         if state is not None:
-            context.adopt(tp, state)
+            self.adopt(tp, state)
             self.follow_brokers([tp])
 
     def forget(self, topic: str) -> None:
-        """The topic is gone, with all that was known of its partitions."""
+        """The topic is gone, with all that was known and wanted of its partitions."""
         context = self._context
         for tp in list(context.partitions_of(topic)):
             context.states.pop(tp, None)
             context.writing.pop(tp, None)
-            context.preferred.discard(tp)
-            context.unclean_once.discard(tp)
-            context.taken_back.discard(tp)
-            context.forced.discard(tp)
-            context.begun_anew.discard(tp)
-            context.suspects.pop(tp, None)
+            context.intents.forget(tp)
             context.partition_phases.forget(tp)
             context.replica_phases.forget(tp)
         context.topics.pop(topic, None)
         context.unclean.discard(topic)
-        context.deleting.discard(topic)
-        self._run_waiting()
+        context.deletions.pop(topic, None)
+
+    def adopt(self, tp: TopicPartition, state: PartitionState) -> None:
+        """Take a state that was read, unless a newer one is known."""
+        context = self._context
+        known, intent = context.states.get(tp), context.intents[tp]
+        if known is None or known.zk_version <= state.zk_version:
+            if known is not None and intent.suspects:
+                context.intents[tp] = without_who_joined(intent, known, state, context.live)
+            context.states[tp] = state
+            context.settle_phase(tp)
+
+    def suspect(self, tp: TopicPartition, brokers: Collection[BrokerId]) -> None:
+        """These may have lost what they had not flushed."""
+        intent = self._context.intents[tp]
+        self._context.intents[tp] = replace(intent, suspects=intent.suspects.union(brokers))
+
+    def suspect_bounced(self, tps: Iterable[TopicPartition]) -> None:
+        """At an election: suspect those who have registered anew since the states count on them.
+        Nobody may have seen them go.
+
+        A broker that is leader and controller loses power, and is registered again before its
+        rival, now elected, looks: all seems as it was. Told to lead on in its epoch with a shorter
+        log, it would append other records where followers hold acknowledged ones, and these would
+        count as in sync as soon as it has passed their ends.
+        """
+        for tp in tps:
+            self.suspect(tp, bounced(self._context.states[tp], self._context.live))
 
     def follow_brokers(self, tps: Iterable[TopicPartition]) -> None:
         """Make replicas that have served Online or Offline, as their brokers are."""
@@ -74,199 +93,60 @@ class Partitions:
                 context.replica_phases.move(tp, broker, to)
         context.settle_phase(tp)
 
-    # --- decide -----------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------
 
     def reconsider(self, tps: Iterable[TopicPartition]) -> None:
         """Have what is not as it should be written."""
         self._outbox.each(tps, self._reconsider)
 
     def _reconsider(self, tp: TopicPartition) -> None:
-        if tp in self._context.writing:
-            return
-        write = self._decide(tp)
-        if write is not None:
-            self._context.writing[tp] = write
-            self._outbox.write(write)
-
-    def _decide(self, tp: TopicPartition) -> StateWrite | None:
         context = self._context
-        assignment, state = context.assignment(tp), context.states.get(tp)
-        if assignment is None or tp.topic in context.deleting:
-            return None
-        if state is None:
-            first = first_leader(assignment.replicas, context.online)
-            return None if first is None else self._write(tp, first, FIRST_EPOCH, None)
-        if state.controller_epoch > context.epoch:
-            return None  # a successor's: it knows of brokers that came or went since
-        unclean = tp.topic in context.unclean or tp in context.unclean_once
-        self._trust_if_nobody_else(tp, state, unclean=unclean)
-        suspects, reassigned = context.suspects_among(tp), context.reassigned(tp)
-        choice = choose(
-            state,
-            assignment.target if reassigned else assignment.replicas,
-            online=context.online - suspects,
-            stopping=context.stopping - suspects,
-            unclean=unclean,
-            preferred=tp in context.preferred,
-        )
-        if tp in context.begun_anew and choice.leader != NO_LEADER:
-            choice = Choice(choice.leader, (choice.leader,))
-        unchanged = choice == Choice(state.leader, state.isr)
-        if unchanged and not reassigned and tp not in context.forced:
-            context.preferred.discard(tp)
-            context.unclean_once.discard(tp)
-            self._suspect_who_may_have_joined(tp, state)
-            return None
-        return self._write(tp, choice, LeaderEpoch(state.leader_epoch + 1), state.zk_version)
+        if tp in context.writing:
+            return
+        planned = plan(context, tp)
+        context.intents[tp] = planned.intent
+        if planned.write is not None:
+            context.writing[tp] = planned.write
+            self._outbox.write(planned.write)
 
-    def _suspect_who_may_have_joined(self, tp: TopicPartition, state: PartitionState) -> None:
-        """There is nothing to write: suspects count as failed already, or nobody leads. Those
-        whom the ISR lacks remain suspects nevertheless.
-
-        3 is let into the ISR and loses power before the leader has notified anybody of that. As
-        far as is known here it was not in the ISR, and it is back when the notification comes:
-        it would stay in the ISR with a shorter log, and lead as soon as the leader dies.
-        """
-        suspects = self._context.suspects
-        left = suspects.pop(tp, set()) - set(state.isr)
-        if left and state.leader != NO_LEADER:
-            suspects[tp] = left
-
-    def _trust_if_nobody_else(
-        self, tp: TopicPartition, state: PartitionState, *, unclean: bool
-    ) -> None:
-        """When all of the ISR bounced, as after a power cut of the whole cluster, whatever they
-        lost nobody has more. One of them leads in a new epoch, by which followers cut to what is
-        left; in the old one it would append behind the end that it lost. It is alone in the ISR:
-        who has less would lead as soon as it dies, and is let in when it has caught up.
-
-        With ``waits_for_isr`` one that is away is waited for, as KIP-966 has it: 2 lost power and
-        is back, and 1, which dies before 2 has left the ISR, has all that was acknowledged on its
-        disk. Seed 002 has whoever is back first lead ("any of them"), and so does an unclean
-        election: one of the ISR that is there loses less than others.
-        """
-        context, isr = self._context, set(state.isr)
-        suspects, able = context.suspects_among(tp), context.online & isr
-        waited = not context.waits_for_isr or isr <= suspects & context.live.keys()
-        if able and able <= suspects and (unclean or waited):
-            context.suspects.pop(tp, None)
-            context.forced.add(tp)
-            context.begun_anew.add(tp)
-
-    def _write(
-        self, tp: TopicPartition, choice: Choice, epoch: LeaderEpoch, expected: ZkVersion | None
-    ) -> StateWrite:
-        return StateWrite(
-            partition=tp,
-            leader=choice.leader,
-            leader_epoch=epoch,
-            isr=choice.isr,
-            controller_epoch=self._context.epoch,
-            expected=expected,
-            broker_epochs={
-                member: self._trusted_up_to(tp, choice, member) for member in choice.isr
-            },
-        )
-
-    def _trusted_up_to(self, tp: TopicPartition, choice: Choice, member: BrokerId) -> int:
-        """The broker epoch as which ``member`` is in the ISR that is written.
-
-        It stays what it was, unless the ISR begins anew. 3 loses power and is back, and before this
-        controller looks, it takes the dead 2 out of the ISR and dies itself. By the time of that
-        write, its successor would take 3 for one that never was away.
-        """
-        context, state = self._context, self._context.states.get(tp)
-        if state is None or member not in state.isr:
-            return context.live[member].epoch
-        begins_anew = state.leader == NO_LEADER or tp in context.begun_anew
-        if begins_anew and choice.leader != NO_LEADER and member in context.live:
-            return context.live[member].epoch
-        return state.trusted_up_to(member)
-
-    # --- outcomes ---------------------------------------------------------------------------
-
-    def written(self, event: StatesWritten, done: Callable[[TopicPartition], None]) -> None:
-        """Take in outcomes: announce what was written (``done`` is called for it before), decide
-        again what met a conflict, and do what was waiting."""
-        untold: list[TopicPartition] = []
-
-        def take(tp: TopicPartition) -> None:
-            if not self._take(tp, event.written[tp], done):
-                untold.append(tp)
-
-        def conflict(tp: TopicPartition) -> None:
-            if self._read_again(tp, event.conflicts[tp]):
-                untold.append(tp)
-
-        def tell(tp: TopicPartition) -> None:
-            if tp in self._context.states and tp not in self._context.writing:
-                self.announce(tp, None)
-
-        self._outbox.each(event.written, take)
-        self._outbox.each(event.conflicts, conflict)
-        self.reconsider([*event.written, *untold])
-        self._outbox.each(untold, tell)
-        self._run_waiting()
-
-    def _take(
-        self, tp: TopicPartition, version: ZkVersion, done: Callable[[TopicPartition], None]
-    ) -> bool:
-        """False when it was not announced because something else will have to be written."""
+    def written(self, tp: TopicPartition, version: ZkVersion) -> StateWrite | None:
+        """Take in what was written; None when there is no such partition any more."""
         context = self._context
         write = context.writing.pop(tp, None)
         if write is None or context.assignment(tp) is None:
-            return True
-        before = context.states.get(tp)
-        context.adopt(tp, write.written_at(version))
+            return None
+        self.adopt(tp, write.written_at(version))
         # Wishes (preferred, unclean_once) stay: they may have come up during the write.
-        context.forced.discard(tp)
-        context.begun_anew.discard(tp)
-        done(tp)
-        if self._still_suspected(write):
-            return False
-        self.announce(tp, before)
-        return True
+        context.intents[tp] = replace(context.intents[tp], forced=False, begun_anew=False)
+        return write
 
-    def _still_suspected(self, write: StateWrite) -> bool:
-        """Whether the write was decided before a broker in its ISR went down: the next one will
-        say so. Without a leader the ISR is kept, so that is no sign.
+    def keep_suspects(self, write: StateWrite) -> bool:
+        """Whether there are any: what was written was decided before a broker in its ISR went
+        down, and the next write will say so.
 
         1 is being given its preferred leadership back when it loses power and returns. Announced
         as written, it would lead with what is left of its log, and the others cut theirs to match.
         """
-        tp, suspects = write.partition, self._context.suspects
-        left = suspects.pop(tp, set()) & set(write.isr)
-        if left and write.leader != NO_LEADER:
-            suspects[tp] = left
-        return tp in suspects
+        intents, tp = self._context.intents, write.partition
+        intents[tp] = left_by(write, intents[tp])
+        return bool(intents[tp].suspects)
 
-    def _read_again(self, tp: TopicPartition, fresh: PartitionState | None) -> bool:
-        """Take in a state that was read again. Brokers may not have been told of it (see
-        :meth:`introduce`), even if nothing is to be written any more."""
+    def read_again(self, tp: TopicPartition, fresh: PartitionState | None) -> bool:
+        """Take in a state that was read again after a conflict; False when there is none. Brokers
+        may not have been told of it (see :meth:`introduce`), even if nothing is to be written any
+        more."""
         context = self._context
         context.writing.pop(tp, None)
-        if fresh is None or not context.assignment(tp) or tp.topic in context.deleting:
+        if fresh is None or not context.assignment(tp) or context.deletes(tp.topic):
             return False
-        context.adopt(tp, fresh)
-        if tp in context.begun_anew:
+        self.adopt(tp, fresh)
+        intent = context.intents[tp]
+        if intent.begun_anew:
             # Of 1 and 2, who both bounced, 1 was to lead anew, and the ISR was 1, 2 and 3 already:
             # 3 is away, and has everything.
-            context.begun_anew.discard(tp)
-            context.suspect_bounced([tp])
+            context.intents[tp] = replace(intent, begun_anew=False)
+            self.suspect_bounced([tp])
         return True
-
-    def when_settled(self, tps: Collection[TopicPartition], then: Callable[[], None]) -> None:
-        """Calls ``then`` as soon as none of ``tps`` has a write under way; maybe at once."""
-        pending = frozenset(tps) & self._context.writing.keys()
-        if pending:
-            self._waiting.append((frozenset(tps), then))
-        else:
-            then()
-
-    def _run_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for tps, then in waiting:
-            self._outbox.attempt("what waited for writes", partial(self.when_settled, tps, then))
 
     # --- announce ---------------------------------------------------------------------------
 
@@ -298,7 +178,7 @@ class Partitions:
             tps = context.partitions_on([broker])
             for tp in tps:
                 assignment = context.assignment(tp)
-                left_out = tp in context.writing or tp.topic in context.deleting
+                left_out = tp in context.writing or context.deletes(tp.topic)
                 if tp in context.states and assignment and not left_out:
                     batch.role(context, broker, tp, assignment.replicas)
             if context.writing.keys().isdisjoint(tps):

@@ -32,9 +32,10 @@ from broker.controller.events import (
     ReassignmentsAltered,
     WriteAssignment,
 )
-from broker.controller.outbox import Outbox
 from broker.controller.partitions import Partitions
-from broker.controller.replica_state import ReplicaPhase
+from broker.controller.phases.replica_state import ReplicaPhase
+from broker.controller.requests.outbox import Outbox
+from broker.controller.rules.plan import is_reassigned
 from broker.types import BrokerId, TopicPartition
 
 
@@ -48,7 +49,6 @@ class Reassignments:
         self._outbox = outbox
         self._partitions = partitions
         self._deletions = deletions
-        self._finished: list[TopicPartition] = []
 
     def ask(self, targets: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:
         """Begin with each partition's reassignment that the znode names, or refuse it."""
@@ -76,14 +76,13 @@ class Reassignments:
 
     def _begin_if_allowed(self, tp: TopicPartition, target: tuple[BrokerId, ...]) -> Outcome:
         assignment = self._context.assignment(tp)
-        if assignment is None or tp.topic in self._context.deleting:
+        if assignment is None or self._context.deletes(tp.topic):
             return _unknown(tp)
         unusable = self._unusable(tp, target)
         if unusable is not None:
             return Outcome(ErrorCode.invalid_replica_assignment, unusable)
         if assignment.target != target:
-            self._context.taken_back.discard(tp)
-            self._begin(tp, assignment, target)
+            self._begin(tp, assignment, target, taken_back=False)
         return Outcome(ErrorCode.none)
 
     def _unusable(self, tp: TopicPartition, target: Sequence[BrokerId]) -> str | None:
@@ -94,20 +93,23 @@ class Reassignments:
 
     def _take_back(self, tp: TopicPartition) -> Outcome:
         assignment = self._context.assignment(tp)
-        if assignment is None or tp.topic in self._context.deleting:
+        if assignment is None or self._context.deletes(tp.topic):
             return _unknown(tp)
         if not assignment.adding and not assignment.removing:
             return Outcome(ErrorCode.no_reassignment_in_progress, f"{tp} is not being reassigned")
         former = tuple(broker for broker in assignment.replicas if broker not in assignment.adding)
-        self._context.taken_back.add(tp)
-        self._begin(tp, assignment, former)
+        self._begin(tp, assignment, former, taken_back=True)
         return Outcome(ErrorCode.none)
 
     def _begin(
-        self, tp: TopicPartition, now: ReplicaAssignment, target: tuple[BrokerId, ...]
+        self,
+        tp: TopicPartition,
+        now: ReplicaAssignment,
+        target: tuple[BrokerId, ...],
+        *,
+        taken_back: bool,
     ) -> None:
         former = tuple(broker for broker in now.replicas if broker not in now.adding)
-        state = self._context.states.get(tp)
         abandoned = tuple(b for b in now.adding if b not in target and b not in former)
         removing = tuple(broker for broker in former + abandoned if broker not in target)
         self._assign(
@@ -121,8 +123,9 @@ class Reassignments:
         self._outbox.put(WriteAssignment(topic=tp.topic, assignment=self._context.topics[tp.topic]))
         for broker in target:
             self._bring_back(tp, broker)
-        if state is not None:
-            self._context.forced.add(tp)
+        intents, led = self._context.intents, tp in self._context.states
+        forced = intents[tp].forced or led
+        intents[tp] = replace(intents[tp], taken_back=taken_back, forced=forced)
         self._partitions.reconsider([tp])
 
     def _bring_back(self, tp: TopicPartition, broker: BrokerId) -> None:
@@ -142,32 +145,32 @@ class Reassignments:
         parts = {**topics[tp.topic].partitions, tp.partition: assignment}
         topics[tp.topic] = replace(topics[tp.topic], partitions=parts)
 
-    def written(self, tp: TopicPartition) -> None:
-        """A state was written; if it leaves the target replicas only, the move is done."""
+    def finish(self, tp: TopicPartition) -> bool:
+        """A state was written; if it leaves the target replicas only, the move is done, and the
+        others are to be deleted. Whether it is."""
         context = self._context
-        assignment = context.assignment(tp)
-        if assignment is None or not context.reassigned(tp):
-            return
-        if not set(context.states[tp].isr) <= set(assignment.target):
-            return
+        assignment, state, intent = context.assignment(tp), context.states[tp], context.intents[tp]
+        if assignment is None or not is_reassigned(context, assignment, state, intent):
+            return False
+        if not set(state.isr) <= set(assignment.target):
+            return False
         self._assign(tp, ReplicaAssignment(replicas=assignment.target))
-        context.taken_back.discard(tp)
+        context.intents[tp] = replace(intent, taken_back=False)
         for broker in assignment.removing:
             if context.replica_phases[tp, broker] in (ReplicaPhase.NEW, ReplicaPhase.ONLINE):
                 context.replica_phases.move(tp, broker, ReplicaPhase.OFFLINE)
             if context.replica_phases[tp, broker] is ReplicaPhase.OFFLINE:
                 self._deletions.delete_replica(tp, broker)
-        self._finished.append(tp)
+        return True
 
-    def conclude(self) -> None:
+    def conclude(self, moved: tuple[TopicPartition, ...]) -> None:
         """Have the final assignments written, after the brokers were told."""
-        if not self._finished:
+        if not moved:
             return
         self._outbox.flush(self._context)
-        for topic in sorted({tp.topic for tp in self._finished}):
+        for topic in sorted({tp.topic for tp in moved}):
             self._outbox.put(WriteAssignment(topic=topic, assignment=self._context.topics[topic]))
-        self._outbox.put(DropReassignments(partitions=tuple(self._finished)))
-        self._finished = []
+        self._outbox.put(DropReassignments(partitions=moved))
         self._deletions.advance()
 
 

@@ -11,8 +11,7 @@ state. Everything that is decided goes to an outbox. Not handled: the consumer p
 offsets committed in transactions.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
 
 from kio.schema.errors import ErrorCode
 
@@ -25,11 +24,11 @@ from broker.groups.events import (
     Moment,
     Respond,
     Store,
-    Stored,
     SyncAnswer,
 )
 from broker.groups.members import Member, Members
 from broker.groups.offsets import Offsets
+from broker.groups.pending import Pending, PendingEmptiness
 from broker.groups.state import BEFORE, GroupState
 from broker.types import Millis
 from broker.wire.group_records import (
@@ -41,8 +40,6 @@ from broker.wire.group_records import (
 )
 from broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from broker.wire.reader import UNREADABLE, Reader
-
-Then: TypeAlias = Callable[["Group", Stored], None]
 
 CONSUMER_PROTOCOL = "consumer"
 SUBSCRIPTION_AT = 2
@@ -73,7 +70,7 @@ class Group:
         self.offsets = Offsets()
         self._tokens = tokens
         self._outbox: list[Effect] = []
-        self._storing: dict[int, Then] = {}
+        self._storing: dict[int, Pending] = {}
         self._phase_ends: Millis | None = None
         self._extendable_ms: int | None = None
         self._newcomers = False
@@ -89,15 +86,15 @@ class Group:
         """Answers a request."""
         self._outbox.append(Respond(request=request, answer=answer))
 
-    def store(self, records: tuple[tuple[Key, Value | None], ...], then: Then) -> None:
-        """Has records stored; ``then`` goes on when they are, or cannot be."""
+    def store(self, records: tuple[tuple[Key, Value | None], ...], pending: Pending) -> None:
+        """Has records stored; ``pending`` is what to go on with when they are, or cannot be."""
         token = next(self._tokens)
-        self._storing[token] = then
+        self._storing[token] = pending
         self._outbox.append(Store(token=token, records=records))
 
-    def stored(self, event: Stored) -> None:
-        """Goes on where :meth:`store` left off."""
-        self._storing.pop(event.token)(self, event)
+    def stored(self, token: int) -> Pending:
+        """What to go on with where :meth:`store` left off."""
+        return self._storing.pop(token)
 
     @property
     def is_storing(self) -> bool:
@@ -164,7 +161,7 @@ class Group:
         self.generation += 1
         self.protocol = None
         self.enter(GroupState.EMPTY, at)
-        self.store((self.record(at),), then=_ignore)
+        self.store((self.record(at),), PendingEmptiness())
 
     def _begin_generation(self, at: Moment) -> None:
         self.generation += 1
@@ -177,7 +174,7 @@ class Group:
             self.touch(member, at)
             self.answer_join(member, self.joined(member))
 
-    def assign(self, assignments: dict[str, bytes], at: Moment) -> None:
+    def assign(self, assignments: Mapping[str, bytes], at: Moment) -> None:
         """The generation's assignments are stored: gives them out."""
         self.enter(GroupState.STABLE, at)
         for member in self.members:
@@ -316,7 +313,3 @@ class Group:
                 for member in self.members
             ),
         )
-
-
-def _ignore(_group: Group, _stored: Stored) -> None:
-    """An empty generation that is not stored is no loss: the next one tries again."""

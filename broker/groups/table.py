@@ -6,7 +6,6 @@ from typing import Any, Final, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from broker.groups import commits, joining, membership
 from broker.groups.events import (
     Commit,
     DeleteGroup,
@@ -24,9 +23,23 @@ from broker.groups.events import (
     refusal,
 )
 from broker.groups.group import Group
+from broker.groups.pending import (
+    Pending,
+    PendingAssignments,
+    PendingCommit,
+    PendingEmptiness,
+    PendingRemoval,
+    PendingReturn,
+)
+from broker.groups.requests import commits, joining, membership
 from broker.groups.state import GroupState
 
 Step: TypeAlias = Callable[[Group, Any], None]
+
+
+def _stored(group: Group, event: Stored) -> None:
+    pending = group.stored(event.token)
+    AFTER[type(pending)](group, event, pending)
 
 
 def _tick(group: Group, event: Tick) -> None:
@@ -65,7 +78,7 @@ _OF_EVERY_LIVING_STATE: Final[Mapping[type[Event], Step]] = {
     PartitionsDeleted: commits.drop_partitions,
     Expire: commits.expire,
     Tick: _tick,
-    Stored: Group.stored,
+    Stored: _stored,
 }
 
 STEPS: Final[Mapping[GroupState, Mapping[type[Event], Step]]] = {
@@ -106,9 +119,18 @@ STEPS: Final[Mapping[GroupState, Mapping[type[Event], Step]]] = {
         PartitionsDeleted: _ignore,
         Expire: _ignore,
         Tick: _ignore,
-        Stored: Group.stored,
+        Stored: _stored,
     },
 }
+
+AFTER: Final[Mapping[type[Pending], Callable[[Group, Stored, Any], None]]] = {
+    PendingEmptiness: lambda _group, _stored, _pending: None,
+    PendingAssignments: membership.give_out,
+    PendingReturn: joining.settle_return,
+    PendingCommit: commits.settle_commit,
+    PendingRemoval: commits.settle_removal,
+}
+"""With what a group goes on when something is stored."""
 
 
 def step(group: Group, event: Event) -> None:

@@ -58,7 +58,7 @@ def _controller_view(context: Context) -> ControllerGauges:
     partitions = tuple(context.partitions())
     for tp in partitions:
         state, assignment = context.states.get(tp), context.assignment(tp)
-        if tp.topic in context.deleting or assignment is None:
+        if context.deletes(tp.topic) or assignment is None:
             continue
         leader = None if state is None else state.leader
         offline += leader not in context.live
@@ -69,6 +69,6 @@ def _controller_view(context: Context) -> ControllerGauges:
         preferredreplicaimbalancecount=imbalanced,
         globaltopiccount=len(context.topics),
         globalpartitioncount=len(partitions),
-        topicstodeletecount=len(context.deleting),
+        topicstodeletecount=sum(map(context.deletes, context.deletions)),
         activebrokercount=len(context.live),
     )

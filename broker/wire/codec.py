@@ -35,6 +35,14 @@ class MalformedResponse(MalformedMessage):
     """A server sent bytes that are no response to what it was asked."""
 
 
+class FirstFields(NamedTuple):
+    """What every version of every request begins with: what follows can be read by them alone."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
 class RequestHeader(NamedTuple):
     """What stands before every request.
 
@@ -51,37 +59,37 @@ class RequestHeader(NamedTuple):
 class UnsupportedVersion(Exception):
     """Nobody here speaks this version of this API.
 
-    ``correlation_id`` is the request's: ApiVersions is answered nevertheless (KIP-511: in
-    version 0, with error UNSUPPORTED_VERSION).
+    ``first`` are the request's: ApiVersions is answered nevertheless (KIP-511: in version 0, with
+    error UNSUPPORTED_VERSION).
     """
 
-    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
-        super().__init__(f"version {version} of API key {api_key} is not supported")
-        self.api_key = api_key
-        self.version = version
-        self.correlation_id = correlation_id
+    def __init__(self, first: FirstFields) -> None:
+        super().__init__(f"version {first.version} of API key {first.api_key} is not supported")
+        self.first = first
 
 
-def first_fields(payload: BytesLike) -> tuple[int, int, int]:
-    """A request's API key, version and correlation id, which every version begins with.
+def first_fields(payload: BytesLike) -> FirstFields:
+    """A request's API key, version and correlation id.
 
     Raises:
         MalformedRequest: there are not even these.
     """
     try:
-        api_key, version, correlation_id = _FIRST_FIELDS.unpack_from(payload)
+        return FirstFields(*_FIRST_FIELDS.unpack_from(payload))
     except struct.error as error:
         raise MalformedRequest(f"{len(payload)} bytes are too few for a header") from error
-    return api_key, version, correlation_id
 
 
-def read_request(request_type: type[Q], payload: BytesLike) -> tuple[RequestHeader, Q]:
-    """Decodes a request of a type and version that :func:`first_fields` have told.
+def read_request(
+    request_type: type[Q], first: FirstFields, payload: BytesLike
+) -> tuple[RequestHeader, Q]:
+    """Decodes a request of a type and version that its ``first`` fields have told; ``payload`` has
+    them, too.
 
     Raises:
         MalformedRequest: the bytes are no such request.
     """
-    api_key, version, correlation_id = first_fields(payload)
+    version = first.version
     reader = _reader(request_type, version, payload, _FIRST_FIELDS.size)
     try:
         client_id = _client_id(reader)
@@ -91,7 +99,7 @@ def read_request(request_type: type[Q], payload: BytesLike) -> tuple[RequestHead
         _nothing_left(reader)
     except UNREADABLE as error:
         raise MalformedRequest(f"{request_type.__name__} v{version}: {error}") from error
-    return RequestHeader(api_key, version, correlation_id, client_id), request
+    return RequestHeader(*first, client_id), request
 
 
 def write_request(request: Request[R], correlation_id: int, client_id: str | None) -> bytes:

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from frames import read_frame
+from frames import read_frame, read_request
 from kio.schema.errors import ErrorCode
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.wire.codec import read_request, write_response
+from broker.wire.codec import write_response
 from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
 
 ASK = ControlledShutdownRequest(broker_id=1)

@@ -12,6 +12,7 @@ from hypothesis.stateful import (
 )
 
 from broker.controller import events
+from broker.controller.rules.plan import plan
 from broker.types import NO_LEADER, TopicPartition
 
 BROKERS = range(1, 5)
@@ -135,6 +136,19 @@ class ControllerMachine(RuleBasedStateMachine):
     def who_may_have_lost_records_waits_for_who_may_have_them(self):
         for tp, leader, others in getattr(self, "world", World()).risks:
             assert tp.topic == "unclean" or not others, f"{leader} leads {tp}, not one of {others}"
+
+    @invariant()
+    def nothing_is_left_to_be_written_and_asking_changes_nothing(self):
+        if not hasattr(self, "world"):
+            return
+        context = self.world.controller.context
+        for tp in context.partitions():
+            intent = context.intents[tp]
+            if tp not in context.writing:
+                planned = plan(context, tp)
+                assert planned.write is None, f"{planned.write} was not asked for"
+                assert plan(context, tp) == planned
+            assert context.intents[tp] == intent
 
     def teardown(self):
         """Once all is heard of and written, nothing is left to do, and everybody knows."""

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.controller.assignment import (
+from broker.controller.cluster import PartitionState
+from broker.controller.rules.assignment import (
     InvalidReplicationFactor,
     alternating,
     assign_more,
     assign_replicas,
 )
-from broker.controller.cluster import PartitionState
-from broker.controller.election import Choice, choose, first_leader
+from broker.controller.rules.election import Choice, choose, first_leader
 from broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
 
 

@@ -9,7 +9,7 @@ from controller_cluster import cluster, run, until
 from controller_world import World
 
 from broker.controller import events
-from broker.controller.partition_state import IllegalTransition
+from broker.controller.phases.partition_state import IllegalTransition
 from broker.types import TopicPartition
 from broker.wire.interbroker import LeaderAndIsrRequest
 

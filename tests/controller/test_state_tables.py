@@ -4,9 +4,13 @@ import itertools
 
 import pytest
 
-from broker.controller import partition_state, replica_state
-from broker.controller.partition_state import IllegalTransition, PartitionPhase, PartitionPhases
-from broker.controller.replica_state import ReplicaPhase, ReplicaPhases
+from broker.controller.phases import partition_state, replica_state
+from broker.controller.phases.partition_state import (
+    IllegalTransition,
+    PartitionPhase,
+    PartitionPhases,
+)
+from broker.controller.phases.replica_state import ReplicaPhase, ReplicaPhases
 from broker.types import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)

@@ -20,7 +20,7 @@ from broker.controller.cluster import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from broker.controller.context import Context
+from broker.controller.context import Context, TopicDeletion
 from broker.server.gauges import take
 from broker.server.metrics import meters
 from broker.server.metrics.endpoint import MetricsEndpoint
@@ -112,7 +112,7 @@ def test_the_controller_sees_partitions_without_a_leader() -> None:
 
 def test_a_topic_that_is_being_deleted_is_not_offline() -> None:
     context = controller()
-    context.deleting.add("t")
+    context.deletions["t"] = TopicDeletion.STARTED
     seen = take((), context, Purgatory(), NO_SESSIONS, 0).controller
     assert seen.offlinepartitionscount == 0
     assert seen.topicstodeletecount == 1

@@ -6,12 +6,13 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from frames import read_request
 from kio.schema.errors import ErrorCode
 
 from broker.config import Listener
 from broker.server.network.broker_connection import BrokerConnection
 from broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
-from broker.wire.codec import read_request, write_response
+from broker.wire.codec import write_response
 from broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from simulation.loop import Process, SimulatedLoop
 from simulation.network import Network

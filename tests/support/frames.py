@@ -1,7 +1,14 @@
-"""Frames from a stream, for the other end of what is tested."""
+"""Frames from a stream, and what is in them, for the other end of what is tested."""
 
 import asyncio
 import struct
+from typing import TypeVar
+
+from broker.wire import codec
+from broker.wire.framing import BytesLike
+from broker.wire.message import Request, Response
+
+Q = TypeVar("Q", bound=Request[Response])
 
 _SIZE = struct.Struct(">i")
 
@@ -13,3 +20,8 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
     except asyncio.IncompleteReadError:
         return None
     return await reader.readexactly(size)
+
+
+def read_request(request_type: type[Q], payload: BytesLike) -> tuple[codec.RequestHeader, Q]:
+    """A whole payload, of a request whose type is known."""
+    return codec.read_request(request_type, codec.first_fields(payload), payload)

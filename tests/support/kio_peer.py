@@ -8,11 +8,11 @@ import io
 import struct
 from typing import Any
 
+from frames import read_request
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from broker.server.requests.table import APIS
-from broker.wire.codec import read_request
 from protocol.apis import INTERBROKER
 
 SIZE = struct.Struct(">i")

@@ -69,11 +69,12 @@ class ListeningBroker:
         self._writers.add(writer)
         try:
             while (payload := await read_frame(reader)) is not None:
-                api_key, version, number = first_fields(payload)
-                _, request = read_request(APIS[api_key].request, payload)
+                first = first_fields(payload)
+                _, request = read_request(APIS[first.api_key].request, first, payload)
                 self.requests.append(request)
                 await self.answering.wait()
-                writer.write(write_response(number, self._answer(request), version))
+                answer = self._answer(request)
+                writer.write(write_response(first.correlation_id, answer, first.version))
         except (OSError, EOFError):
             pass
         finally:

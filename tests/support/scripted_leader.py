@@ -43,11 +43,11 @@ class ScriptedLeader:
         self._writers.append(writer)
         try:
             while (payload := await read_frame(reader)) is not None:
-                api_key, version, _ = first_fields(payload)
-                header, request = read_request(APIS[api_key].request, payload)
+                first = first_fields(payload)
+                _, request = read_request(APIS[first.api_key].request, first, payload)
                 answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 self.asked.put_nowait((request, answer))
-                writer.write(write_response(header.correlation_id, await answer, version))
+                writer.write(write_response(first.correlation_id, await answer, first.version))
         except (OSError, EOFError):
             pass
         finally:

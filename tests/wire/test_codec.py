@@ -2,6 +2,7 @@
 
 import pytest
 from batches import encoded
+from frames import read_request
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -11,7 +12,6 @@ from broker.wire.codec import (
     MalformedRequest,
     MalformedResponse,
     first_fields,
-    read_request,
     read_response,
     write_request,
     write_response,

@@ -76,11 +76,12 @@ class Sink:
                 writer.write(self._respond(payload))
 
     def _respond(self, payload: bytes) -> bytes:
-        api_key, version, number = first_fields(payload)
+        first = first_fields(payload)
+        api_key, version, number = first
         if version not in SERVED.get(api_key, ()):
             self.refused.append((api_key, version))
             return write_response(number, versions(ErrorCode.unsupported_version), 0)
-        _, request = read_request(APIS[api_key].request, payload)
+        _, request = read_request(APIS[api_key].request, first, payload)
         return write_response(number, self._answer(request), version)
 
     def _answer(self, request: Request[Response]) -> Response:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from frames import read_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -19,7 +20,6 @@ from broker.server.requests.table import APIS
 from broker.wire.codec import (
     MalformedRequest,
     MalformedResponse,
-    read_request,
     read_response,
     response_pieces,
 )

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from kio.schema.errors import ErrorCode
 
 from broker.config import BrokerConfig, ConfigError
-from broker.controller.assignment import (
+from broker.controller.cluster import TopicAssignment
+from broker.controller.rules.assignment import (
     InvalidReplicationFactor,
     assign_more,
     assign_replicas,
 )
-from broker.controller.cluster import TopicAssignment
 from broker.server.admin.java_hash import java_hash
 from broker.server.admin.topic_store import TopicStore
 from broker.server.metadata_cache import MetadataCache

@@ -1,6 +1,7 @@
 """DeleteGroups (api 42), versions 0 to 2.
 
-Behaviour: :mod:`broker.groups.commits`; only empty groups go, and with them all they committed.
+Behaviour: :mod:`broker.groups.requests.commits`; only empty groups go, and with them all they
+committed.
 
 v2 flexible.
 """

@@ -49,10 +49,10 @@ class Dispatcher:
         return Later(answer, encoded) if isinstance(answer, Awaitable) else encoded(answer)
 
     def _start(self, frame: bytes | memoryview) -> Started:
-        api_key, version, correlation_id = first_fields(frame)
-        if version not in self._readable.get(api_key, ()):
-            raise UnsupportedVersion(api_key, version, correlation_id)
-        return APIS[api_key].start(frame, self._context)
+        first = first_fields(frame)
+        if first.version not in self._readable.get(first.api_key, ()):
+            raise UnsupportedVersion(first)
+        return APIS[first.api_key].start(first, frame, self._context)
 
 
 def _encoded(started: Started, began: float, response: Response | None) -> Frame | None:
@@ -65,7 +65,7 @@ def _encoded(started: Started, began: float, response: Response | None) -> Frame
 
 
 def _unsupported(error: UnsupportedVersion, served: Mapping[int, range]) -> bytes:
-    if error.api_key != API_VERSIONS:
+    if error.first.api_key != API_VERSIONS:
         meters.MALFORMED_REQUESTS.inc()
         raise CloseConnection(str(error)) from error
-    return write_response(error.correlation_id, api_versions.unsupported(served), 0)
+    return write_response(error.first.correlation_id, api_versions.unsupported(served), 0)

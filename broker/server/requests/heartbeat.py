@@ -1,6 +1,7 @@
 """Heartbeat (api 12), versions 0 to 4.
 
-Behaviour: :mod:`broker.groups.membership`. While groups are loaded, every member is believed.
+Behaviour: :mod:`broker.groups.requests.membership`. While groups are loaded, every member is
+believed.
 
 v3 group_instance_id, v4 flexible.
 """

@@ -1,7 +1,7 @@
 """JoinGroup (api 11), versions 0 to 9.
 
-Behaviour: :mod:`broker.groups.joining`. The answer waits until all members have joined or the
-rebalance timeout is over. Before v1 the session timeout serves as the rebalance timeout.
+Behaviour: :mod:`broker.groups.requests.joining`. The answer waits until all members have joined or
+the rebalance timeout is over. Before v1 the session timeout serves as the rebalance timeout.
 Not modelled: the reason (v8) is not logged.
 
 v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, v7 protocol_type,

@@ -1,7 +1,8 @@
 """LeaveGroup (api 13), versions 0 to 5.
 
-Behaviour: :mod:`broker.groups.membership`. Since v3 several members leave at once, each with an
-error of its own; an administrator names static members by their instance ids alone (KIP-345).
+Behaviour: :mod:`broker.groups.requests.membership`. Since v3 several members leave at once, each
+with an error of its own; an administrator names static members by their instance ids alone
+(KIP-345).
 Not modelled: the reason (v5) is not logged.
 
 v3 members, v4 flexible.

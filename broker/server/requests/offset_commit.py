@@ -1,8 +1,8 @@
 """OffsetCommit (api 8), versions 2 to 8.
 
-Behaviour: :mod:`broker.groups.commits`; answered when the commit is in the log of every in-sync
-replica. Partitions that this broker has never heard of are refused. A retention time sent by the
-client (v2 to v4) is ignored: ``offsets.retention.minutes`` counts for all (KIP-211).
+Behaviour: :mod:`broker.groups.requests.commits`; answered when the commit is in the log of every
+in-sync replica. Partitions that this broker has never heard of are refused. A retention time sent
+by the client (v2 to v4) is ignored: ``offsets.retention.minutes`` counts for all (KIP-211).
 Not modelled: offsets committed in transactions.
 
 v6 committed_leader_epoch, v7 group_instance_id, v8 flexible.

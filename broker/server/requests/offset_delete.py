@@ -1,7 +1,7 @@
 """OffsetDelete (api 47), version 0.
 
-Behaviour: :mod:`broker.groups.commits`; offsets of topics that a member is subscribed to stay
-(KIP-496).
+Behaviour: :mod:`broker.groups.requests.commits`; offsets of topics that a member is subscribed to
+stay (KIP-496).
 """
 
 from kio.schema.errors import ErrorCode

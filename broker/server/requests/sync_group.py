@@ -1,7 +1,7 @@
 """SyncGroup (api 14), versions 0 to 5.
 
-Behaviour: :mod:`broker.groups.membership`. Members get what the leader assigns them, once that is
-stored.
+Behaviour: :mod:`broker.groups.requests.membership`. Members get what the leader assigns them, once
+that is stored.
 
 v3 group_instance_id, v4 flexible, v5 protocol_type and protocol_name.
 """

@@ -42,7 +42,7 @@ from broker.server.requests import (
 )
 from broker.server.requests.client import Client
 from broker.server.requests.context import Context
-from broker.wire.codec import RequestHeader, read_request
+from broker.wire.codec import FirstFields, RequestHeader, read_request
 from broker.wire.framing import BytesLike
 from broker.wire.message import Request, Response
 from broker.wire.messages.alter_configs import AlterConfigsRequest
@@ -104,8 +104,9 @@ class Served(Protocol):
     @property
     def versions(self) -> range: ...
 
-    def start(self, frame: BytesLike, context: Context) -> Started:
-        """Decodes a request of this API and hands it over; raises MalformedRequest."""
+    def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
+        """Decodes a request of this API, by its ``first`` fields, and hands it over; raises
+        MalformedRequest."""
         ...
 
 
@@ -117,9 +118,9 @@ class Api(Generic[Q]):
     versions: range
     handle: Callable[[Q, Context], Answer[Response]]
 
-    def start(self, frame: BytesLike, context: Context) -> Started:
+    def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
         """As :class:`Served` has it."""
-        header, request = read_request(self.request, frame)
+        header, request = read_request(self.request, first, frame)
         return Started(header, request, self.handle(request, context))
 
 
@@ -131,9 +132,9 @@ class ApiOfClient(Generic[Q]):
     versions: range
     handle: Callable[[Q, Context, Client], Answer[Response]]
 
-    def start(self, frame: BytesLike, context: Context) -> Started:
+    def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
         """As :class:`Served` has it."""
-        header, request = read_request(self.request, frame)
+        header, request = read_request(self.request, first, frame)
         client = Client(header.client_id or "", f"/{PEER.get().address}")
         return Started(header, request, self.handle(request, context, client))
 
@@ -146,9 +147,9 @@ class ApiOfController(Generic[Q]):
     versions: range
     handle: Callable[[Q, Context, int], Answer[Response]]
 
-    def start(self, frame: BytesLike, context: Context) -> Started:
+    def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
         """As :class:`Served` has it."""
-        header, request = read_request(self.request, frame)
+        header, request = read_request(self.request, first, frame)
         answer = self.handle(request, context, PEER.get().connection)
         return Started(header, request, answer)
 

@@ -1,7 +1,6 @@
 """What members do once they have joined: SyncGroup, Heartbeat, LeaveGroup."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -18,8 +17,9 @@ from broker.groups.events import (
     Sync,
     SyncAnswer,
 )
-from broker.groups.failures import of_group
 from broker.groups.group import Group
+from broker.groups.pending import PendingAssignments
+from broker.groups.requests.failures import of_group
 from broker.groups.state import GroupState
 
 SyncStep: TypeAlias = Callable[[Group, Sync], None]
@@ -60,16 +60,17 @@ def sync_completing(group: Group, event: Sync) -> None:
     member.synced = True
     if group.members.leader == member.member_id:
         assignments = {m.member_id: event.assignments.get(m.member_id, b"") for m in group.members}
-        after = partial(_assigned, generation=group.generation, assignments=assignments)
-        group.store((group.record(event.at, assignments),), then=after)
+        pending = PendingAssignments(generation=group.generation, assignments=assignments)
+        group.store((group.record(event.at, assignments),), pending)
 
 
-def _assigned(group: Group, stored: Stored, generation: int, assignments: dict[str, bytes]) -> None:
+def give_out(group: Group, stored: Stored, pending: PendingAssignments) -> None:
+    """The leader's assignments are stored: everyone gets theirs. If not, all are to join again."""
     overtaken = group.state is not GroupState.COMPLETING_REBALANCE
-    if overtaken or group.generation != generation:
+    if overtaken or group.generation != pending.generation:
         return
     if stored.error is ErrorCode.none:
-        group.assign(assignments, stored.at)
+        group.assign(pending.assignments, stored.at)
         return
     error = of_group(stored.error)
     for member in group.members:

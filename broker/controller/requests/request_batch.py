@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from broker.controller.cluster import SECURITY_PROTOCOLS, BrokerInfo, Endpoint, PartitionState
 from broker.controller.context import Context
 from broker.controller.events import Send
-from broker.controller.replica_state import ReplicaPhase
+from broker.controller.phases.replica_state import ReplicaPhase
 from broker.types import LEADER_DURING_DELETE, BrokerId, LeaderEpoch, TopicPartition
 from broker.wire import interbroker as wire
 
@@ -157,11 +157,10 @@ def _metadata_of(context: Context, tp: TopicPartition) -> wire.UpdateMetadataPar
     state: PartitionState = context.states[tp]
     assignment = context.assignment(tp)
     replicas = assignment.replicas if assignment else ()
-    deleting = tp.topic in context.deleting
     return wire.UpdateMetadataPartitionState(
         partition_index=tp.partition,
         controller_epoch=state.controller_epoch,
-        leader=LEADER_DURING_DELETE if deleting else state.leader,
+        leader=LEADER_DURING_DELETE if context.deletes(tp.topic) else state.leader,
         leader_epoch=state.leader_epoch,
         isr=state.isr,
         zk_version=state.zk_version,

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
 
 from broker.groups.events import NO_MEMBER_ID, Join, JoinAnswer, Stored, SyncAnswer
-from broker.groups.failures import of_group
 from broker.groups.group import Group
 from broker.groups.members import Member
+from broker.groups.pending import PendingReturn
+from broker.groups.requests.failures import of_group
 from broker.groups.state import GroupState
 from broker.types import Millis
 
@@ -141,11 +141,13 @@ def _return(group: Group, event: Join, old: str) -> None:
     if group.state is not GroupState.STABLE or group.members.select_protocol() != group.protocol:
         group.prepare_rebalance(event.at)
         return
-    after = partial(_returned, event=event, before=before, leader=leader)
-    group.store((group.record(event.at),), then=after)
+    pending = PendingReturn(event=event, before=before, leader=leader)
+    group.store((group.record(event.at),), pending)
 
 
-def _returned(group: Group, stored: Stored, event: Join, before: Member, leader: str) -> None:
+def settle_return(group: Group, stored: Stored, pending: PendingReturn) -> None:
+    """The group is stored with the member's new id. If not, the member is what it was."""
+    event, before = pending.event, pending.before
     member_id = event.member_id
     overtaken = group.state is not GroupState.STABLE or member_id not in group.members
     if overtaken or group.members[member_id].join != event.request:
@@ -162,7 +164,7 @@ def _returned(group: Group, stored: Stored, event: Join, before: Member, leader:
     if event.supports_skipping_assignment:
         answer = replace(answer, skip_assignment=group.members.leader == member_id)
     else:  # under the old leader's id it does not take itself for the leader, and just syncs
-        answer = replace(answer, leader=leader, members=())
+        answer = replace(answer, leader=pending.leader, members=())
     group.answer_join(member, answer)
 
 

@@ -1,7 +1,6 @@
 """Offsets: committed, deleted, expired; and the end of a group."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -18,16 +17,17 @@ from broker.groups.events import (
     PartitionsDeleted,
     Stored,
 )
-from broker.groups.failures import of_offsets
 from broker.groups.group import Group
 from broker.groups.offsets import CommittedOffset, key, value
+from broker.groups.pending import Burial, OffsetsDeletion, PendingCommit, PendingRemoval
+from broker.groups.requests.failures import of_offsets
 from broker.groups.state import GroupState
 from broker.types import TopicPartition
 from broker.wire.group_records import GroupMetadataKey, Key, Value
 
 CommitStep: TypeAlias = Callable[[Group, Commit], None]
 Partitions: TypeAlias = frozenset[TopicPartition]
-Done: TypeAlias = Callable[[ErrorCode], None]
+Purpose: TypeAlias = OffsetsDeletion | Burial | None
 
 # --- commit ---------------------------------------------------------------------------------
 
@@ -71,13 +71,13 @@ def store_commit(group: Group, event: Commit) -> None:
             (key(group.group_id, tp), value(offset, event.at.wall_ms))
             for tp, offset in offsets.items()
         ),
-        then=partial(_committed, event=event, offsets=offsets),
+        PendingCommit(event=event, offsets=offsets),
     )
 
 
-def _committed(
-    group: Group, stored: Stored, event: Commit, offsets: dict[TopicPartition, OffsetAndMetadata]
-) -> None:
+def settle_commit(group: Group, stored: Stored, pending: PendingCommit) -> None:
+    """What is stored is committed, and who asked is told."""
+    event, offsets = pending.event, pending.offsets
     group.offsets.end(offsets)
     if stored.error is ErrorCode.none:
         for number, (tp, offset) in enumerate(offsets.items()):
@@ -114,24 +114,13 @@ def delete_offsets(group: Group, event: DeleteOffsets) -> None:
         group.respond(event.request, OffsetsAnswer(error=ErrorCode.non_empty_group))
         return
     subscribed = frozenset(tp for tp in event.partitions if tp.topic in kept)
-
-    def done(error: ErrorCode) -> None:
-        partitions = dict.fromkeys(event.partitions, error)
-        partitions.update(dict.fromkeys(subscribed, ErrorCode.group_subscribed_to_topic))
-        group.respond(event.request, OffsetsAnswer(partitions=partitions))
-
-    _forget(group, (event.partitions - subscribed) & frozenset(group.offsets), done)
+    removed = (event.partitions - subscribed) & frozenset(group.offsets)
+    _remove(group, removed, OffsetsDeletion(event=event, subscribed=subscribed))
 
 
 def delete_group(group: Group, event: DeleteGroup) -> None:
     """Deletes an empty group with all that it committed."""
-
-    def done(error: ErrorCode) -> None:
-        if error is ErrorCode.none and not _bury(group, event):
-            error = ErrorCode.non_empty_group
-        group.respond(event.request, ErrorAnswer(error=error))
-
-    _forget(group, frozenset(group.offsets), done, group_too=True)
+    _remove(group, frozenset(group.offsets), Burial(event=event))
 
 
 def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
@@ -141,7 +130,7 @@ def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
 
 def drop_partitions(group: Group, event: PartitionsDeleted) -> None:
     """Forgets offsets in partitions that are gone."""
-    _forget(group, event.partitions & group.offsets.settled(), _unheard)
+    _remove(group, event.partitions & group.offsets.settled(), None)
 
 
 def expire(group: Group, event: Expire) -> None:
@@ -153,12 +142,7 @@ def expire(group: Group, event: Expire) -> None:
         and not group.members.pending
         and expired == frozenset(group.offsets)
     )
-
-    def done(error: ErrorCode) -> None:
-        if ends and error is ErrorCode.none:
-            _bury(group, event)
-
-    _forget(group, expired, done, group_too=ends)
+    _remove(group, expired, Burial(event=event) if ends else None)
 
 
 def _expired(group: Group, before_ms: int) -> Partitions:
@@ -176,26 +160,40 @@ def _expired(group: Group, before_ms: int) -> Partitions:
     return frozenset(tp for tp in old if tp.topic not in subscribed)
 
 
-def _forget(group: Group, partitions: Partitions, done: Done, *, group_too: bool = False) -> None:
-    """Stores tombstones, then lets go of the offsets, then ``done``."""
+def _remove(group: Group, partitions: Partitions, purpose: Purpose) -> None:
+    """Stores tombstones: of offsets, and of the group where it is to end."""
     ordered = tuple(sorted(partitions))
     keys: list[Key] = [key(group.group_id, tp) for tp in ordered]
-    if group_too:
+    if isinstance(purpose, Burial):
         keys.append(GroupMetadataKey(group=group.group_id))
     if not keys:
-        done(ErrorCode.none)
+        _conclude(group, purpose, ErrorCode.none)
         return
     records: tuple[tuple[Key, Value | None], ...] = tuple((k, None) for k in keys)
     group.offsets.begin(ordered)
+    group.store(records, PendingRemoval(partitions=ordered, purpose=purpose))
 
-    def then(_group: Group, stored: Stored) -> None:
-        group.offsets.end(ordered)
-        if stored.error is ErrorCode.none:
-            for number, tp in enumerate(ordered):
-                group.offsets.remove(tp, stored.offset + number)
-        done(of_offsets(stored.error))
 
-    group.store(records, then=then)
+def settle_removal(group: Group, stored: Stored, pending: PendingRemoval) -> None:
+    """With their tombstones stored the offsets are gone, and whoever waited for that goes on."""
+    group.offsets.end(pending.partitions)
+    if stored.error is ErrorCode.none:
+        for number, tp in enumerate(pending.partitions):
+            group.offsets.remove(tp, stored.offset + number)
+    _conclude(group, pending.purpose, of_offsets(stored.error))
+
+
+def _conclude(group: Group, purpose: Purpose, error: ErrorCode) -> None:
+    match purpose:
+        case OffsetsDeletion(event=event, subscribed=subscribed):
+            partitions = dict.fromkeys(event.partitions, error)
+            partitions.update(dict.fromkeys(subscribed, ErrorCode.group_subscribed_to_topic))
+            group.respond(event.request, OffsetsAnswer(partitions=partitions))
+        case Burial(event=event):
+            if error is ErrorCode.none and not _bury(group, event):
+                error = ErrorCode.non_empty_group
+            if isinstance(event, DeleteGroup):
+                group.respond(event.request, ErrorAnswer(error=error))
 
 
 def _bury(group: Group, event: DeleteGroup | Expire) -> bool:
@@ -205,7 +203,3 @@ def _bury(group: Group, event: DeleteGroup | Expire) -> bool:
         return False
     group.enter(GroupState.DEAD, event.at)
     return True
-
-
-def _unheard(_error: ErrorCode) -> None:
-    """Nobody waits for it; offsets that stay will be deleted the next time."""

@@ -5,7 +5,7 @@ from functools import partial
 
 from broker.controller.context import Context
 from broker.controller.events import Effect, Failed, StateWrite, WriteStates
-from broker.controller.request_batch import RequestBatch
+from broker.controller.requests.request_batch import RequestBatch
 from broker.types import BrokerId, TopicPartition
 
 

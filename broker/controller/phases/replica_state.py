@@ -8,7 +8,7 @@ table is Kafka's (``ReplicaStateMachine.scala``).
 import enum
 from collections.abc import Iterator, Mapping
 
-from broker.controller.partition_state import IllegalTransition
+from broker.controller.phases.partition_state import IllegalTransition
 from broker.types import BrokerId, TopicPartition
 
 

@@ -13,7 +13,7 @@ def imbalanced(context: Context, percentage: int) -> list[TopicPartition]:
     should_lead: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for tp in context.partitions():
         assignment = context.assignment(tp)
-        if assignment and assignment.replicas and tp.topic not in context.deleting:
+        if assignment and assignment.replicas and not context.deletes(tp.topic):
             should_lead[assignment.replicas[0]].append(tp)
     chosen: list[TopicPartition] = []
     for broker in sorted(should_lead.keys() & context.online):
