@@ -37,6 +37,7 @@ from broker.config_values import (
 from broker.generations import PRESETS, Generation
 from broker.log.config import LogConfig
 from broker.replication.config import Truncation
+from broker.replication.replica_selector import ReplicaSelector
 from broker.types import BrokerId
 
 __all__ = ["BrokerConfig", "ConfigError", "Listener", "TopicConfig", "load"]
@@ -193,6 +194,7 @@ class BrokerConfig(_Properties):
     replica_fetch_response_max_bytes: NotNegative = 10 * 2**20
     replica_fetch_backoff_ms: NotNegative = 1_000
     replica_socket_timeout_ms: Positive = 30_000
+    replica_selector_class: ReplicaSelector | None = None
     replica_high_watermark_checkpoint_interval_ms: Positive = 5_000
 
     log_segment_bytes: Annotated[int, Field(ge=14, lt=2**31)] = 2**30

@@ -79,6 +79,8 @@ class Load:
         readers: Tail readers of each cell: each reads all partitions from their beginning, as they
             grow, in no group.
         groups: Consumer groups of each cell.
+        racks: Where its consumers stand (``client.rack``), in turn: of several readers, and of the
+            members of a group, the first stands in the first. Nowhere, if empty.
         transactions: Of the workload that writes in transactions; None of any other.
     """
 
@@ -91,7 +93,12 @@ class Load:
     producers: int = 1
     readers: int = 0
     groups: Sequence[Group] = ()
+    racks: Sequence[str] = ()
     transactions: Transactions | None = None
+
+    def rack_of(self, number: int) -> Mapping[str, str]:
+        """The property that says where the consumer of that number stands, if anywhere."""
+        return {"client.rack": self.racks[number % len(self.racks)]} if self.racks else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

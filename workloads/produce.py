@@ -153,19 +153,22 @@ class _Clients:
 
     def _reader(self, number: int, place: Place) -> Client:
         name = reader_of(self.cell.topic, number)
-        return self._consumer(name, "workloads.tail_reader", {}, {}, place)
+        rack = self.load.rack_of(number % self.load.readers)
+        return self._consumer(name, "workloads.tail_reader", {}, rack, place)
 
     def _member(self, group: Group, number: int, place: Place) -> Client:
         """A static one has the instance of whom it comes in the place of: its partitions are
-        waiting for it."""
-        first = member_of(group_id(self.cell, group), number % group.members)
+        waiting for it. It stands in the same rack in any case."""
+        of_first = number % group.members
+        first = member_of(group_id(self.cell, group), of_first)
         of_group = {
             "group": group_id(self.cell, group),
             "delivery": group.delivery,
             "instance": first if group.static else None,
         }
         name = member_of(group_id(self.cell, group), number)
-        return self._consumer(name, "workloads.group_member", of_group, group.config, place)
+        config = {**self.load.rack_of(of_first), **group.config}
+        return self._consumer(name, "workloads.group_member", of_group, config, place)
 
     def _consumer(
         self,

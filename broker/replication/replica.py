@@ -279,13 +279,38 @@ class Replica:
         None, or -1 as on the wire, presumes nothing. A leader that does not serve clients yet does
         serve a ``follower``: it waits for just that.
         """
-        if current_leader_epoch is not None and current_leader_epoch != NO_EPOCH:
-            if current_leader_epoch < self.leader_epoch:
-                return ErrorCode.fenced_leader_epoch
-            if current_leader_epoch > self.leader_epoch:
-                return ErrorCode.unknown_leader_epoch
+        if (error := self._check_epoch(current_leader_epoch)) is not ErrorCode.none:
+            return error
         leads = self.serves if follower is None else self._leader is not None
         return ErrorCode.none if leads else ErrorCode.not_leader_or_follower
+
+    def check_reader(self, current_leader_epoch: LeaderEpoch | None) -> ErrorCode:
+        """As ``check_leader``, of a consumer that reads from followers, too (KIP-392).
+
+        The epoch is what keeps it from a follower that has not heard of the next leader, or from
+        one that it takes for the leader.
+        """
+        if self._follower is not None:
+            return self._check_epoch(current_leader_epoch)
+        return self.check_leader(current_leader_epoch)
+
+    def _check_epoch(self, presumed: LeaderEpoch | None) -> ErrorCode:
+        if presumed is None or presumed in (NO_EPOCH, self.leader_epoch):
+            return ErrorCode.none
+        is_old = presumed < self.leader_epoch
+        return ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
+
+    def followers_to_read_from(self, offset: Offset) -> Mapping[BrokerId, RemoteReplica]:
+        """On a leader, those that a consumer may be sent to that reads on at ``offset``.
+
+        Members of the ISR alone: one that lags would hold the consumer back, and be named again
+        whenever it asks, since what it asks for is never more than that follower has.
+        """
+        return {
+            id_: remote
+            for id_, remote in self._remotes.items()
+            if id_ in self.isr and remote.log_start_offset <= offset <= remote.log_end_offset
+        }
 
     def refusal(self, acks: int) -> ErrorCode:
         """With what a produce request would be refused now, or ``none``."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -97,7 +97,11 @@ class WorkloadSpec(Section):
     """How many send to each cell."""
     readers: Annotated[int, Field(ge=0)] = 0
     """How many tail readers each cell has. Each reads all partitions from their beginning, as they
-    grow, in no group."""
+    grow, in no group. With the broker property `replica.selector.class:
+    org.apache.kafka.common.replica.RackAwareReplicaSelector` they and the members of groups read
+    from followers, too (KIP-392): each broker stands in a rack of its own (`broker.rack`), and of
+    the readers of a cell, as of the members of a group, the first stands in that of `broker-1`
+    (`client.rack`), the second in that of `broker-2`, and so on in turn."""
     groups: tuple[GroupSpec, ...] = ()
     """The consumer groups of the cells."""
     transactions: TransactionsSpec | None = None
@@ -130,8 +134,9 @@ class WorkloadSpec(Section):
         members = sum(group.members for group in self.groups)
         return self.producers + self.readers + members + (told.transformers if told else 0)
 
-    def load_of(self, cell: Cell) -> Load:
-        """What the workload is told of a cell: the one place where a load is made."""
+    def load_of(self, cell: Cell, racks: Sequence[str] = ()) -> Load:
+        """What the workload is told of a cell: the one place where a load is made. ``racks``: where
+        its consumers stand, which decides nothing but whom they read from."""
         smallest, largest = self.record_bytes
         return Load(
             rate=None if self.flat_out else self.rate,
@@ -145,6 +150,7 @@ class WorkloadSpec(Section):
             groups=tuple(
                 spec.group for spec in self.groups if holds_for(spec.where, cell.settings)
             ),
+            racks=racks,
             transactions=self.transactions_in_force,
         )
 

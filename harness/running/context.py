@@ -42,6 +42,7 @@ class Run:
         connection: librdkafka's properties that connecting takes, secrets among them: for the
             environment of clients, and for nothing that is kept.
         kept: Further properties of the cells' topics.
+        racks: Where consumers stand; see :class:`workloads.interface.Load`.
         executor: Breaks and mends the cluster; the one place where faults are counted.
         sessions_ended: How many sessions of each client a fatal error has ended, as written down.
         findings: What a reader must know, one sentence each.
@@ -69,6 +70,7 @@ class Run:
     seed: int = 0
     connection: Mapping[str, str] = field(default_factory=dict, repr=False)
     kept: Mapping[str, str] = field(default_factory=dict)
+    racks: Sequence[str] = ()
     started: list[ClientProcess] = field(default_factory=list)
     running: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)

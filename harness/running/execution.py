@@ -22,6 +22,7 @@ from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
 from infra.interface import Backend, System
+from infra.systems.racks import racks_of
 from nemesis.ledger import Ledger
 from workloads import WORKLOADS
 
@@ -216,6 +217,7 @@ def _prepare(
         room=plan.room,
         connection={} if outside is None else outside.connection,
         kept={} if outside is None else KEPT,
+        racks=racks_of([broker.name for broker in system.brokers], plan.cluster.properties),
     )
 
 

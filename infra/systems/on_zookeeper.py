@@ -40,6 +40,7 @@ from infra.systems.deployment import (
 from infra.systems.ensemble import ZooKeeperEnsemble
 from infra.systems.observer import ClusterObserver
 from infra.systems.properties import RESERVED
+from infra.systems.racks import own_rack
 from infra.systems.server import NodeServer, stop_all
 from infra.systems.view import ViewReader, connect, disconnect, topic_config
 from infra.systems.zookeeper import counters, expired, serves, zookeeper_server
@@ -242,6 +243,7 @@ class SystemOnZooKeeper:
             "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
             "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
+            **own_rack(node.name, self._properties),
         }
         node.write(config, server_properties(own | self._properties))
         return broker

@@ -89,6 +89,31 @@ def written(path: Path, specification: object) -> Path:
     return path
 
 
+def test_consumers_stand_in_one_rack_after_the_other_unless_told_otherwise() -> None:
+    """Whoever comes in the place of one stands where that one stood."""
+    groups = (
+        Group(name="spread", members=3, delivery=Delivery.AUTO_COMMIT),
+        Group(name="near", members=2, delivery=Delivery.AUTO_COMMIT, config={"client.rack": "x"}),
+    )
+    asked = Load(rate=1, record_bytes=100, readers=3, groups=groups, racks=("broker-1", "broker-2"))
+    made = PRODUCE.clients(
+        CELL,
+        asked,
+        bootstrap_servers="10.0.0.1:9092",
+        places=[PLACE],
+        comebacks={Role.CONSUMER: 1},
+    )
+    consumers = [client for client in made if client.role is Role.CONSUMER]
+    expected = ["broker-1", "broker-2", "broker-1"] * 2 + ["x", "x"]
+    assert [rack(client) for client in consumers] == expected
+    assert [rack(client.successor) for client in consumers] == expected
+
+
+def rack(client: Client | None) -> object:
+    assert client is not None
+    return client.specification["consumer_config"]["client.rack"]
+
+
 def test_what_the_workload_builds_is_what_the_producer_reads(tmp_path: Path) -> None:
     spec = load(ProducerSpec, written(tmp_path / "spec.json", producer_spec()))
     assert (spec.cell, spec.topic, spec.acks, spec.rate) == (CELL.name, CELL.topic, "all", 100)

@@ -81,7 +81,13 @@ class Transactions:
         assert load.transactions is not None, "the campaign has filled it in"
         draws = drawn(load.transactions, seed)
         connection = connection_properties(producer_config(cell))
-        reading = {"consumer_config": connection, "isolation": cell.isolation}
+
+        def reading(number: int) -> Mapping[str, object]:
+            return {
+                "consumer_config": {**connection, **load.rack_of(number)},
+                "isolation": cell.isolation,
+            }
+
         return (
             *(_transactional(one, draws) for one in producers),
             *(
@@ -89,7 +95,7 @@ class Transactions:
                 for one in readers
             ),
             *(
-                _transformer(producers[0], cell, number, next(left), draws, reading)
+                _transformer(producers[0], cell, number, next(left), draws, reading(number))
                 for number in range(_transformers(load))
             ),
         )

@@ -3,10 +3,20 @@
 Behaviour: reads up to ``max_bytes`` over all partitions in the order asked, with at least one
 batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait`` in
 the purgatory. A follower's fetch tells the leader what the follower has (seed 002, 1.3), after
-the read and before the answer. Consumers see the log up to the high watermark. Within a session
+the read and before the answer. Consumers see the log up to the high watermark. A consumer that is
+refused is told no offsets, as by Kafka: librdkafka goes back to the leader when it is out of range
+at a follower, unless it is told of a high watermark above. Within a session
 (:mod:`broker.server.replication.fetch_session_cache`) the answer has only the partitions with news.
-Not modelled: transactions (last stable offset = high watermark), reading from followers (KIP-392),
-truncation on fetch (KIP-595), quotas.
+
+Reading from followers (KIP-392), with ``replica.selector.class``, from version 11 on: a leader
+answers a consumer of another rack with the follower to read from, and nothing else. Followers serve
+consumers up to the high watermark that they know, which lags behind the leader's. Kafka's do so
+with or without a selector. Without one ours say who leads, as leaders of former days do: librdkafka
+presumes no epoch of brokers that do not serve version 9 of Metadata, and would stay with a deposed
+leader that has become a follower.
+
+Not modelled: transactions (last stable offset = high watermark), reading where there is no leader
+(Kafka's followers serve then, too), truncation on fetch (KIP-595), quotas.
 
 v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids.
 """
@@ -20,6 +30,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
+from broker.replication.replica import Replica
+from broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
 from broker.server.metrics.meters import CONSUMER, TopicMeters
 from broker.server.replication.fetch_session_cache import (
     INVALID_SESSION_ID,
@@ -48,6 +60,11 @@ from broker.wire.messages.fetch import (
 
 logger = logging.getLogger(__name__)
 
+FROM_FOLLOWERS_SINCE = 11
+"""The first version of Fetch that consumers may send to followers (KIP-392)."""
+NOWHERE_ELSE = BrokerId(-1)
+"""In place of a preferred read replica: the consumer is to stay."""
+
 
 class _Read(NamedTuple):
     name: NamedPartition
@@ -56,6 +73,12 @@ class _Read(NamedTuple):
     log_start_offset: Offset = NO_OFFSET
     records: BytesLike = b""
     meters: TopicMeters | None = None
+    preferred_read_replica: BrokerId = NOWHERE_ELSE
+
+    @property
+    def is_urgent(self) -> bool:
+        """There is more to tell than records, and nothing to wait for."""
+        return self.error is not ErrorCode.none or self.preferred_read_replica != NOWHERE_ELSE
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Awaitable[FetchResponse]:
@@ -86,6 +109,11 @@ class _Reader:
         self.context = context
         self._session = session
         self._follower = None if request.replica_id == CONSUMER else request.replica_id
+        self._from_followers = (
+            self._follower is None
+            and request.version >= FROM_FOLLOWERS_SINCE
+            and context.config.replica_selector_class == RACK_AWARE
+        )
         self._asked = dict(session.asked() if session else asked_in(request))
         self._names = {self._found(name): name for name in self._asked}
         self._reads: dict[NamedPartition, _Read] = {}
@@ -103,7 +131,7 @@ class _Reader:
             not self._reads
             or self._size >= self.request.min_bytes
             or self.request.max_wait_ms <= 0
-            or any(read.error is not ErrorCode.none for read in self._reads.values())
+            or any(read.is_urgent for read in self._reads.values())
         )
 
     def begin(self) -> None:
@@ -135,6 +163,7 @@ class _Reader:
                 read.log_start_offset,
                 len(read.records),
             )
+            or read.is_urgent
         ]
         return _respond(news, self._session.id)
 
@@ -158,11 +187,13 @@ class _Reader:
         if not isinstance(partition, Partition):
             return _Read(name, partition)
         replica, log = partition.replica, partition.log
-        error = replica.check_leader(asked.current_leader_epoch, self._follower)
+        error = self._check(replica, asked)
         if error is not ErrorCode.none:
             return _Read(name, error, meters=partition.meters)
-        if self._follower is not None and self._follower not in replica.replicas:
-            return _Read(name, ErrorCode.not_leader_or_follower, meters=partition.meters)
+        elsewhere = self._preferred_read_replica(replica, asked.fetch_offset)
+        if elsewhere is not None:
+            start, end = log.log_start_offset, replica.high_watermark
+            return _Read(name, error, end, start, b"", partition.meters, elsewhere)
         bound = replica.read_bound(self._follower)
         max_bytes = min(left, asked.partition_max_bytes)
         records: BytesLike = b""
@@ -179,8 +210,31 @@ class _Reader:
         except OSError as refusal:
             partition.fail(refusal)
             error = ErrorCode.kafka_storage_error
+        if self._follower is None and error is not ErrorCode.none:
+            return _Read(name, error, meters=partition.meters)
         return _Read(
             name, error, replica.high_watermark, log.log_start_offset, records, partition.meters
+        )
+
+    def _check(self, replica: Replica, asked: FetchPartition) -> ErrorCode:
+        if self._from_followers:
+            return replica.check_reader(asked.current_leader_epoch)
+        error = replica.check_leader(asked.current_leader_epoch, self._follower)
+        if error is not ErrorCode.none:
+            return error
+        is_known = self._follower is None or self._follower in replica.replicas
+        return ErrorCode.none if is_known else ErrorCode.not_leader_or_follower
+
+    def _preferred_read_replica(self, replica: Replica, offset: Offset) -> BrokerId | None:
+        """None: here. A broker of which nothing is heard is in no rack: nobody is sent to it."""
+        if not self._from_followers:
+            return None
+        brokers = self.context.metadata.brokers
+        return preferred_read_replica(
+            self.request.rack_id,
+            replica.broker,
+            replica.followers_to_read_from(offset),
+            {id_: broker.rack for id_, broker in brokers.items()},
         )
 
     def _note_progress(self, follower: BrokerId) -> None:
@@ -241,5 +295,6 @@ def _partition_data(read: _Read) -> PartitionData:
         last_stable_offset=read.high_watermark,
         log_start_offset=read.log_start_offset,
         aborted_transactions=None,
+        preferred_read_replica=read.preferred_read_replica,
         records=read.records,
     )

@@ -49,7 +49,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
     for cell in run.cells:
         for client in run.workload.clients(
             cell,
-            spec.load_of(cell),
+            spec.load_of(cell, run.racks),
             bootstrap_servers=run.system.bootstrap_servers,
             places=places,
             comebacks=comebacks(run.plan),

@@ -42,6 +42,7 @@ from infra.systems.kraft.properties import SESSION, in_force
 from infra.systems.kraft.quorum import LEADER, Quorum
 from infra.systems.kraft.server import Program, metadata
 from infra.systems.properties import RESERVED
+from infra.systems.racks import own_rack
 from infra.systems.server import NodeServer, stop_all
 from infra.together import on_all
 
@@ -217,6 +218,7 @@ class SystemOnKRaft:
             "listeners": listener,
             "log.dirs": ",".join(map(str, places)),
             "metadata.log.dir": str(metadata(node)),
+            **(own_rack(node.name, self._properties) if role == "broker" else {}),
         }
         return self._program.configure(node, own | self._properties)
 

@@ -1,0 +1,124 @@
+"""The clients that are compared, each in a process of its own: ``python -m
+benchmarks.recording.clients CLIENT SPEC.json RECORDS``; prints what came of it, as JSON.
+
+``producer`` and ``reader`` are those of campaigns, flat out, with all that they record. The bare
+ones have the same properties of the same library, as many records under way, and one callback that
+counts: what anybody's program would have. Time runs until the last record is acknowledged, or
+shown; closing a history is no part of it, since that is once and at the end.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from workloads import polling, sending
+from workloads.configuration import producer_properties, reader_properties
+from workloads.producer import CellProducer
+from workloads.spec import ConsumerSpec, ProducerSpec, load
+from workloads.tail_reader import TailReader
+from workloads.turns import FLAT_OUT_RECORDS, TURNS_MAX
+
+DEADLINE_S = 120.0
+
+
+class NotMeasured(Exception):
+    """A client got an error, or was not done in time."""
+
+
+class Stopwatch:
+    """Runs until all is done. Raises NotMeasured past the deadline."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._began = time.perf_counter(), time.process_time()
+        self.figures: Mapping[str, float] = {}
+
+    def done(self, records: int) -> bool:
+        """Whether so many are all; the first time that they are is the time that counts."""
+        took_s, cpu_s = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
+        if records >= self._records and not self.figures:
+            self.figures = {"seconds": took_s, "cpu_s": cpu_s}
+        if took_s > DEADLINE_S:
+            raise NotMeasured(f"{records} of {self._records} records after {took_s:.0f} s")
+        return bool(self.figures)
+
+
+def producer(specification: Path, records: int) -> Mapping[str, float]:
+    """As a campaign's."""
+    spec = load(ProducerSpec, specification)
+    with sending.recording(spec) as (recorder, keep):
+        client = CellProducer(spec, recorder)
+        watch = Stopwatch(records)
+        client.run(lambda: watch.done(recorder.figures()["acked"]), keep)
+    return watch.figures
+
+
+def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
+    """Sends the same number of records of the same size, each the same."""
+    spec = load(ProducerSpec, specification)
+    client = Producer(producer_properties(spec))
+    value, sent, acked = bytes(spec.record_bytes), 0, 0
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        nonlocal acked
+        if error is not None:
+            raise NotMeasured(error.str())
+        acked += 1
+
+    watch = Stopwatch(records)
+    while not watch.done(acked):
+        for _ in range(min(TURNS_MAX, records - sent, FLAT_OUT_RECORDS - (sent - acked))):
+            client.produce(spec.topic, value, None, sent % spec.partitions, on_delivery=delivered)
+            sent += 1
+        is_full = sent == records or sent - acked >= FLAT_OUT_RECORDS
+        client.poll(0.1 if is_full else 0.002)
+    return watch.figures
+
+
+def reader(specification: Path, records: int) -> Mapping[str, float]:
+    """As a campaign's."""
+    spec = load(ConsumerSpec, specification)
+    with polling.recording(spec) as (recorder, keep):
+        client = TailReader(spec, recorder, keep)
+        watch = Stopwatch(records)
+        client.run(lambda: watch.done(recorder.figures()["shown"]))
+    return watch.figures
+
+
+def bare_reader(specification: Path, records: int) -> Mapping[str, float]:
+    """Reads all and looks at nothing but errors."""
+    spec = load(ConsumerSpec, specification)
+    shown = 0
+    with _consumer(spec) as client:
+        watch = Stopwatch(records)
+        client.assign([TopicPartition(spec.topic, p, 0) for p in range(spec.partitions)])
+        while not watch.done(shown):
+            for message in client.consume(polling.BATCH, polling.WAIT_SECONDS):
+                shown += message.error() is None
+    return watch.figures
+
+
+@contextmanager
+def _consumer(spec: ConsumerSpec) -> Iterator[Consumer]:
+    client = Consumer(reader_properties(spec))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+CLIENTS: Mapping[str, Callable[[Path, int], Mapping[str, float]]] = {
+    "producer": producer,
+    "bare-producer": bare_producer,
+    "reader": reader,
+    "bare-reader": bare_reader,
+}
+
+if __name__ == "__main__":
+    name, path, count = sys.argv[1:]
+    sys.stdout.write(json.dumps(CLIENTS[name](Path(path), int(count))) + "\n")

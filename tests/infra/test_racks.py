@@ -1,0 +1,32 @@
+"""Consumers in the racks of brokers read from these (KIP-392)."""
+
+import pytest
+
+from infra.systems.racks import RACK, RACK_AWARE, SELECTOR, own_rack, racks_of
+
+NODES = ("broker-1", "broker-2")
+
+
+def test_brokers_stand_in_racks_of_their_own_where_that_decides_who_serves() -> None:
+    assert own_rack("broker-2", {SELECTOR: RACK_AWARE}) == {RACK: "broker-2"}
+    assert racks_of(NODES, {SELECTOR: RACK_AWARE}) == NODES
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {SELECTOR: "org.apache.kafka.common.replica.LeaderSelector"},
+        {SELECTOR: RACK_AWARE, RACK: "one"},
+    ],
+    ids=["by default", "the leader's", "all in one"],
+)
+def test_else_nobody_is_put_anywhere(properties: dict[str, str]) -> None:
+    assert own_rack("broker-2", properties) == {}
+    assert racks_of(NODES, properties) == ()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_each_replica_serves_the_reader_of_its_rack(inside) -> None:
+    inside.check("cases_racks.py", "each_replica_serves_the_reader_of_its_rack")

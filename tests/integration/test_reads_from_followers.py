@@ -1,0 +1,118 @@
+"""Reading from followers (KIP-392) by an unmodified client: ``client.rack``, by the metrics."""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from kafka_clients import create_topic, produce
+from kafka_cluster import Cluster, running_cluster, until
+from metrics_page import scrape
+
+from broker.replication.replica_selector import RACK_AWARE
+
+pytestmark = pytest.mark.integration
+
+OVERRIDES = {
+    "metrics.listener": "http://127.0.0.1:0",
+    "min.insync.replicas": "2",
+    "replica.selector.class": RACK_AWARE,
+}
+RACKS = {number: {"broker.rack": f"rack-{number}"} for number in (1, 2, 3)}
+BYTES_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
+
+
+@pytest.fixture
+def cluster(tmp_path) -> Iterator[Cluster]:
+    with running_cluster(tmp_path, overrides=OVERRIDES, own=RACKS) as cluster:
+        yield cluster
+
+
+class Reader:
+    """Reads partition 0 of a topic from its beginning. Where there is nothing at its offset, it
+    says so and does not begin anew."""
+
+    def __init__(self, cluster: Cluster, topic: str, rack: str) -> None:
+        self.values: list[bytes] = []
+        self.errors: list[KafkaError] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "nobody",
+                "client.rack": rack,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+
+    def until_read(self, count: int) -> None:
+        def read() -> bool:
+            for message in self._consumer.consume(500, timeout=0.2):
+                if (error := message.error()) is not None:
+                    self.errors.append(error)
+                else:
+                    self.values.append(message.value())
+            return len(self.values) >= count
+
+        until(f"{count} records are read", read)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def filled(cluster: Cluster, topic: str) -> list[bytes]:
+    create_topic(cluster, topic)
+    return more(cluster, topic, 0)
+
+
+def more(cluster: Cluster, topic: str, number: int) -> list[bytes]:
+    values = [f"{topic}-{number}-{n}".encode() for n in range(100)]
+    assert set(produce(cluster, topic, values).values()) == {None}
+    return values
+
+
+def bytes_out(cluster: Cluster, topic: str) -> dict[int, float]:
+    """What consumers were sent of the topic, by broker that is awake."""
+    return {broker.id: scrape(broker)(BYTES_OUT, topic=topic) for broker in cluster.awake}
+
+
+def test_each_replica_serves_the_consumers_of_its_rack_and_no_others(cluster: Cluster) -> None:
+    for broker in cluster.brokers:
+        topic = f"near-{broker}"
+        sent = filled(cluster, topic)
+        with contextlib.closing(Reader(cluster, topic, f"rack-{broker}")) as reader:
+            reader.until_read(len(sent))
+        assert (reader.values, reader.errors) == (sent, [])
+        served = bytes_out(cluster, topic)
+        assert {one for one, size in served.items() if size} == {broker}
+
+
+def test_who_reads_from_a_follower_that_dies_reads_on_elsewhere(cluster: Cluster) -> None:
+    sent = filled(cluster, "dies")
+    leader = cluster.leader("dies")
+    near = next(number for number in cluster.brokers if number != leader)
+    with contextlib.closing(Reader(cluster, "dies", f"rack-{near}")) as reader:
+        reader.until_read(len(sent))
+        assert bytes_out(cluster, "dies")[leader] == 0
+        cluster.brokers[near].kill()
+        sent += more(cluster, "dies", 1)
+        reader.until_read(len(sent))
+    assert reader.values == sent
+    assert bytes_out(cluster, "dies")[leader] > 0
+
+
+def test_who_reads_from_a_follower_that_is_elected_reads_on_there(cluster: Cluster) -> None:
+    sent = filled(cluster, "elected")
+    leader = cluster.leader("elected")
+    near = next(number for number in cluster.brokers if number != leader)
+    with contextlib.closing(Reader(cluster, "elected", f"rack-{near}")) as reader:
+        reader.until_read(len(sent))
+        cluster.brokers[leader].kill()
+        until("another leads", lambda: cluster.leader("elected") not in (leader, -1))
+        sent += more(cluster, "elected", 1)
+        reader.until_read(len(sent))
+    assert reader.values == sent
+    assert bytes_out(cluster, "elected")[near] > 0
