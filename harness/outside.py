@@ -14,6 +14,7 @@ from harness.campaign.runs import RunPlan
 from harness.campaign.timings import CampaignTimings
 from infra.documents import Problem
 from infra.interface import InfraError, ViewUnavailable
+from infra.secrets import Handed
 from infra.systems.external.described import Described, server_name
 from infra.systems.external.journal import FILE
 from infra.systems.external.survey import CLEANUP, Surveyed, survey
@@ -30,11 +31,11 @@ _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What a run on such a cluster is made of. ``connection``: librdkafka's properties, with
-    secrets."""
+    """What a run on such a cluster is made of. ``connection``: librdkafka's properties, as clients
+    are handed them."""
 
     system: ExternalSystem
-    connection: Mapping[str, str]
+    connection: Mapping[str, Handed]
 
 
 def outside(cluster: ClusterSpec) -> Described:
@@ -48,19 +49,18 @@ def made(plan: RunPlan, directory: Path) -> Outside:
     """Of a run whose results are in ``directory``. Raises InfraError for a secret that is not
     there."""
     told = outside(plan.cluster)
-    connection = told.connection()
     timings = CampaignTimings(plan.cluster)
     cells = [planned.cell for planned in plan.cells]
     system = ExternalSystem(
         told,
-        connection,
+        told.connection(),
         topics=[cell.topic for cell in cells],
         groups=[group.name for planned in plan.cells for group in planned.groups],
         journal=directory / FILE,
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
     )
-    return Outside(system=system, connection=connection)
+    return Outside(system=system, connection=told.handed())
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:

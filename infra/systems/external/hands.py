@@ -33,17 +33,18 @@ def lay(handle: Handle, action: Action) -> None:
         return
     for argv in handle.commands[action]:
         if handle.ssh is None:
-            _run_here(argv)
+            _run_here(argv, handle.directory or None)
         else:
             _run_there(handle, argv)
 
 
-def _run_here(argv: Argv) -> None:
+def _run_here(argv: Argv, directory: str | None) -> None:
     # A file and no pipe: what the command has started keeps the pipe open for as long as it lives.
     with tempfile.TemporaryFile() as output:
         try:
             done = subprocess.run(
                 argv,
+                cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -91,7 +92,9 @@ _DO: Mapping[Action, Callable[[Container], object]] = {
 
 def _by_engine(handle: Handle, action: Action) -> None:
     try:
-        with closing(docker.from_env(timeout=_WITHIN_S)) as client:
+        # An empty environment it takes for ours.
+        client = docker.from_env(timeout=_WITHIN_S, environment=dict(handle.engine) or None)
+        with closing(client):
             _DO[action](_container(client, handle))
     except DockerException as error:
         raise InfraError(f"{handle.words(action)}: {error}") from error
