@@ -87,23 +87,35 @@ def topics(campaign: Campaign, plan: RunPlan) -> str:
 def ask(
     campaign: Campaign, cluster: ClusterSpec, confirm: Callable[[str], bool], *, yes: bool
 ) -> Iterator[Problem]:
-    """Look at the cluster, and ask before the first run on it. What is not as the campaign says is
+    """Ask before the first run on the cluster, and look at it. What is not as the campaign says is
     a problem; raises InfraError where it does not answer, a secret is not there, or nobody says
-    yes."""
+    yes.
+
+    It is asked before anything is connected: a campaign file may come from anybody, and names the
+    files whose content is a password, and who is told it.
+    """
     told = outside(cluster)
+    noted = _noted(told)
+    known = noted.read_text(encoding="utf-8") if noted.exists() else None
+
+    def meant(question: str) -> None:
+        if not yes and not confirm(question):
+            raise InfraError(f"{question}: --yes says that it is meant")
+
+    if known is None:
+        meant(f"this is the first run on the cluster at {told.bootstrap_servers} by these hands")
     try:
         found = survey(told)
     except ViewUnavailable as silence:
         raise InfraError(f"{told.bootstrap_servers} does not answer: {silence}") from silence
-    problems = [*_differences(cluster, told, found), *_compacting(campaign, found)]
-    yield from problems
-    noted = _noted(found.cluster_id, told)
-    if not problems and not noted.exists():
-        question = f"this is the first run on the cluster {found.cluster_id} by these hands"
-        if not yes and not confirm(question):
-            raise InfraError(f"{question}: --yes says that it is meant")
-        noted.parent.mkdir(parents=True, exist_ok=True)
-        noted.touch()
+    if known not in (None, found.cluster_id):
+        # The same address on another day, or by another network.
+        there = f"at {told.bootstrap_servers} is another cluster by now, {found.cluster_id}"
+        meant(f"{there}: this is the first run on it")
+    noted.parent.mkdir(parents=True, exist_ok=True)
+    noted.write_text(found.cluster_id, encoding="utf-8")
+    yield from _differences(cluster, told, found)
+    yield from _compacting(campaign, found)
 
 
 def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iterator[Problem]:
@@ -133,10 +145,10 @@ def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
         yield Problem(field="cells.topic", reason=reason)
 
 
-def _noted(cluster_id: str, told: Described) -> Path:
-    """Is there once somebody has said yes: to that cluster, and to these commands. A campaign file
-    may come from anybody, and with other commands it would start other programs."""
+def _noted(told: Described) -> Path:
+    """Is there once somebody has said yes to all of this, and has the id of the cluster that was
+    found there: with other commands, other programs would be started."""
     state = os.environ.get(_STATE)
     home = Path(state) if state else Path.home() / ".local" / "state"
-    said = cluster_id + told.model_dump_json(by_alias=True, include={"handles"})
+    said = told.model_dump_json(by_alias=True)
     return home / "ackproof" / "clusters" / hashlib.sha256(said.encode()).hexdigest()
