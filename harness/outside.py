@@ -81,7 +81,9 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
 def topics(campaign: Campaign, plan: RunPlan) -> str:
     """What it makes, and deletes at the end."""
     names = ", ".join(planned.cell.topic for planned in plan.cells)
-    return f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
+    told = f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
+    groups = [group.name for planned in plan.cells for group in planned.groups]
+    return f"{told}; the groups {', '.join(groups)}" if groups else told
 
 
 def ask(
