@@ -14,6 +14,7 @@ from harness.campaign.runs import RunPlan
 from harness.campaign.timings import CampaignTimings
 from infra.documents import Problem
 from infra.interface import InfraError, ViewUnavailable
+from infra.secrets import Handed
 from infra.systems.external.described import Described, server_name
 from infra.systems.external.journal import FILE
 from infra.systems.external.survey import CLEANUP, Surveyed, survey
@@ -30,11 +31,11 @@ _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What a run on such a cluster is made of. ``connection``: librdkafka's properties, with
-    secrets."""
+    """What a run on such a cluster is made of. ``connection``: librdkafka's properties, as clients
+    are handed them."""
 
     system: ExternalSystem
-    connection: Mapping[str, str]
+    connection: Mapping[str, Handed]
 
 
 def outside(cluster: ClusterSpec) -> Described:
@@ -48,19 +49,18 @@ def made(plan: RunPlan, directory: Path) -> Outside:
     """Of a run whose results are in ``directory``. Raises InfraError for a secret that is not
     there."""
     told = outside(plan.cluster)
-    connection = told.connection()
     timings = CampaignTimings(plan.cluster)
     cells = [planned.cell for planned in plan.cells]
     system = ExternalSystem(
         told,
-        connection,
+        told.connection(),
         topics=[cell.topic for cell in cells],
         groups=[group.name for planned in plan.cells for group in planned.groups],
         journal=directory / FILE,
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
     )
-    return Outside(system=system, connection=connection)
+    return Outside(system=system, connection=told.handed())
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:
@@ -81,29 +81,43 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
 def topics(campaign: Campaign, plan: RunPlan) -> str:
     """What it makes, and deletes at the end."""
     names = ", ".join(planned.cell.topic for planned in plan.cells)
-    return f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
+    told = f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
+    groups = [group.name for planned in plan.cells for group in planned.groups]
+    return f"{told}; the groups {', '.join(groups)}" if groups else told
 
 
 def ask(
     campaign: Campaign, cluster: ClusterSpec, confirm: Callable[[str], bool], *, yes: bool
 ) -> Iterator[Problem]:
-    """Look at the cluster, and ask before the first run on it. What is not as the campaign says is
+    """Ask before the first run on the cluster, and look at it. What is not as the campaign says is
     a problem; raises InfraError where it does not answer, a secret is not there, or nobody says
-    yes."""
+    yes.
+
+    It is asked before anything is connected: a campaign file may come from anybody, and names the
+    files whose content is a password, and who is told it.
+    """
     told = outside(cluster)
+    noted = _noted(told)
+    known = noted.read_text(encoding="utf-8") if noted.exists() else None
+
+    def meant(question: str) -> None:
+        if not yes and not confirm(question):
+            raise InfraError(f"{question}: --yes says that it is meant")
+
+    if known is None:
+        meant(f"this is the first run on the cluster at {told.bootstrap_servers} by these hands")
     try:
         found = survey(told)
     except ViewUnavailable as silence:
         raise InfraError(f"{told.bootstrap_servers} does not answer: {silence}") from silence
-    problems = [*_differences(cluster, told, found), *_compacting(campaign, found)]
-    yield from problems
-    noted = _noted(found.cluster_id, told)
-    if not problems and not noted.exists():
-        question = f"this is the first run on the cluster {found.cluster_id} by these hands"
-        if not yes and not confirm(question):
-            raise InfraError(f"{question}: --yes says that it is meant")
-        noted.parent.mkdir(parents=True, exist_ok=True)
-        noted.touch()
+    if known not in (None, found.cluster_id):
+        # The same address on another day, or by another network.
+        there = f"at {told.bootstrap_servers} is another cluster by now, {found.cluster_id}"
+        meant(f"{there}: this is the first run on it")
+    noted.parent.mkdir(parents=True, exist_ok=True)
+    noted.write_text(found.cluster_id, encoding="utf-8")
+    yield from _differences(cluster, told, found)
+    yield from _compacting(campaign, found)
 
 
 def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iterator[Problem]:
@@ -133,10 +147,10 @@ def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
         yield Problem(field="cells.topic", reason=reason)
 
 
-def _noted(cluster_id: str, told: Described) -> Path:
-    """Is there once somebody has said yes: to that cluster, and to these commands. A campaign file
-    may come from anybody, and with other commands it would start other programs."""
+def _noted(told: Described) -> Path:
+    """Is there once somebody has said yes to all of this, and has the id of the cluster that was
+    found there: with other commands, other programs would be started."""
     state = os.environ.get(_STATE)
     home = Path(state) if state else Path.home() / ".local" / "state"
-    said = cluster_id + told.model_dump_json(by_alias=True, include={"handles"})
+    said = told.model_dump_json(by_alias=True)
     return home / "ackproof" / "clusters" / hashlib.sha256(said.encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from infra.agent import throttle
 from infra.agent.wire import Refused
@@ -46,7 +47,23 @@ def clean(
 def restore_dead(registry: Registry, report: Callable[[str], None]) -> None:
     """Undo what dead runs have done to clusters that are not their own. Raises InfraError."""
     for entry in leftovers(registry):
-        _restore(entry, report)
+        _restore(entry.results, report)
+
+
+def restore_results(registry: Registry, results: Path, report: Callable[[str], None]) -> bool:
+    """Undo what runs have done to clusters that are not their own, given their ``results``: of a
+    machine that was restarted since, no registry knows them. Returns whether nothing is left."""
+    there = results.absolute()
+    for entry in registry.entries():
+        if entry.alive and entry.results == there:
+            report(f"{results}: its run is alive (process {entry.outer.pid}), left alone")
+            return True
+    try:
+        _restore(there, report)
+    except InfraError as error:
+        report(f"{results}: {error}")
+        return False
+    return True
 
 
 def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
@@ -60,7 +77,7 @@ def stop(registry: Registry, entry: Entry, grace_s: float = 30.0) -> None:
         for process in entry.processes:
             _kill(process)
         if entry.run_id in registry.run_ids():  # else it has done so itself
-            _restore(entry, _nobody)
+            _restore(entry.results, _nobody)
             registry.remove(entry.run_id)
     except (OSError, Refused) as error:
         raise InfraError(f"cannot remove run {entry.run_id}: {error}") from error
@@ -87,14 +104,14 @@ def _clean_one(
     return True
 
 
-def _restore(entry: Entry, report: Callable[[str], None]) -> None:
-    """Undo what it did to a cluster that is not its own. Raises InfraError: the entry stays, so
-    that it is tried again."""
-    if entry.results is not None and any(entry.results.glob(f"runs/*/{JOURNAL}")):
+def _restore(results: Path | None, report: Callable[[str], None]) -> None:
+    """Undo what was done to a cluster that was there before. Raises InfraError: a registry keeps
+    the run, so that it is tried again."""
+    if results is not None and any(results.glob(f"runs/*/{JOURNAL}")):
         # librdkafka takes its time, and few runs have left anything there.
         from infra.systems.external.restoring import restore
 
-        restore(entry.results, report)
+        restore(results, report)
 
 
 def _kill(process: ProcessIdentity) -> None:

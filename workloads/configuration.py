@@ -15,6 +15,7 @@ partitions of a member that was killed would have nobody for most of a run.
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from history.cell import Cell, Scope
 from workloads.interface import Delivery
@@ -79,7 +80,7 @@ CONSUMER_RESERVED: Mapping[str, str] = {
 """Properties that ``consumer_config`` may not set, and why."""
 
 CONNECTION = "ACKPROOF_CONNECTION"
-"""An environment variable with librdkafka's properties as JSON."""
+"""An environment variable with librdkafka's properties as JSON, as :func:`connected` reads them."""
 
 _ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
@@ -174,9 +175,21 @@ def consumer_properties(spec: ConsumerSpec) -> Config:
 
 def connection_of_environment() -> Config:
     """What whoever started this client has told it besides, in order to connect: in the environment
-    variable :data:`CONNECTION`, since secrets are to be in no file."""
-    found: Config = json.loads(os.environ.get(CONNECTION, "{}"))
-    return found
+    variable :data:`CONNECTION`, since secrets are to be in no file that is kept. Raises OSError for
+    a file that cannot be read."""
+    return {**connected(json.loads(os.environ.get(CONNECTION, "{}")))}
+
+
+def connected(told: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
+    """Properties by name, where ``{"file": PATH}`` stands for what is in that file, without the
+    line break at its end: a secret that somebody has put into a file is in no environment, which
+    ``ps`` shows."""
+    return {
+        name: value
+        if isinstance(value, str)
+        else Path(value["file"]).read_text(encoding="utf-8").rstrip("\r\n")
+        for name, value in told.items()
+    }
 
 
 def connection_properties(producer_config: Mapping[str, str | int | float | bool]) -> Config:

@@ -3,6 +3,7 @@ connect to it, and by which hands its brokers may be stopped and started."""
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,7 +13,16 @@ from harness.campaign.sweep import Scalar
 from history.cell import as_text
 from infra.secrets import Secret
 from infra.ssh.inventory import Login
-from infra.systems.external.described import Action, Argv, Described, Handle, server_name
+from infra.systems.external.described import (
+    DOCKER_HOST,
+    ENGINE,
+    Action,
+    Argv,
+    Described,
+    Handle,
+    server_name,
+)
+from infra.systems.security import PROBE
 
 Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[tuple[Word, ...], Field(min_length=1)]
@@ -129,8 +139,8 @@ def described(spec: ExternalSpec, brokers: int) -> Described:
     cannot be."""
     return Described(
         bootstrap_servers=spec.bootstrap_servers,
-        client={name: as_text(value) for name, value in spec.client.items()},
-        secrets={n: Secret(env=one.env, file=one.file) for n, one in spec.secrets.items()},
+        client={name: _anywhere(name, as_text(value)) for name, value in spec.client.items()},
+        secrets={name: _secret(one) for name, one in spec.secrets.items()},
         brokers=ids(spec, brokers),
         handles={int(n.rpartition("-")[2]): handle(one) for n, one in spec.servers.items()},
     )
@@ -139,20 +149,43 @@ def described(spec: ExternalSpec, brokers: int) -> Described:
 def handle(spec: HandSpec) -> Handle:
     """Raises ValueError for an ssh that cannot be."""
     if spec.container is not None or spec.compose is not None:
-        return Handle(container=spec.container, compose=spec.compose)
-    ssh = (
-        None
-        if spec.ssh is None
-        else spec.ssh.model_dump_json(by_alias=True, exclude={"known_hosts"}, exclude_none=True)
-    )
-    login = None if ssh is None else Login.model_validate_json(ssh)
+        engine = {name: os.environ[name] for name in ENGINE if name in os.environ}
+        return Handle(
+            container=spec.container,
+            compose=spec.compose,
+            engine={DOCKER_HOST: "", **engine},
+        )
+    login = None if spec.ssh is None else _login(spec.ssh)
     if spec.systemd is not None:
         commands = _systemd(spec.systemd, login)
     else:
         given = spec.commands.model_dump(exclude_none=True) if spec.commands else {}
         commands = {Action(name): (tuple(argv),) for name, argv in given.items()}
     known_hosts = Handle().known_hosts if spec.ssh is None else spec.ssh.known_hosts
-    return Handle(commands=commands, ssh=login, known_hosts=known_hosts)
+    here = "" if login is not None else str(Path.cwd())
+    return Handle(commands=commands, ssh=login, known_hosts=_absolute(known_hosts), directory=here)
+
+
+def _login(spec: SshSpec) -> Login:
+    there = spec if spec.key is None else spec.model_copy(update={"key": _absolute(spec.key)})
+    told = there.model_dump_json(by_alias=True, exclude={"known_hosts"}, exclude_none=True)
+    return Login.model_validate_json(told)
+
+
+def _secret(spec: SecretSpec) -> Secret:
+    found = Secret(env=spec.env, file=spec.file)
+    return found if spec.file is None else Secret(file=str(found.path))
+
+
+def _anywhere(name: str, value: str) -> str:
+    """What librdkafka is told, with the same meaning in another working directory: clients have one
+    each, and what was made may be removed from anywhere."""
+    of_file = name.endswith(".location") and value != PROBE
+    return _absolute(value) if of_file or name == "sasl.kerberos.keytab" else value
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def _systemd(unit: str, login: Login | None) -> Mapping[Action, tuple[Argv, ...]]:

@@ -14,11 +14,12 @@ from harness.campaign.external import ExternalSpec, handle, ids, names
 from harness.campaign.property_problems import mapping
 from harness.campaign.schedule import Entry, FaultEntry
 from harness.campaign.stories import catalogue
-from history.cell import LIBRDKAFKA
+from history.cell import LIBRDKAFKA, as_text
 from infra import systems
 from infra.documents import Problem
 from infra.systems.external.described import Action
 from infra.systems.names import EXTERNAL, parse
+from infra.systems.security import MECHANISMS, unspoken
 from nemesis import expressions
 from workloads.configuration import connection_properties
 
@@ -123,7 +124,7 @@ def refused_everywhere(fault: str) -> str | None:
 def asked_for(fault: str) -> str | None:
     """On what of the cluster it depends whether a fault is offered; None where on nothing."""
     if fault in _UNSPOKEN:
-        return "the connection is plaintext"
+        return f"sasl.mechanism, if any, is {', '.join(MECHANISMS)}"
     if fault in _HANDS:
         return f"commands say how to {', '.join(sorted(_HANDS[fault]))}"
     return None
@@ -137,11 +138,11 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
         yield f"{fault} {reason}"
         return
     if fault in _UNSPOKEN:
-        protocol = str(spec.client.get("security.protocol", "plaintext")).lower()
-        if protocol != "plaintext":
+        given = {name: as_text(value) for name, value in spec.client.items()}
+        if (unsaid := unspoken(given, frozenset(spec.secrets))) is not None:
             yield (
                 f"{fault} needs a request that librdkafka does not speak, and that is sent over a "
-                f"connection of our own, which speaks plaintext alone, not {protocol}"
+                f"connection of our own, which does not speak {unsaid}"
             )
     elif not spec.servers:
         yield f"{fault} needs hands on the brokers: {_WHERE}.servers says how to lay them on"

@@ -24,9 +24,19 @@ from infra.ssh.inventory import load
     help="Remove from the hosts in this file, too, everything that was ever put there.",
 )
 @click.option("--accept-host-key", "accepted", multiple=True, metavar="FINGERPRINT")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Undo, too, what the runs of these results have left on a cluster of your own.",
+)
 @click.pass_context
 def clean(
-    context: click.Context, everything: bool, inventory: Path | None, accepted: tuple[str, ...]
+    context: click.Context,
+    everything: bool,
+    inventory: Path | None,
+    accepted: tuple[str, ...],
+    results: tuple[Path, ...],
 ) -> None:
     """Remove what crashed runs left on this machine, and say what was removed.
 
@@ -40,6 +50,8 @@ def clean(
 
     with told():
         removed = cleanup.clean(Registry.open(), tell, everything=everything)
+        for one in results:
+            removed &= cleanup.restore_results(Registry.open(), one, tell)
         removed &= containers.clean(tell)
         if inventory is not None:
             removed &= hosts.clean(

@@ -11,6 +11,7 @@ from harness.running.deadline import Deadline
 from harness.running.ends import exit_status, in_words
 from infra import client_programs
 from infra.interface import Command, InfraError, Node, Process, ProcessState
+from infra.secrets import Handed
 from workloads.configuration import CONNECTION
 from workloads.interface import Client, Role
 
@@ -53,11 +54,11 @@ class ClientProcess:
 
 
 def start(
-    client: Client, node: Node, progress: Path, connection: Mapping[str, str] | None = None
+    client: Client, node: Node, progress: Path, connection: Mapping[str, Handed] | None = None
 ) -> ClientProcess:
     """Start ``client`` on ``node``, with its specification in a file of the node's own.
     ``progress``: the directory of all progress files, as it is seen here; ``connection``: what it
-    is told besides in order to connect, in its environment: secrets are in no file."""
+    is told besides in order to connect, in its environment: secrets are in no file that is kept."""
     specification = node.directory / f"{client.name}.json"
     content = dict(client.specification)
     if client.library is not None:

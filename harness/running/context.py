@@ -16,6 +16,7 @@ from history.cell import Cell
 from history.manifest import PlannedFailover
 from infra.changes import Observer
 from infra.interface import Backend, Node, System
+from infra.secrets import Handed
 from nemesis.bounds import UNLIMITED, Count
 from nemesis.executor import Executor
 from nemesis.interface import OWN_TOPICS, Cluster
@@ -39,8 +40,8 @@ class Run:
         failovers: What is measured when the final read is over.
         room: How many servers may suffer at once.
         seed: For what its clients draw.
-        connection: librdkafka's properties that connecting takes, secrets among them: for the
-            environment of clients, and for nothing that is kept.
+        connection: librdkafka's properties that connecting takes, as clients are handed them, some
+            secrets among them: for their environment, and for nothing that is kept.
         kept: Further properties of the cells' topics.
         racks: Where consumers stand; see :class:`workloads.interface.Load`.
         executor: Breaks and mends the cluster; the one place where faults are counted.
@@ -68,7 +69,7 @@ class Run:
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
     seed: int = 0
-    connection: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connection: Mapping[str, Handed] = field(default_factory=dict, repr=False)
     kept: Mapping[str, str] = field(default_factory=dict)
     racks: Sequence[str] = ()
     started: list[ClientProcess] = field(default_factory=list)

@@ -70,9 +70,15 @@ class KafkaAdmin:
         # kio takes its time, and where hypothesis is installed, that writes into the working
         # directory: not whenever a cluster is deployed.
         from infra.systems.reassignment import reassign
+        from infra.systems.secured import connector
+
+        try:
+            connect = connector(self._connection)
+        except (ValueError, OSError) as error:
+            raise OrderRefused(f"no connection of our own: {error}") from error
 
         def attempt(left_s: float) -> None:
-            reassign(self._brokers, topic, partition, replicas, left_s)
+            reassign(self._brokers, topic, partition, replicas, left_s, connect)
 
         try:
             _ordered(attempt, within_s, given_up=_NO_TOPIC)

@@ -17,7 +17,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta
 
 from infra.interface import Server
-from infra.systems.wire import call
+from infra.systems.wire import Connect, call
 
 _TELLS_LITTLE = {KafkaError._TRANSPORT: 1, KafkaError.NOT_CONTROLLER: 2}
 
@@ -28,6 +28,7 @@ def reassign(
     partition: int,
     replicas: Sequence[int],
     timeout_s: float,
+    connect: Connect,
 ) -> None:
     """Ask one broker after the other, for whoever is not the controller says so. Raises
     KafkaException."""
@@ -39,7 +40,7 @@ def reassign(
     refusals: list[KafkaError] = []
     for broker in brokers:
         left_s = min(max(end - time.monotonic(), 0.1), timeout_s / 2)
-        error = _asked(broker, named, left_s)
+        error = _asked(broker, named, left_s, connect)
         if error is None:
             return
         refusals.append(error)
@@ -47,14 +48,16 @@ def reassign(
     raise KafkaException(min(refusals, key=lambda one: _TELLS_LITTLE.get(one.code(), 0)))
 
 
-def _asked(broker: Server, topic: ReassignableTopic, timeout_s: float) -> KafkaError | None:
+def _asked(
+    broker: Server, topic: ReassignableTopic, timeout_s: float, connect: Connect
+) -> KafkaError | None:
     """What a broker has against moving the partition; None: it moves."""
     request = AlterPartitionReassignmentsRequest(
         timeout=i32Timedelta.parse(timedelta(seconds=timeout_s)), topics=(topic,)
     )
     address = (broker.node.address, broker.port)
     try:
-        answer = call(address, request, AlterPartitionReassignmentsResponse, timeout_s)
+        answer = call(address, request, AlterPartitionReassignmentsResponse, timeout_s, connect)
     except ConnectionRefusedError as refusal:
         return KafkaError(KafkaError.NOT_CONTROLLER, f"{broker.name}: {refusal}")
     except OSError as error:

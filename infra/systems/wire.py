@@ -4,6 +4,7 @@ import io
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from kio.serial import entity_reader, entity_writer
@@ -13,6 +14,9 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 R = TypeVar("R", bound=ResponsePayload)
 
+Connect = Callable[[tuple[str, int], float], socket.socket]
+"""Opens a connection to an address, until that time of time.monotonic(). Raises OSError."""
+
 _CORRELATION_ID = 1
 """A connection carries one request at a time."""
 _CLIENT = "ackproof"
@@ -20,14 +24,25 @@ _LENGTH = struct.Struct(">i")
 _ANSWER_MAX_BYTES = 16 * 1024 * 1024
 
 
-def call(address: tuple[str, int], request: RequestPayload, answer: type[R], timeout_s: float) -> R:
+def in_the_clear(address: tuple[str, int], deadline: float) -> socket.socket:
+    """A :data:`Connect`."""
+    return socket.create_connection(address, timeout=max(deadline - time.monotonic(), 0.001))
+
+
+def call(
+    address: tuple[str, int],
+    request: RequestPayload,
+    answer: type[R],
+    timeout_s: float,
+    connect: Connect = in_the_clear,
+) -> R:
     """Ask a broker, over a connection of its own, and wait at most ``timeout_s`` seconds.
 
     Raises OSError (TimeoutError is one) when it does not answer, or not with what was asked for:
     whether it has carried out the request is unknown then.
     """
     deadline = time.monotonic() + timeout_s
-    with socket.create_connection(address, timeout=timeout_s) as connection:
+    with connect(address, deadline) as connection:
         return ask(connection, request, answer, deadline)
 
 

@@ -3,6 +3,7 @@ of names, and what a dry run tells."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -63,8 +64,8 @@ def refused(path: Path) -> list[str]:
         ({"fault": "kill", "target": "controller"}, {"servers": SERVERS}, "controller: a client"),
         (
             {"fault": "elect-preferred", "target": "topic(acks-all-minisr-2)"},
-            {"client": {"security.protocol": "SASL_SSL"}},
-            "elect-preferred needs a request that librdkafka does not speak",
+            {"client": {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}},
+            "a connection of our own, which does not speak sasl.mechanism OAUTHBEARER",
         ),
         ({"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-2"}, {}, "kill"),
     ],
@@ -146,6 +147,37 @@ def test_brokers_are_called_by_their_ids(tmp_path: Path) -> None:
     assert any("there is no broker-1" in line for line in absent)
 
 
+def test_files_and_commands_are_those_of_the_directory_where_it_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients have working directories of their own, and whoever cleans up is anywhere."""
+    client = {"security.protocol": "ssl", "ssl.ca.location": "ca.pem"}
+    secrets = {"ssl.key.password": {"file": "password"}}
+    servers = {**SERVERS, "broker-2": {"container": "kafka-2"}}
+    path = written(tmp_path, KILL, servers=servers, client=client, secrets=secrets)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://engine:2375")
+    told = outside.outside(runs_of(check(path).campaign.resolved(seed=7))[0].cluster)
+    assert told.client["ssl.ca.location"] == str(tmp_path / "ca.pem")
+    assert told.secrets["ssl.key.password"].file == str(tmp_path / "password")
+    assert told.handles[1].directory == str(tmp_path)
+    assert told.handles[2].words(Action.KILL) == "docker -H tcp://engine:2375 kill kafka-2"
+
+
+def test_it_is_asked_before_anything_is_connected(tmp_path: Path) -> None:
+    """Else a campaign of somebody else's would have told its own broker the password."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        path = written(tmp_path, CREATE, **{"bootstrap.servers": address})
+        done = run(path, "run", path.name, "--out", "results")
+        assert done.returncode == 3, done.stderr
+        assert f"first run on the cluster at {address}" in done.stderr
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert not (tmp_path / "results").exists()
+
+
 def test_a_killed_unit_is_kept_from_starting_again() -> None:
     ssh = {"address": "kafka-1", "user": "admin"}
     hand = handle(HandSpec.model_validate_json(f'{{"systemd": "kafka", "ssh": {json.dumps(ssh)}}}'))
@@ -182,7 +214,11 @@ def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "harness", *arguments],
         cwd=path.parent,
-        env={**os.environ, "ACKPROOF_STATE_DIRECTORY": str(path.parent / "state")},
+        env={
+            **os.environ,
+            "ACKPROOF_STATE_DIRECTORY": str(path.parent / "state"),
+            "XDG_STATE_HOME": str(path.parent / "known"),
+        },
         capture_output=True,
         text=True,
         check=False,

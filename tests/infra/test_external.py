@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.interface import InfraError, ProcessState
-from infra.secrets import Secret, read_all
+from infra.secrets import Secret, handed, read_all
 from infra.systems.external.described import Action, Described, Handle
 from infra.systems.external.hands import lay
 from infra.systems.external.journal import FILE, Journal
@@ -119,6 +119,38 @@ def test_secrets_are_in_the_environment_or_a_file(
     with pytest.raises(InfraError, match="it is no UTF-8") as refused:
         read_all({"sasl.password": Secret(file=str(tmp_path / "password"))})
     assert "secret'" not in str(refused.value)
+
+
+def test_a_secret_in_a_file_is_handed_on_as_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever whoever is handed it has its working directory."""
+    monkeypatch.setenv("SECRET_OF_TEST", "hunter2")
+    monkeypatch.chdir(tmp_path)
+    secrets = {"a": Secret(env="SECRET_OF_TEST"), "b": Secret(file="password")}
+    with pytest.raises(InfraError, match=r"^b: "):
+        handed(secrets)
+    Path("password").write_text("from a file\n")
+    assert handed(secrets) == {"a": "hunter2", "b": {"file": str(tmp_path / "password")}}
+
+
+def test_a_command_is_the_same_from_wherever_it_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "import pathlib; pathlib.Path('here').touch()"
+    commands = {Action.START: ((sys.executable, "-c", script),)}
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path / "theirs")
+    lay(Handle(commands=commands, directory=str(tmp_path)), Action.START)
+    assert (tmp_path / "here").exists()
+
+
+def test_a_container_is_one_of_the_engine_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two engines each may have a container of that name."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    handle = Handle(container="kafka", engine={"DOCKER_HOST": "tcp://127.0.0.1:2"})
+    with pytest.raises(InfraError, match=r"^docker -H tcp:.*:2 start kafka: .*port=2"):
+        lay(handle, Action.START)
 
 
 def test_the_journal_keeps_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,21 @@
 """``python by_hand.py start|stop|kill|pause|resume DIRECTORY``: a broker as somebody starts it by
-hand who knows nothing of the harness. The directory holds its ``server.properties``; what runs is
-known by the file ``pid`` there."""
+hand who knows nothing of the harness. The directory holds its ``server.properties``, and in
+``command``, as JSON, what it is started with, if that is not the bundled broker; what runs is known
+by the file ``pid`` there."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from infra.waiting import wait_until
 
+COMMAND = "command"
 _ENDS_WITHIN_S = 50
 _SIGNALS = {"pause": signal.SIGSTOP, "resume": signal.SIGCONT}
 
@@ -25,12 +30,34 @@ def main(what: str, directory: Path) -> None:
 
 
 def start(directory: Path) -> None:
-    command = [sys.executable, "-m", "broker", "--config", str(directory / "server.properties")]
     with (directory / "server.log").open("ab") as log:
         running = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            _command(directory),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     (directory / "pid").write_text(str(running.pid))
+
+
+def inventory(directories: Mapping[int, Path]) -> Mapping[str, Any]:
+    """The section ``servers`` of a campaign file: commands, for the brokers in ``directories``."""
+    words = ("start", "stop", "kill", "pause", "resume")
+    return {
+        f"broker-{n}": {
+            "commands": {word: [sys.executable, __file__, word, str(directory)] for word in words}
+        }
+        for n, directory in directories.items()
+    }
+
+
+def _command(directory: Path) -> list[str]:
+    try:
+        words: list[str] = json.loads((directory / COMMAND).read_text())
+    except FileNotFoundError:
+        return [sys.executable, "-m", "broker", "--config", str(directory / "server.properties")]
+    return words
 
 
 def end(directory: Path, signal_number: int) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.configuration import CONNECTION, member_properties, producer_properties
+from workloads.configuration import CONNECTION, connected, member_properties, producer_properties
 from workloads.final_read import consumer_properties
 from workloads.interface import Delivery
 from workloads.spec import FinalReadSpec, GroupMemberSpec, ProducerSpec
@@ -31,3 +31,9 @@ def test_every_client_connects_with_it(kind: str, monkeypatch: pytest.MonkeyPatc
     before = MADE[kind]()
     monkeypatch.setenv(CONNECTION, json.dumps(TOLD))
     assert MADE[kind]() == {**before, **TOLD}
+
+
+def test_a_secret_in_a_file_is_read_by_whoever_connects(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(" hunter2\r\n")
+    told = {"sasl.username": "u", "sasl.password": {"file": str(tmp_path / "password")}}
+    assert connected(told) == {"sasl.username": "u", "sasl.password": " hunter2"}

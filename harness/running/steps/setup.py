@@ -13,6 +13,7 @@ from harness.running.steps.counting import counted
 from harness.running.steps.recovering import unwhole, whole
 from harness.running.watch import Watch
 from infra.interface import Node
+from workloads.configuration import connected
 from workloads.interface import Role
 from workloads.topics import create_topics
 
@@ -31,8 +32,9 @@ def deploy(run: Run, deadline: Deadline) -> None:
 
 def ready(run: Run, deadline: Deadline) -> None:
     """Make every cell's topic; wait until each partition is led and its ISR full."""
+    connection = connected(run.connection)
     create_topics(
-        run.system.bootstrap_servers, run.cells, deadline.remaining(), run.connection, run.kept
+        run.system.bootstrap_servers, run.cells, deadline.remaining(), connection, run.kept
     )
     if not deadline.until(lambda: whole(run)):
         raise StepTimeout(f"not ready: {unwhole(run)}")

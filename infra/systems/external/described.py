@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.secrets import Secret, read_all
+from infra.secrets import Handed, Secret, handed, read_all
 from infra.ssh.inventory import Login
 
 
@@ -22,6 +22,10 @@ class Action(StrEnum):
 
 Argv = tuple[str, ...]
 
+DOCKER_HOST = "DOCKER_HOST"
+ENGINE = (DOCKER_HOST, "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+"""Environment variables that say which Docker Engine is meant."""
+
 
 class _Described(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,10 +36,13 @@ class Handle(_Described):
 
     Attributes:
         commands: By action, commands that are run one after the other.
-        container: The name of a container of the Docker Engine that DOCKER_HOST names, instead of
-            commands.
+        container: The name of a container of the Docker Engine, instead of commands.
         compose: ``PROJECT/SERVICE`` of Docker Compose, which names one.
         ssh: Where commands are run; None: on this machine.
+        directory: In which they are run on this machine, so that they are the same for whoever
+            undoes something later, elsewhere. Empty: wherever that one is.
+        engine: Which Docker Engine, for the same reason: the variables of an environment that say
+            so. Empty: those of whoever asks.
         known_hosts: Of SSH.
     """
 
@@ -43,6 +50,8 @@ class Handle(_Described):
     container: str | None = None
     compose: str | None = None
     ssh: Login | None = None
+    directory: str = ""
+    engine: Mapping[str, str] = {}
     known_hosts: str = "~/.ssh/known_hosts"
 
     @property
@@ -53,7 +62,8 @@ class Handle(_Described):
     def words(self, action: Action) -> str:
         """What is done, for people."""
         if not self.commands:
-            return f"docker {_DOCKER[action]} {self.container or self.compose}"
+            host = f"-H {told} " if (told := self.engine.get(DOCKER_HOST)) else ""
+            return f"docker {host}{_DOCKER[action]} {self.container or self.compose}"
         where = "" if self.ssh is None else f"{self.ssh.user}@{self.ssh}: "
         return where + "; ".join(" ".join(argv) for argv in self.commands[action])
 
@@ -86,6 +96,10 @@ class Described(_Described):
     def connection(self) -> Mapping[str, str]:
         """librdkafka's properties that connecting takes, the secrets read. Raises InfraError."""
         return {**self.client, **read_all(self.secrets)}
+
+    def handed(self) -> Mapping[str, Handed]:
+        """The same for whoever is started, whose environment it goes into. Raises InfraError."""
+        return {**self.client, **handed(self.secrets)}
 
 
 def server_name(broker: int) -> str:

@@ -11,15 +11,18 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException
 from docker.models.containers import Container
+from paramiko import Channel
 
 from infra.interface import InfraError
 from infra.ssh.inventory import Host
 from infra.ssh.login import Trust, Unreachable, log_in
 from infra.systems.external.described import Action, Argv, Handle
+from infra.waiting import wait_until
 
 _WITHIN_S = 60
 """For a command. A broker that is stopped in order hands over its leaders first."""
 _SHOWN = 500
+_PIECE = 1 << 16
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 
 
@@ -33,17 +36,18 @@ def lay(handle: Handle, action: Action) -> None:
         return
     for argv in handle.commands[action]:
         if handle.ssh is None:
-            _run_here(argv)
+            _run_here(argv, handle.directory or None)
         else:
             _run_there(handle, argv)
 
 
-def _run_here(argv: Argv) -> None:
+def _run_here(argv: Argv, directory: str | None) -> None:
     # A file and no pipe: what the command has started keeps the pipe open for as long as it lives.
     with tempfile.TemporaryFile() as output:
         try:
             done = subprocess.run(
                 argv,
+                cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -67,12 +71,30 @@ def _run_there(handle: Handle, argv: Argv) -> None:
         raise InfraError(f"{shlex.join(argv)}: {silence}") from silence
     with opened, closing(client):
         try:
-            _, output, errors = client.exec_command(shlex.join(argv), timeout=_WITHIN_S)
-            status = output.channel.recv_exit_status()
-            said = output.read().decode(errors="replace") + errors.read().decode(errors="replace")
+            transport = client.get_transport()
+            assert transport is not None
+            with closing(transport.open_session(timeout=_WITHIN_S)) as channel:
+                status, said = _ended(channel, shlex.join(argv))
         except Exception as error:
             raise InfraError(f"{shlex.join(argv)} on {host}: {error}") from error
         _require(argv, status, said)
+
+
+def _ended(channel: Channel, command: str) -> tuple[int, str]:
+    """The status and the last words of a command, as soon as it has ended itself: what it has
+    started may keep its output open for as long as it lives. Raises TimeoutError."""
+    said = bytearray()
+
+    def over() -> bool:
+        ended = channel.exit_status_ready()
+        while channel.recv_ready():
+            said.extend(channel.recv(_PIECE))
+        return ended
+
+    channel.set_combine_stderr(True)
+    channel.exec_command(command)
+    wait_until(over, _WITHIN_S, "its end")
+    return channel.recv_exit_status(), said.decode(errors="replace")
 
 
 def _require(argv: Argv, status: int, said: str) -> None:
@@ -91,7 +113,9 @@ _DO: Mapping[Action, Callable[[Container], object]] = {
 
 def _by_engine(handle: Handle, action: Action) -> None:
     try:
-        with closing(docker.from_env(timeout=_WITHIN_S)) as client:
+        # An empty environment it takes for ours.
+        client = docker.from_env(timeout=_WITHIN_S, environment=dict(handle.engine) or None)
+        with closing(client):
             _DO[action](_container(client, handle))
     except DockerException as error:
         raise InfraError(f"{handle.words(action)}: {error}") from error

@@ -1,0 +1,106 @@
+"""Apache Kafka that was there before and lets nobody in without TLS, SCRAM and ACLs: campaigns
+through the command line, and where the secrets are to be seen meanwhile and afterwards."""
+
+import json
+import os
+import signal
+
+import pytest
+from patience import PATIENCE_S, TEST_S
+from secured_kafka import SECRETS, secured_kafka
+from told_secrets import in_files, watching
+
+from infra.waiting import wait_until
+
+pytestmark = [
+    *(pytest.mark.kafka, pytest.mark.e2e, pytest.mark.integration),
+    pytest.mark.timeout(TEST_S),
+]
+
+INCONCLUSIVE = 3
+PASSWORD, PASSPHRASE = SECRETS["sasl.password"], SECRETS["ssl.key.password"]
+CELLS = {"acks": "all", "min.insync.replicas": 2, "partitions": 2}
+AROUND = {"warmup": "2s", "gap": "1s", "tail": "2s", "order": "listed", "settle": "2m"}
+LIMITS = {"fault": "5m", "ready": "5m", "recover": "5m", "teardown": "2m"}
+WORKLOAD = {"rate": 100, "readers": 1, "groups": [{"name": "g", "members": 2}]}
+LED = "leader(acks-all-minisr-2, any)"
+FAULTS = (
+    {"fault": "alter-min-isr", "target": "topic(acks-all-minisr-2)", "hold": "2s"},
+    # Kafka is told by a request that librdkafka does not speak.
+    {"fault": "elect-preferred", "target": "partition(acks-all-minisr-2, 0)", "hold": "2s"},
+    {"fault": "kill", "target": LED, "hold": "12s"},
+    {"fault": "pause", "target": LED, "hold": "12s"},
+)
+
+
+@pytest.fixture(scope="module")
+def yours(tmp_path_factory):
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_yours(ackproof, tmp_path):
+    """The command line, with one secret in the environment and one in a file."""
+    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
+    ackproof.environ["KAFKA_PASSWORD"] = PASSWORD
+    (ackproof.directory / "passphrase").write_text(f"{PASSPHRASE}\n")
+    return ackproof
+
+
+def vary(ackproof, yours, *faults):
+    secrets = {
+        "sasl.password": {"env": "KAFKA_PASSWORD"},
+        # As it is written in the directory in which the command was given, and nowhere else.
+        "ssl.key.password": {"file": "passphrase"},
+    }
+    cluster = yours.section(servers=yours.servers(), secrets=secrets)
+    sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
+    ackproof.vary({**sections, "cluster": cluster, "workload": WORKLOAD, "faults": list(faults)})
+
+
+def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours) -> None:
+    vary(on_yours, yours, *FAULTS)
+    before = yours.topics(), yours.groups()
+    with watching(SECRETS.values()) as watch:
+        result = on_yours("run", "small.yaml", "--out", "results", "--yes")
+    results = on_yours.directory / "results"
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((results / "verdict.json").read_text())
+    (cell,) = document["cells"]
+    assert (cell["verdict"], cell["lost"]) == ("pass", 0)
+    assert [fault["proven"] for fault in document["faults"]] == [True] * len(FAULTS)
+    assert (yours.topics(), yours.groups()) == before
+
+    assert any("workloads.produce" in program for program in watch.programs)
+    assert watch.arguments == set()
+    assert watch.environments == {PASSWORD}, "what is in a file is in no environment"
+    (on_yours.directory / "passphrase").unlink()
+    told = on_yours.directory / "told"
+    told.write_text(result.stdout + result.stderr)
+    assert in_files(on_yours.directory, SECRETS.values()) == {}
+
+
+def test_what_a_killed_run_has_left_is_removed_with_the_secrets_alone(yours, on_yours) -> None:
+    vary(on_yours, yours, {"fault": "kill", "target": LED, "hold": "10m"})
+    before = yours.topics()
+    running = on_yours.start("run", "small.yaml", "--out", "results", "--yes")
+    on_yours.wait_for_output("kill#1 verified")
+    (down,) = (broker for broker in (1, 2, 3) if not yours.runs(broker))
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    password = on_yours.environ.pop("KAFKA_PASSWORD")
+    without = on_yours("clean")
+    assert without.returncode == INCONCLUSIVE
+    assert "KAFKA_PASSWORD is not set" in without.stdout
+    assert yours.runs(down), "that takes no secret"
+    assert yours.topics() > before
+
+    on_yours.environ["KAFKA_PASSWORD"] = password
+    cleaned = on_yours("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert yours.topics() == before
+    wait_until(yours.complete, PATIENCE_S, "all brokers to serve")
+    (on_yours.directory / "passphrase").unlink()
+    assert in_files(on_yours.directory, SECRETS.values()) == {}

@@ -1,0 +1,101 @@
+"""Hands over SSH: a unit of systemd's, commands of one's own, and what they leave running."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from patience import PATIENCE_S
+from ssh_server import SshHost, ssh_host
+
+from harness.campaign.external import HandSpec, handle
+from infra.interface import InfraError
+from infra.systems.external.described import Action, Handle
+from infra.systems.external.hands import lay
+from infra.waiting import wait_until
+
+SYSTEMCTL = """\
+#!/bin/sh
+# systemctl, of one unit: starts and stops it, sends its signals.
+case "$*" in
+  "start kafka") sleep 1000 & echo $! > "$UNIT" ;;
+  "stop kafka") test ! -e "$UNIT" || kill -TERM "$(cat "$UNIT")"; rm -f "$UNIT" ;;
+  "kill --signal=SIG"*" kafka") name=${2#--signal=SIG}; kill -"$name" "$(cat "$UNIT")" ;;
+  *) echo "Unit $2 could not be found."; exit 5 ;;
+esac
+"""
+SUDO = """\
+#!/bin/sh
+test "$1" = -n && shift && exec "$@"
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path, executable) -> Iterator[SshHost]:
+    (tmp_path / "bin").mkdir()
+    executable(tmp_path / "bin" / "systemctl", SYSTEMCTL)
+    executable(tmp_path / "bin" / "sudo", SUDO)
+    environ = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "UNIT": str(tmp_path / "pid")}
+    with ssh_host(tmp_path, environ) as host:
+        yield host
+
+
+def by(host: SshHost, **how: object) -> Handle:
+    return handle(HandSpec.model_validate_json(json.dumps({**how, "ssh": host.login()})))
+
+
+def test_a_unit_is_started_paused_killed_and_stopped(host: SshHost, tmp_path: Path) -> None:
+    unit = by(host, systemd="kafka")
+    lay(unit, Action.START)  # what it has started keeps the output open
+    process = psutil.Process(int((tmp_path / "pid").read_text()))
+
+    def becomes(*statuses: str) -> None:
+        def so() -> bool:
+            there = process.is_running()
+            return (process.status() if there else psutil.STATUS_DEAD) in statuses
+
+        wait_until(so, PATIENCE_S, f"the unit to be {statuses}")
+
+    gone = (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
+    becomes(psutil.STATUS_SLEEPING)
+    lay(unit, Action.PAUSE)
+    becomes(psutil.STATUS_STOPPED)
+    lay(unit, Action.RESUME)
+    becomes(psutil.STATUS_SLEEPING)
+    lay(unit, Action.KILL)
+    becomes(*gone)
+    assert host.heard[-2:] == [
+        "sudo -n systemctl kill --signal=SIGKILL kafka",
+        "sudo -n systemctl stop kafka",
+    ]
+    lay(unit, Action.START)
+    process = psutil.Process(int((tmp_path / "pid").read_text()))
+    lay(unit, Action.STOP)
+    becomes(*gone)
+
+
+def test_a_command_that_fails_there_says_what_it_said(host: SshHost) -> None:
+    with pytest.raises(InfraError, match=r"stop zookeeper ended with 5: Unit zookeeper could not"):
+        lay(by(host, systemd="zookeeper"), Action.STOP)
+
+
+def test_words_are_no_shell_s(host: SshHost, tmp_path: Path) -> None:
+    """Over SSH there is a shell in between, whatever is done."""
+    odd = f"{tmp_path}/$HOME; `touch x`"
+    lay(by(host, commands={"start": ["touch", odd]}), Action.START)
+    assert Path(odd).exists()
+
+
+def test_more_output_than_a_channel_holds_stops_nothing(host: SshHost) -> None:
+    """Of a command that nobody listens to, the status would never come."""
+    many = str(4 * 1024 * 1024)
+    lay(by(host, commands={"start": ["head", "-c", many, "/dev/zero"]}), Action.START)
+
+
+def test_a_host_that_is_not_known_is_told_nothing(host: SshHost) -> None:
+    host.known_hosts.write_text("")
+    with pytest.raises(InfraError, match="unknown host"):
+        lay(by(host, systemd="kafka"), Action.STOP)
+    assert host.heard == []

@@ -1,0 +1,143 @@
+"""TLS and SASL of connections of our own: what is spoken of librdkafka's properties, and SCRAM as
+RFC 5802 and RFC 7677 have it."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.systems.scram import HASHES, Scram, ScramError
+from infra.systems.security import security, unspoken
+
+SASL_SSL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+ROUNDS = 4096
+PRINTABLE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+
+
+class Server:
+    """The other side of SCRAM, by the RFC: it knows the password from which it derives all."""
+
+    def __init__(self, mechanism: str, password: str) -> None:
+        self._hash = HASHES[mechanism]
+        self._salt = b"a salt of its own"
+        self._salted = hashlib.pbkdf2_hmac(self._hash, password.encode(), self._salt, ROUNDS)
+        self._said = b""
+        self.user = ""
+
+    def challenge(self, first: bytes) -> bytes:
+        assert first.startswith(b"n,,n=")
+        bare = first.removeprefix(b"n,,").decode()
+        name, _, nonce = bare.removeprefix("n=").partition(",r=")
+        self.user = name.replace("=2C", ",").replace("=3D", "=")
+        salt = base64.b64encode(self._salt).decode()
+        told = f"r={nonce}and-mine,s={salt},i={ROUNDS}"
+        self._said = f"{bare},{told}".encode()
+        return told.encode()
+
+    def verdict(self, final: bytes) -> bytes:
+        without_proof, _, proof = final.decode().rpartition(",p=")
+        said = self._said + b"," + without_proof.encode()
+        stored = hashlib.new(self._hash, self._mac(self._salted, b"Client Key")).digest()
+        claimed = bytes(
+            a ^ b for a, b in zip(base64.b64decode(proof), self._mac(stored, said), strict=True)
+        )
+        if hashlib.new(self._hash, claimed).digest() != stored:
+            return b"e=invalid-proof"
+        signature = self._mac(self._mac(self._salted, b"Server Key"), said)
+        return b"v=" + base64.b64encode(signature)
+
+    def _mac(self, key: bytes, text: bytes) -> bytes:
+        return hmac.digest(key, text, self._hash)
+
+
+def test_the_conversation_of_rfc_7677() -> None:
+    """Its chapter 3, word by word."""
+    scram = Scram("SCRAM-SHA-256", "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
+    assert scram.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    challenge = f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    assert scram.final(challenge.encode()).decode() == (
+        f"c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    scram.check(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+
+
+@given(mechanism=st.sampled_from(sorted(HASHES)), user=PRINTABLE, password=PRINTABLE)
+def test_any_name_and_password_are_understood(mechanism: str, user: str, password: str) -> None:
+    """Commas and equals signs in a name would otherwise be fields of their own."""
+    scram, server = Scram(mechanism, user, password, "n0nce"), Server(mechanism, password)
+    scram.check(server.verdict(scram.final(server.challenge(scram.first()))))
+    assert server.user == user
+
+
+def test_a_wrong_password_is_told() -> None:
+    scram, server = Scram("SCRAM-SHA-512", "u", "wrong", "n0nce"), Server("SCRAM-SHA-512", "right")
+    with pytest.raises(ScramError, match="the server says invalid-proof"):
+        scram.check(server.verdict(scram.final(server.challenge(scram.first()))))
+
+
+@pytest.mark.parametrize(
+    ("challenge", "reason"),
+    [
+        (b"r=theirs,s=c2FsdA==,i=4096", "somebody else's question"),
+        (b"r=n0nce,s=c2FsdA==,i=4096", "somebody else's question"),
+        (b"r=n0nce-more,s=c2FsdA==,i=1", "asks for 1 rounds"),
+        (b"r=n0nce-more,s=c2FsdA==,i=99999999", "asks for 99999999 rounds"),
+        (b"r=n0nce-more,s=?,i=4096", "no base64"),
+        (b"r=n0nce-more,i=4096", "has no s"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_challenge_that_cannot_be_is_refused(challenge: bytes, reason: str) -> None:
+    scram = Scram("SCRAM-SHA-256", "u", "p", "n0nce")
+    with pytest.raises(ScramError, match=reason):
+        scram.final(challenge)
+
+
+def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
+    scram, server = Scram("SCRAM-SHA-256", "u", "p", "n0nce"), Server("SCRAM-SHA-256", "p")
+    scram.final(server.challenge(scram.first()))
+    with pytest.raises(ScramError, match="does not know the password"):
+        scram.check(b"v=" + base64.b64encode(bytes(32)))
+
+
+@pytest.mark.parametrize(
+    ("given", "secrets", "reason"),
+    [
+        ({}, set(), None),
+        (SASL_SSL, {"sasl.password", "ssl.key.password"}, None),
+        ({**SASL_SSL, "sasl.mechanism": "OAUTHBEARER"}, set(), "sasl.mechanism OAUTHBEARER"),
+        ({"security.protocol": "sasl_plaintext"}, set(), "sasl.mechanism GSSAPI"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"}, {"sasl.password"}, None),
+        (
+            {"security.protocol": "ssl", "ssl.keystore.location": "k"},
+            set(),
+            "ssl.keystore.location",
+        ),
+        ({"security.protocol": "ssl"}, {"ssl.key.pem"}, "ssl.key.pem"),
+        # Of what the protocol has no use for, librdkafka takes no notice either.
+        ({"ssl.keystore.location": "k", "sasl.mechanism": "GSSAPI"}, set(), None),
+    ],
+)
+def test_what_is_not_spoken_is_named(given, secrets, reason: str | None) -> None:
+    assert unspoken(given, frozenset(secrets)) == reason
+
+
+def test_who_is_believed_is_as_librdkafka_has_it() -> None:
+    tls = {"security.protocol": "ssl"}
+    assert security({}).tls is None
+    strict = security(tls).tls
+    assert strict is not None
+    assert strict.check_hostname
+    unnamed = security({**tls, "ssl.endpoint.identification.algorithm": "none"}).tls
+    assert unnamed is not None
+    assert not unnamed.check_hostname
+    assert unnamed.verify_mode == strict.verify_mode
+    anybody = security({**tls, "enable.ssl.certificate.verification": "false"}).tls
+    assert anybody is not None
+    assert anybody.verify_mode != strict.verify_mode
+    with pytest.raises(OSError, match="No such file"):
+        security({**tls, "ssl.ca.location": "/nowhere/ca.pem"})
