@@ -4,7 +4,7 @@ Works on whatever a campaign left behind, finished or killed: what is readable i
 manifest names and the history lacks makes a verdict inconclusive, with the reason.
 """
 
-import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,16 +23,17 @@ from checkers.transactions.looking import CellTransactions, look_at_all
 from checkers.verdict import ANOMALIES, CampaignResult
 from checkers.work_item import WorkItem
 from history import manifest
-from history.aside import written_aside
+from history.aside import whole
 from history.errors import DamagedFiles
 from history.manifest import Manifest
+from history.storage import AnyPath, matching, remove_tree
 
 SCRATCH = ".checking"
 """Directory for everything temporary, in the results; removed at the end, or by the next check."""
 
 
 def check(
-    directory: Path,
+    directory: AnyPath,
     *,
     only: int | None = None,
     spark: SparkSession | None = None,
@@ -42,11 +43,12 @@ def check(
     """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
 
     Args:
-        directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``.
+        directory: Results of a campaign: ``manifest.json`` and ``runs/<n>/history``; here, or in a
+            store, where everything is written, too.
         only: The number of the one run to check; without it, all that the manifest plans.
         spark: A session to use; without one, one is started and ended.
         master: Spark's URL of the cluster to start it on (:func:`checkers.session.session`). Its
-            workers must find the directory where it is here.
+            workers must reach the directory by the same name.
         progress: Is told, in a line each, what is being done.
 
     Raises:
@@ -74,7 +76,9 @@ def check(
     return campaign_result(runs, totals, transactions, gaps=gaps, findings=findings)
 
 
-def evidence(directory: Path, only: int | None = None) -> tuple[list[RunEvidence], tuple[str, ...]]:
+def evidence(
+    directory: AnyPath, only: int | None = None
+) -> tuple[list[RunEvidence], tuple[str, ...]]:
     """The evidence of each run that the manifest plans, or of that one alone; and why there is
     none, where it cannot be read: without the plan nobody knows what is missing, and nothing can be
     concluded."""
@@ -98,55 +102,62 @@ def _is_baseline(plan: Manifest) -> bool:
     return plan.baseline and not any(run.faults for run in plan.runs)
 
 
-def _history(directory: Path, run: int) -> Path:
+def _history(directory: AnyPath, run: int) -> AnyPath:
     return directory / "runs" / str(run) / "history"
 
 
-def _unplanned_runs(directory: Path, runs: Sequence[RunEvidence]) -> Iterator[str]:
+def _unplanned_runs(directory: AnyPath, runs: Sequence[RunEvidence]) -> Iterator[str]:
     planned = {str(run.number) for run in runs}
-    for path in sorted(directory.glob("runs/*")):
+    for path in matching(directory, "runs/*"):
         if path.name not in planned:
             yield f"{path}: the manifest plans no such run"
 
 
 def _reconcile(
-    spark: SparkSession | None, master: str | None, items: Sequence[WorkItem], scratch: Path
+    spark: SparkSession | None, master: str | None, items: Sequence[WorkItem], scratch: AnyPath
 ) -> Totals:
     if not items:
         return Totals()
     with ExitStack() as stack:
-        spark = spark or stack.enter_context(session(scratch / "spark", master=master))
+        spark = spark or stack.enter_context(session(_here(scratch, stack), master=master))
         return reconcile_all(spark, items, scratch / "rows")
 
 
-def _remove(scratch: Path) -> None:
+def _here(scratch: AnyPath, stack: ExitStack) -> Path:
+    """A directory of this machine, for a session's files; it goes with the stack."""
+    if isinstance(scratch, Path):
+        return scratch / "spark"
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ackproof-")))
+
+
+def _remove(scratch: AnyPath) -> None:
     if scratch.is_dir():
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_tree(scratch)
     else:
         scratch.unlink(missing_ok=True)
 
 
 def _write_anomalies(
-    directory: Path, rows: Iterable[Path], transactions: Iterable[CellTransactions]
+    directory: AnyPath, rows: Iterable[AnyPath], transactions: Iterable[CellTransactions]
 ) -> None:
     """Write the anomalies among ``rows``, in their order, batch by batch, then those of
     ``transactions``, aside and renamed."""
     with (
-        written_aside(directory / "anomalies.parquet") as aside,
-        pq.ParquetWriter(aside, ANOMALIES, compression="zstd") as writer,
+        whole(directory / "anomalies.parquet") as file,
+        pq.ParquetWriter(file, ANOMALIES, compression="zstd") as writer,
     ):
-        for found in rows:
-            for batch in anomalies(found, ANOMALIES.names):
+        for some in rows:
+            for batch in anomalies(some, ANOMALIES.names):
                 writer.write_batch(pa.record_batch(batch.columns, schema=ANOMALIES))
         for cell in transactions:
             writer.write_table(cell.rows)
 
 
-def _write_autopsies(directory: Path, rows: Iterable[Path]) -> None:
+def _write_autopsies(directory: AnyPath, rows: Iterable[AnyPath]) -> None:
     """Likewise the autopsies of those that are lost."""
     with (
-        written_aside(directory / "autopsies.parquet") as aside,
-        pq.ParquetWriter(aside, AUTOPSIES, compression="zstd") as writer,
+        whole(directory / "autopsies.parquet") as file,
+        pq.ParquetWriter(file, AUTOPSIES, compression="zstd") as writer,
     ):
-        for batch in (batch for found in rows for batch in autopsies(found)):
+        for batch in (batch for some in rows for batch in autopsies(some)):
             writer.write_batch(batch)

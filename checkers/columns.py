@@ -5,15 +5,14 @@ needs, and of the time that reading takes. Who reads a closed file needs a few n
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from history import reader
+from history import reader, storage
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX
 from history.schema import TABLES
+from history.storage import AnyPath, located
 
 
 def read(
@@ -23,7 +22,7 @@ def read(
     ``problems``."""
     names = list(columns)
     found, whole = [schema_of(table, names).empty_table()], True
-    for file in map(Path, files):
+    for file in map(located, files):
         try:
             found.append(read_file(table, file, names))
         except DamagedFiles as error:
@@ -38,15 +37,16 @@ def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:
 
 
 def read_file(
-    table: str, path: Path, columns: Sequence[str], row_group: int | None = None
+    table: str, path: AnyPath, columns: Sequence[str], row_group: int | None = None
 ) -> pa.Table:
     """Some columns of a file, or of one of its row groups. Raises DamagedFiles."""
     schema = schema_of(table, columns)
     if path.suffix == CLOSED_SUFFIX:
         try:
-            file = pq.ParquetFile(path)
+            file = storage.parquet(path)
             groups = range(file.num_row_groups) if row_group is None else [row_group]
-            rows = file.read_row_groups(groups, schema.names)
+            # A task has a core, and each core has a task: threads would take turns.
+            rows = file.read_row_groups(groups, schema.names, use_threads=False)
             if set(rows.column_names) == set(schema.names):
                 return rows.select(schema.names).cast(schema)
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:

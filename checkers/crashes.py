@@ -22,7 +22,6 @@ short.
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from checkers.faults import FaultFacts
@@ -30,6 +29,7 @@ from checkers.gaps import UNJUDGED
 from history import names, reader
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun
+from history.storage import AnyPath
 
 
 def crashes_of(
@@ -71,7 +71,7 @@ def came(run: PlannedRun, crashes: Mapping[str, FaultFacts]) -> PlannedRun:
     return run.model_copy(update={"writers": tuple(writers)})
 
 
-def lack(paths: Sequence[Path]) -> str | None:
+def lack(paths: Sequence[AnyPath]) -> str | None:
     """Why these files of a crashed writer, in their order, are not the beginning of what it wrote;
     None where they are."""
     try:

@@ -6,7 +6,6 @@ reader. Nothing in here raises because of what a history holds or lacks.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from checkers.faults import FOREVER, FaultFacts, Partition, faults_of
 from checkers.gaps import UNJUDGED, Gap
 from checkers.indexes import FinalRead
 from checkers.observed import Absence, Observation, Span, absences
+from checkers.replicas.directories import Logs, logs_of
 from checkers.timeline.cuts import Cut, cuts_of
 from checkers.timeline.words import Word, words_of
 from checkers.writers import Writers
@@ -26,6 +26,7 @@ from history.cell import Cell
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun
 from history.schema import MEASURES
+from history.storage import AnyPath
 
 SMALL_TABLES = (
     "reads",
@@ -57,6 +58,7 @@ class RunEvidence:
         cuts: And of truncations.
         absences: When brokers were seen to have no ZooKeeper session.
         recovery, servers, zookeeper, failovers: Rows of these tables.
+        logs: The brokers' logs that were collected; None where there is no such directory.
         collected: When the brokers' logs were copied; None where that did not end well.
         flushed: Whether the clients are known to have closed their histories.
         infrastructure_failed: See :func:`checkers.steps.infrastructure_failed`.
@@ -66,7 +68,7 @@ class RunEvidence:
 
     planned: PlannedRun
     baseline: bool
-    history: Path
+    history: AnyPath
     reads: Mapping[Partition, "ReadFacts"]
     faults: tuple[FaultFacts, ...]
     observation: Observation
@@ -79,6 +81,7 @@ class RunEvidence:
     servers: Sequence[Row]
     zookeeper: Sequence[Row]
     failovers: Sequence[Row]
+    logs: Logs | None
     collected: Span | None
     flushed: bool
     infrastructure_failed: bool
@@ -89,11 +92,6 @@ class RunEvidence:
     def number(self) -> int:
         """The run's number."""
         return self.planned.number
-
-    @property
-    def replicas(self) -> Path:
-        """Directory of the brokers' logs; see :func:`replicas_of`."""
-        return replicas_of(self.history)
 
     @property
     def zookeepers(self) -> int:
@@ -121,12 +119,14 @@ class ReadFacts:
     error: str | None
 
 
-def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
+def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
     tables, damaged = _tables(history)
     faults = faults_of(tables["faults"], planned.faults)
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
+    replicas = history.parent / "replicas"
+    logs = logs_of(replicas) if replicas.is_dir() else None
     crashes = crashes_of(tables["clients"], faults)
     planned = came(planned, crashes)
     faults = told_apart(faults, crashes, planned)
@@ -151,7 +151,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         *_ends_that_differ(reads),
         *clocks.findings(),
         *_unmeasured(planned, tables),
-        *_uncollected(planned, history, collected),
+        *_uncollected(planned, logs, collected),
         *outside.findings(planned),
     )
     return RunEvidence(
@@ -170,6 +170,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
         servers=tables["servers"],
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
+        logs=logs,
         collected=collected,
         flushed="flush" in steps.ended(tables["phases"]),
         infrastructure_failed=steps.infrastructure_failed(tables["phases"]),
@@ -178,7 +179,7 @@ def gather(history: Path, planned: PlannedRun, *, baseline: bool = False) -> Run
     )
 
 
-def _tables(history: Path) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
+def _tables(history: AnyPath) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
     tables: dict[str, list[Row]] = {}
     damaged = []
     for name in SMALL_TABLES:
@@ -197,17 +198,12 @@ def _unmeasured(planned: PlannedRun, tables: Mapping[str, Sequence[Row]]) -> Ite
         yield from measures.findings(planned, tables["failovers"], tables["zookeeper"])
 
 
-def _uncollected(planned: PlannedRun, history: Path, collected: Span | None) -> Iterator[str]:
+def _uncollected(planned: PlannedRun, logs: Logs | None, collected: Span | None) -> Iterator[str]:
     """Of a manifest that plans it: one from former days says nothing of it."""
     if planned.replicas and collected is None:
         yield "replicas not compared: the step collect did not end well"
-    elif planned.replicas and not replicas_of(history).is_dir():
+    elif planned.replicas and logs is None:
         yield "replicas not compared: their logs were not collected"
-
-
-def replicas_of(history: Path) -> Path:
-    """Where a run's brokers' logs are, beside its tables; they need not be there."""
-    return history.parent / "replicas"
 
 
 def _reads(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:

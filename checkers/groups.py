@@ -5,9 +5,9 @@ of neighbours, so that what its task writes is in the order of the items.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from checkers.work_item import WorkItem
+from history.storage import each, located, size
 
 ITEM_BYTES = 100_000
 """What a partition costs whatever it holds: as much as reading so many bytes."""
@@ -16,12 +16,12 @@ ITEM_BYTES = 100_000
 def grouped(items: Sequence[WorkItem], groups: int) -> list[Sequence[WorkItem]]:
     """The items in their order, in at most so many groups of about as many bytes each; a partition
     of more is a group of its own, or the last of one."""
-    sizes = [ITEM_BYTES + bytes_of(item) for item in items]
+    sizes = [ITEM_BYTES + held for held in bytes_of(items)]
     share = sum(sizes) / groups
     found: list[Sequence[WorkItem]] = []
     begun, filled = 0, 0
-    for place, size in enumerate(sizes, start=1):
-        filled += size
+    for place, own in enumerate(sizes, start=1):
+        filled += own
         # By what all groups so far should hold: what one lacks or exceeds is the next one's.
         if filled >= share * (len(found) + 1) or place == len(items):
             found.append(items[begun:place])
@@ -29,8 +29,13 @@ def grouped(items: Sequence[WorkItem], groups: int) -> list[Sequence[WorkItem]]:
     return found
 
 
-def bytes_of(item: WorkItem) -> int:
-    """What its files take, compressed as they are."""
+def bytes_of(items: Sequence[WorkItem]) -> list[int]:
+    """What the files of each take, compressed as they are."""
+    stored = any("://" in file for item in items[:1] for file in _files(item))
+    return each(_bytes, items, stored=stored)
+
+
+def _bytes(item: WorkItem) -> int:
     return sum(map(_size, _files(item)))
 
 
@@ -44,6 +49,6 @@ def _files(item: WorkItem) -> Iterator[str]:
 def _size(file: str) -> int:
     """0 of what is not there, or cannot be looked at: that is told by who reads it."""
     try:
-        return Path(file).stat().st_size
+        return size(located(file))
     except OSError:
         return 0

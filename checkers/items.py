@@ -44,7 +44,9 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         words=words,
         cuts=run.cuts.get(partition, ()),
         absences=run.absences,
-        replicas=run.replicas,
+        # Every replica's, in sync or not: where a copy is left is another question than whose logs
+        # have to agree.
+        logs=(run.logs or {}).get(f"{topic}-{number}", ()),
         readers_bound=run.clock_bound_ns(partition, "polls"),
     )
     return WorkItem(

@@ -9,10 +9,10 @@ whose ``anomaly`` is null.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,11 @@ from checkers.reads.anomalies import Found
 from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
-from checkers.replicas.sessions import Written, written
+from checkers.replicas.sessions import UNTOLD, Written, written
 from checkers.rules.order import copies, renewed
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
+from history.storage import located
 
 HISTORY = "history"
 """Stands for the checker where what went wrong is the history itself."""
@@ -95,8 +96,8 @@ class Doubt:
     message: str
 
 
-def reconcile(item: WorkItem) -> Iterator[pa.Table]:
-    """The anomalies of one partition, rule by rule, then its metrics.
+def reconcile(item: WorkItem, told: list[dict[str, Any]]) -> Iterator[pa.Table]:
+    """The anomalies of one partition, rule by rule; its metrics, one row, go into ``told``.
 
     A rule that throws, and a history that cannot be read, become doubts about the partition and
     leave the others alone.
@@ -111,7 +112,7 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
         counts.update(latency.of_acks(history))
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         doubts.append(Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"))
-        yield metrics(item, Counter(), doubts, [], [])
+        told.append(metrics(item, Counter(), doubts, [], []))
         return
     looked = consumption(item, history, counts, doubts)
     if looked is not None:
@@ -122,7 +123,7 @@ def reconcile(item: WorkItem) -> Iterator[pa.Table]:
     for name in CHECKERS:
         yield from ruled(name, item, history, counts, causes, doubts)
     yield from divergent(item, counts, causes, doubts)
-    yield metrics(item, counts, doubts, looked.counted if looked else [], causes)
+    told.append(metrics(item, counts, doubts, looked.counted if looked else [], causes))
 
 
 def ruled(
@@ -138,6 +139,8 @@ def ruled(
     try:
         found = CHECKERS[name].rule(history)
         counts.update(counted(item, history, name, found))
+        if not len(found):
+            return
         if name in _PERFORMED:
             performed = partial(_PERFORMED[name], history, item.scene, item.terms, item.run)
             found = _autopsied(found, performed, causes, doubts)
@@ -191,9 +194,11 @@ def _autopsied(
 
 
 def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
+    if not item.copies:
+        return UNTOLD
     offsets = sorted(offset for found in copies(history).values() for offset in found)
     epochs = history.epoch_at(offsets).tolist()
-    return written(list(map(Path, item.copies)), dict(zip(offsets, epochs, strict=True)))
+    return written(list(map(located, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
 
 def consumption(
@@ -229,7 +234,7 @@ def divergent(
         topic=item.topic,
         partition=item.partition,
         brokers=item.brokers,
-        directories=list(map(Path, item.copies)),
+        directories=list(map(located, item.copies)),
         end=item.end or 0,
         deleted_before=item.deleted_before,
         untold=list(item.uncompared),
@@ -316,9 +321,11 @@ def incomplete(item: WorkItem, rows: int) -> list[Doubt]:
     return [Doubt(checker=HISTORY, message=message)] if told else []
 
 
-def last_recorded(files: Iterable[str]) -> dict[tuple[str, int], int]:
+def last_recorded(files: Sequence[str]) -> dict[tuple[str, int], int]:
     """The highest sequence number of each producer, by cell and number, in files of ``sends`` that
     can be read."""
+    if not files:
+        return {}
     rows, _ = columns.read("sends", files, ("cell", "producer", "sequence"), [])
     # Each file has a dictionary of its own, which cannot be grouped by.
     plain = rows.set_column(0, "cell", rows["cell"].cast(pa.string()))
@@ -341,7 +348,8 @@ def metrics(
     doubts: list[Doubt],
     consumption: list[Counted],
     causes: list[Cause],
-) -> pa.Table:
+) -> dict[str, Any]:
+    """What of a partition is no anomaly, a row of RESULTS."""
     where = f"{item.topic}-{item.partition}"
     told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
     row = {
@@ -354,7 +362,8 @@ def metrics(
         "consumption": [one.row() for one in consumption],
         "causes": [asdict(cause) for cause in causes],
     }
-    return pa.Table.from_pylist([row], schema=RESULTS)
+    # As Arrow gives them back: lists, and numbers of Python's.
+    return dict(pa.array([row], pa.struct(list(RESULTS)))[0].as_py())
 
 
 def counted(

@@ -8,16 +8,18 @@ nor become Python's objects. What a task hands back grows with the partitions al
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from checkers.reconcile import RESULTS, reconcile
 from checkers.work_item import WorkItem
-from history.aside import written_aside
+from history import storage
+from history.aside import whole
+from history.storage import AnyPath, located
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,30 +33,52 @@ class Task:
 
 def carry_out(task: Task) -> list[dict[str, Any]]:
     """The metrics of each partition, rows of RESULTS. Carried out twice it leaves the same."""
-    metrics = []
-    with written(Path(task.rows)) as writer:
+    metrics: list[dict[str, Any]] = []
+    with written(located(task.rows)) as rows:
         for item in task.items:
-            for table in reconcile(item):
-                if table["anomaly"].null_count:
-                    metrics += table.to_pylist()
-                else:
-                    writer.write_table(table)
+            for found in reconcile(item, metrics):
+                rows.write(found)
     return metrics
 
 
-def rows_of(directory: Path) -> Iterator[pa.RecordBatch]:
+def rows_of(directory: AnyPath) -> Iterator[pa.RecordBatch]:
     """What the tasks of a job left in its directory, in the order of the files' names."""
-    for path in sorted(directory.iterdir()):
-        with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+    for path in storage.matching(directory, "*.arrows"):
+        with storage.streamed(path) as source, pa.ipc.open_stream(source) as reader:
             yield from reader
 
 
+class Rows:
+    """The rows of a task on their way into its file, in batches that are not small: each costs its
+    reader, and the Parquet file that it becomes a row group of, as much as a thousand rows."""
+
+    def __init__(self, writer: pa.ipc.RecordBatchStreamWriter) -> None:
+        self._writer = writer
+        self._held: list[pa.Table] = []
+        self._count = 0
+
+    def write(self, found: pa.Table) -> None:
+        """Some more (RESULTS). Raises OSError."""
+        if len(found):
+            self._held.append(found)
+            self._count += len(found)
+        if self._count >= _ROWS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held back. Raises OSError."""
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held).combine_chunks())
+        self._held, self._count = [], 0
+
+
 @contextmanager
-def written(path: Path) -> Iterator[pa.ipc.RecordBatchStreamWriter]:
-    """The file for a task's rows (RESULTS), there as a whole or not at all. Raises OSError."""
+def written(path: AnyPath) -> Iterator[Rows]:
+    """The file for a task's rows, there as a whole or not at all. Raises OSError."""
     with (
-        written_aside(path) as aside,
-        pa.OSFile(str(aside), "wb") as sink,
+        whole(path) as sink,
         pa.ipc.new_stream(sink, RESULTS, options=_OPTIONS) as writer,
     ):
-        yield writer
+        rows = Rows(writer)
+        yield rows
+        rows.flush()

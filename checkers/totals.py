@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from checkers.splitting.slices import Split
 from checkers.task import Task, carry_out, rows_of
 from checkers.verdict import Cause
 from checkers.work_item import WorkItem
+from history.storage import AnyPath
 
 _TASKS_A_CORE = 4
 """So many that one that takes longer than the others keeps the other cores waiting a quarter of the
@@ -69,7 +69,7 @@ class Totals:
     """What reconciling found, by run and partition, and where the rows are, in their order."""
 
     partitions: Mapping[tuple[int, Partition], PartitionTotals] = field(default_factory=dict)
-    rows: tuple[Path, ...] = ()
+    rows: tuple[AnyPath, ...] = ()
 
 
 def _told(causes: Sequence[Cause]) -> Iterator[Cause]:
@@ -80,7 +80,7 @@ def _told(causes: Sequence[Cause]) -> Iterator[Cause]:
 
 
 def reconcile_all(
-    spark: SparkSession, items: Sequence[WorkItem], rows: Path, slice_rows: int = SLICE_ROWS
+    spark: SparkSession, items: Sequence[WorkItem], rows: AnyPath, slice_rows: int = SLICE_ROWS
 ) -> Totals:
     """Reconcile all items, in groups or, the giants, in slices, and leave the resulting rows
     (RESULTS) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
@@ -106,13 +106,13 @@ def _split(spark: SparkSession, items: Sequence[WorkItem], slice_rows: int) -> d
         return {}
 
 
-def anomalies(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The anomalies among the rows that one job left."""
     for batch in rows_of(directory):
         yield batch.select(list(columns))
 
 
-def autopsies(directory: Path) -> Iterator[pa.RecordBatch]:
+def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
     """The autopsies among them (AUTOPSIES)."""
     named = [name for name in AUTOPSIES.names if name in RESULTS.names]
     for batch in rows_of(directory):
@@ -128,8 +128,8 @@ class _Jobs:
     and what stands for items that could not be reconciled."""
 
     spark: SparkSession
-    rows: Path
-    directories: list[Path] = field(default_factory=list)
+    rows: AnyPath
+    directories: list[AnyPath] = field(default_factory=list)
     told: dict[tuple[int, Partition], PartitionTotals] = field(default_factory=dict)
     given_up: dict[tuple[int, Partition], PartitionTotals] = field(default_factory=dict)
 
@@ -181,7 +181,9 @@ def _key(run: int, topic: str, partition: int) -> tuple[int, Partition]:
     return run, (topic, partition)
 
 
-def _job(spark: SparkSession, items: Sequence[WorkItem], directory: Path) -> list[dict[str, Any]]:
+def _job(
+    spark: SparkSession, items: Sequence[WorkItem], directory: AnyPath
+) -> list[dict[str, Any]]:
     """The metrics of each item. Tasks of core Spark, not of its SQL: there is nothing to plan, and
     a session starts in half the time when the SQL engine is never asked."""
     directory.mkdir(parents=True)

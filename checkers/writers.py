@@ -7,7 +7,6 @@ Only the plan knows that there were two.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from checkers import crashes
@@ -17,6 +16,7 @@ from history import reader
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
 from history.schema import CONSUMPTION, TABLES
+from history.storage import AnyPath, StoredPath, each
 
 File = tuple[str, str, Partition | None]
 """Table, writer and, of a partitioned table, topic and partition."""
@@ -27,7 +27,7 @@ class Left:
     """What a writer left: its files, whether they are all that was planned (but for the last
     moments of who was crashed), and whether it was crashed before it closed them."""
 
-    files: Sequence[Path]
+    files: Sequence[AnyPath]
     whole: bool
     cut: bool
 
@@ -46,7 +46,7 @@ class Writers:
     def __init__(
         self,
         run: PlannedRun,
-        history: Path,
+        history: AnyPath,
         closings: Sequence[Mapping[str, Any]],
         crashed: Mapping[str, FaultFacts],
         ends: Sequence[Mapping[str, Any]] = (),
@@ -72,7 +72,11 @@ class Writers:
         """What was not closed for the sake of a fault."""
         self._planned_of = _by_partition(self._planned)
         self._files_of = _by_partition(self._files)
-        self._lacking = {file: words for file in self._planned for words in self._lacks(file)}
+        files = list(self._planned)
+        lacks = each(self._lack, files, stored=isinstance(history, StoredPath))
+        self._lacking = {
+            file: words for file, words in zip(files, lacks, strict=True) if words is not None
+        }
 
     def gaps(self) -> Iterator[Gap]:
         """What of the plan is not there, as it was when its writer closed."""
@@ -117,12 +121,12 @@ class Writers:
         mine = self._planned_of.get((table, partition), ())
         return bool(mine) and not any(file in self._lacking for file in mine)
 
-    def files(self, table: str, partition: Partition) -> list[Path]:
+    def files(self, table: str, partition: Partition) -> list[AnyPath]:
         """The files of a partition's table, whoever wrote them."""
         mine = self._files_of.get((table, partition), ())
         return [path for file in mine for path in self._files[file]]
 
-    def cut(self, table: str, partition: Partition) -> list[Path]:
+    def cut(self, table: str, partition: Partition) -> list[AnyPath]:
         """Those of them whose writers were crashed."""
         mine = self._planned_of.get((table, partition), ())
         return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
@@ -147,8 +151,11 @@ class Writers:
             ended = f"a fatal error ended session {row['session']} of {row['client']}"
             yield f"{ended}, which went on in another: {row['detail']}", set(filter(None, mine))
 
+    def _lack(self, file: File) -> str | None:
+        """What is wrong with a planned file first of all, a sentence."""
+        return next(self._lacks(file), None)
+
     def _lacks(self, file: File) -> Iterator[str]:
-        """At most one sentence: what is wrong with a planned file first of all."""
         rows, paths = self._rows.get(file), self._files.get(file, ())
         if file in self._cut:
             # A consumer may have had nothing of a partition, or committed nothing yet.
@@ -193,9 +200,9 @@ def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     return frozenset().union(*known) if cells and len(known) == len(cells) else None
 
 
-def _files(history: Path) -> tuple[dict[File, Sequence[Path]], dict[str, str]]:
+def _files(history: AnyPath) -> tuple[dict[File, Sequence[AnyPath]], dict[str, str]]:
     """What is there; and what of it has a name that tells nobody whose it is, by table."""
-    found: dict[File, Sequence[Path]] = {}
+    found: dict[File, Sequence[AnyPath]] = {}
     misnamed: dict[str, str] = {}
     for table in TABLES:
         stems, wrong = reader.listed(history, table)
@@ -221,7 +228,7 @@ def _named(row: Mapping[str, Any]) -> File:
     return row["table"], row["writer"], partition
 
 
-def _other_than(rows: int, file: File, paths: Sequence[Path]) -> Iterator[str]:
+def _other_than(rows: int, file: File, paths: Sequence[AnyPath]) -> Iterator[str]:
     try:
         held = reader.count_rows(paths)
     except DamagedFiles as error:

@@ -6,11 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.campaign.model import Campaign
+from history.aside import write_text
+from history.storage import AnyPath, StoredPath, located
 
 RESULTS = Path("results")
 """Default place, below the working directory."""
 
 CAMPAIGN_FILE = "campaign.yaml"
+
+_TRIED = ".tried"
 
 
 class NotResults(ValueError):
@@ -36,6 +40,31 @@ def existing(directory: Path) -> Path:
     if not (directory / CAMPAIGN_FILE).is_file():
         raise NotResults(f"{directory} holds no results of a campaign: no {CAMPAIGN_FILE} in it")
     return directory.resolve()
+
+
+def named(text: str) -> AnyPath:
+    """As :func:`existing`, of the results that a path or a URI names. NotResults also where a store
+    has no such bucket, or does not let us read and write."""
+    try:
+        directory = located(text)
+    except ValueError as misnamed:
+        raise NotResults(str(misnamed)) from None
+    return existing(directory) if isinstance(directory, Path) else _stored(directory)
+
+
+def _stored(directory: StoredPath) -> StoredPath:
+    try:
+        if not directory.top.exists():
+            raise NotResults(f"{directory}: there is no {directory.root}")
+        if not (directory / CAMPAIGN_FILE).is_file():
+            none = f"no {CAMPAIGN_FILE} in it"
+            raise NotResults(f"{directory} holds no results of a campaign: {none}")
+        # Who may not write there is to hear of it now, and not when all is reckoned.
+        write_text(directory / _TRIED, "")
+        (directory / _TRIED).unlink()
+    except OSError as refused:
+        raise NotResults(f"{directory} cannot be used: {refused}") from None
+    return directory
 
 
 def link_latest(directory: Path) -> None:

@@ -16,6 +16,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from history.aside import write_text
+from history.storage import AnyPath
 from infra.agent.facts import release
 from infra.interface import InfraError
 from infra.java import find_java
@@ -97,7 +98,7 @@ def write(directory: Path) -> None:
     write_text(directory / FILE, found().model_dump_json(indent=1) + "\n")
 
 
-def read(directory: Path) -> Environment:
+def read(directory: AnyPath) -> Environment:
     """What was written there; nothing is known where it was not, or not by us: that is for show,
     and no verdict waits for it."""
     try:

@@ -4,6 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+
+from history.storage import AnyPath
+
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
@@ -17,7 +21,19 @@ def written_aside(path: Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write ``text``, as :func:`written_aside`. Raises OSError."""
-    with written_aside(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+@contextmanager
+def whole(path: AnyPath) -> Iterator[pa.NativeFile]:
+    """A file to write into, open, here or in a store. At the end it takes the place of ``path``;
+    when something was raised it goes. Raises OSError."""
+    if isinstance(path, Path):
+        with written_aside(path) as aside, pa.OSFile(str(aside), "wb") as file:
+            yield file
+    else:
+        with path.created() as file:
+            yield file
+
+
+def write_text(path: AnyPath, text: str) -> None:
+    """Write ``text``, as :func:`whole`. Raises OSError."""
+    with whole(path) as file:
+        file.write(text.encode())

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from history.storage import AnyPath
+
 
 class HistoryError(Exception):
     """The history could not be written or read."""
@@ -24,7 +26,7 @@ class DamagedFiles(HistoryError):
         reasons: What is wrong, by file.
     """
 
-    def __init__(self, reasons: Mapping[Path, str]) -> None:
+    def __init__(self, reasons: Mapping[AnyPath, str]) -> None:
         super().__init__(
             "damaged history: " + "; ".join(f"{path}: {why}" for path, why in reasons.items())
         )

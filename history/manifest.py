@@ -10,7 +10,6 @@ One JSON file, ``manifest.json``, beside ``runs/``.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from history.aside import write_text
 from history.cell import SETTINGS, Cell, Value
 from history.errors import DamagedFiles
+from history.storage import AnyPath
 
 FILE = "manifest.json"
 
@@ -167,12 +167,12 @@ class Manifest(_Planned):
     baseline: bool
     runs: tuple[PlannedRun, ...]
 
-    def write(self, directory: Path) -> None:
+    def write(self, directory: AnyPath) -> None:
         """Write it into a campaign's results, aside and renamed."""
         write_text(directory / FILE, self.model_dump_json(indent=1) + "\n")
 
 
-def read(directory: Path) -> Manifest:
+def read(directory: AnyPath) -> Manifest:
     """The manifest of a campaign's results. Raises DamagedFiles when there is none, or it is not
     what :meth:`Manifest.write` writes."""
     path = directory / FILE

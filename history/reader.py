@@ -12,15 +12,14 @@ schema: :func:`decoded_schema`.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from history import stream
+from history import storage, stream
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
 from history.schema import TABLES, decoded
+from history.storage import AnyPath
 
 
 def decoded_schema(table: str) -> pa.Schema:
@@ -28,7 +27,7 @@ def decoded_schema(table: str) -> pa.Schema:
     return decoded(TABLES[table])
 
 
-def files(directory: Path, table: str) -> tuple[Path, ...]:
+def files(directory: AnyPath, table: str) -> tuple[AnyPath, ...]:
     """The files that make up a table, parts of one writer in order; none if there are none.
 
     Raises DamagedFiles for a name that begins like the table's and is no history file's.
@@ -37,15 +36,15 @@ def files(directory: Path, table: str) -> tuple[Path, ...]:
 
 
 def partitions(
-    directory: Path, tables: Iterable[str] = sorted(PARTITIONED)
-) -> Mapping[tuple[str, int], Mapping[str, tuple[Path, ...]]]:
+    directory: AnyPath, tables: Iterable[str] = sorted(PARTITIONED)
+) -> Mapping[tuple[str, int], Mapping[str, tuple[AnyPath, ...]]]:
     """The files of partitioned tables: by (topic, partition), then by table.
 
     E.g. ``{("t", 0): {"sends": (Path(...),), "log": (Path(...),)}}``; a table that has nothing
     of a partition is an empty tuple there.
     """
     tables = tuple(tables)
-    found: dict[tuple[str, int], dict[str, tuple[Path, ...]]] = {}
+    found: dict[tuple[str, int], dict[str, tuple[AnyPath, ...]]] = {}
     for table in tables:
         for stem, paths in by_stem(directory, table).items():
             if stem.partition is None:
@@ -55,7 +54,7 @@ def partitions(
     return dict(sorted(found.items()))
 
 
-def read(directory: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+def read(directory: AnyPath, table: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The whole table, or the columns asked for; without any file an empty table of its schema.
 
     Raises DamagedFiles, naming every file that cannot be read.
@@ -63,7 +62,9 @@ def read(directory: Path, table: str, columns: Sequence[str] | None = None) -> p
     return read_files(table, files(directory, table), columns)
 
 
-def read_files(table: str, paths: Iterable[Path], columns: Sequence[str] | None = None) -> pa.Table:
+def read_files(
+    table: str, paths: Iterable[AnyPath], columns: Sequence[str] | None = None
+) -> pa.Table:
     """As :func:`read`, of files that :func:`files` or :func:`partitions` listed."""
     schema = decoded_schema(table)
     if columns is not None:
@@ -79,16 +80,16 @@ def read_files(table: str, paths: Iterable[Path], columns: Sequence[str] | None 
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
+def _read_file(path: AnyPath, schema: pa.Schema) -> pa.Table:
     """A nullable column that is not there is null: a history from before there was one."""
-    table = _read_part(path, schema) if _is_part(path) else pq.ParquetFile(path).read(schema.names)
+    table = _read_part(path, schema) if _is_part(path) else storage.parquet(path).read(schema.names)
     for field in schema:
         if field.nullable and field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
     return table.select(schema.names).cast(schema)
 
 
-def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
+def _read_part(path: AnyPath, schema: pa.Schema) -> pa.Table:
     """The columns of ``schema`` that it has. One that was cut short before its first batch has
     none of any."""
     batches, _ = stream.read(path)
@@ -98,18 +99,18 @@ def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
     return table.select([name for name in schema.names if name in table.column_names])
 
 
-def _is_part(path: Path) -> bool:
+def _is_part(path: AnyPath) -> bool:
     return path.suffix == PART_SUFFIX
 
 
-def count_rows(paths: Iterable[Path]) -> int:
+def count_rows(paths: Iterable[AnyPath]) -> int:
     """How many rows the files hold; of closed ones their footers alone are read.
 
     Raises DamagedFiles, naming every file that cannot tell."""
     rows, damaged = 0, {}
     for path in paths:
         try:
-            rows += _rows_of_part(path) if _is_part(path) else pq.read_metadata(path).num_rows
+            rows += _rows_of_part(path) if _is_part(path) else _rows_of_closed(path)
         except (OSError, ValueError, pa.ArrowException) as error:
             damaged[path] = str(error)
     if damaged:
@@ -117,12 +118,16 @@ def count_rows(paths: Iterable[Path]) -> int:
     return rows
 
 
-def _rows_of_part(path: Path) -> int:
+def _rows_of_closed(path: AnyPath) -> int:
+    return int(storage.parquet(path).metadata.num_rows)
+
+
+def _rows_of_part(path: AnyPath) -> int:
     batches, _ = stream.read(path)
     return sum(map(len, batches))
 
 
-def cut_short(path: Path) -> bool:
+def cut_short(path: AnyPath) -> bool:
     """Whether this is a part that ends with a batch which is not whole. Raises DamagedFiles."""
     try:
         return _is_part(path) and stream.read(path)[1]
@@ -130,7 +135,7 @@ def cut_short(path: Path) -> bool:
         raise DamagedFiles({path: str(error)}) from error
 
 
-def by_stem(directory: Path, table: str) -> Mapping[Stem, tuple[Path, ...]]:
+def by_stem(directory: AnyPath, table: str) -> Mapping[Stem, tuple[AnyPath, ...]]:
     """The files that make up a table, by who wrote what. Raises as :func:`files`."""
     found, misnamed = listed(directory, table)
     if misnamed:
@@ -139,13 +144,13 @@ def by_stem(directory: Path, table: str) -> Mapping[Stem, tuple[Path, ...]]:
 
 
 def listed(
-    directory: Path, table: str
-) -> tuple[Mapping[Stem, tuple[Path, ...]], Mapping[Path, str]]:
+    directory: AnyPath, table: str
+) -> tuple[Mapping[Stem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]:
     """As :func:`by_stem`, and what is wrong with files whose names tell nobody whose they are."""
-    found: dict[Stem, dict[int | None, Path]] = defaultdict(dict)
+    found: dict[Stem, dict[int | None, AnyPath]] = defaultdict(dict)
     misnamed = {}
     suffixes = (CLOSED_SUFFIX, PART_SUFFIX)
-    for path in sorted(p for p in directory.glob(f"{table}.*") if p.suffix in suffixes):
+    for path in (p for p in storage.matching(directory, f"{table}.*") if p.suffix in suffixes):
         try:
             stem, part = parse(path.name)
         except ValueError as error:
@@ -155,7 +160,7 @@ def listed(
     return {stem: _authoritative(by_part) for stem, by_part in found.items()}, misnamed
 
 
-def _authoritative(by_part: Mapping[int | None, Path]) -> tuple[Path, ...]:
+def _authoritative(by_part: Mapping[int | None, AnyPath]) -> tuple[AnyPath, ...]:
     if None in by_part:
         return (by_part[None],)
     return tuple(path for _, path in sorted(by_part.items(), key=lambda item: item[0] or 0))

@@ -10,6 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
+from history import storage
+from history.storage import AnyPath
+
 _WRITTEN = ipc.IpcWriteOptions(compression="lz4")
 _READ = ipc.IpcReadOptions(use_threads=False)  # batches are small: handing them over costs more
 
@@ -34,11 +37,11 @@ def append(path: Path, size: int, batch: pa.RecordBatch) -> int:
     return size + end - begin
 
 
-def read(path: Path) -> tuple[list[pa.RecordBatch], bool]:
+def read(path: AnyPath) -> tuple[list[pa.RecordBatch], bool]:
     """The whole batches of a file, in order; and whether one that is cut short follows them, or the
     schema itself is. Raises OSError, and ArrowException where it is not its end that is missing."""
     read: list[pa.RecordBatch] = []
-    with pa.OSFile(str(path)) as source:
+    with storage.opened(path) as source:
         try:
             read.extend(ipc.open_stream(source, options=_READ))
         except (pa.ArrowInvalid, OSError):

@@ -33,6 +33,9 @@ CASES: Mapping[str, Shape] = {
 SLOPE = ("1 M over 18 partitions", "10 M over 18 partitions")
 """Between these: what a million more sends cost."""
 
+SPREAD = ("10 M over 18 partitions", "10 M over 1,800 partitions")
+"""Between these: what it costs that there are many small ones."""
+
 CHECK = (sys.executable, "-m", "harness", "check")
 DUCKDB = (sys.executable, "-m", "benchmarks.checking.duck")
 
@@ -101,6 +104,10 @@ def _report(costs: Mapping[str, Mapping[str, Sequence[Cost]]]) -> Iterator[str]:
         check, duckdb = (_slope(costs, who) for who in ("check", "duckdb"))
         yield ""
         yield f"A million sends more: {check:.2f} s, DuckDB {duckdb:.2f} s: {check / duckdb:.2f}."
+    if set(SPREAD) <= costs.keys():
+        few, many = (median(one.cpu_s for one in costs[name]["check"]) for name in SPREAD)
+        yield ""
+        yield f"A hundred times as many partitions: {many / few:.2f} times the time."
 
 
 def _line(_: str, by: Mapping[str, Sequence[Cost]]) -> str:

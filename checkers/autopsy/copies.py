@@ -7,7 +7,6 @@ replica that was copied before, and one that had been cut before the logs were c
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from checkers.indexes import NONE, Array
 from checkers.replicas.records import Undecodable, contents
 from checkers.replicas.segments import Batch, OtherFormat, RawLog
 from history.payload import Identity
+from history.storage import AnyPath
 
 Copies = Mapping[int, Sequence[int]]
 """By offset, the brokers whose logs hold the record that was acked there, if any does."""
@@ -24,7 +24,7 @@ LOOKED_FOR_MAX = 20_000
 
 
 def copies(
-    logs: Sequence[tuple[int, Path]], wanted: Mapping[int, Identity], stands: Mapping[int, int]
+    logs: Sequence[tuple[int, AnyPath]], wanted: Mapping[int, Identity], stands: Mapping[int, int]
 ) -> Copies | None:
     """Which brokers' logs hold which records: by offset, those of which a copy was found. None
     where nothing could be looked at.

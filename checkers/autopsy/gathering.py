@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.faults import FOREVER, FaultFacts, Partition
@@ -12,6 +11,7 @@ from checkers.timeline.cuts import Cut
 from checkers.timeline.known import Timeline
 from checkers.timeline.words import Word
 from history.cell import Cell, as_text, is_program
+from history.storage import AnyPath
 
 _UNKNOWN = -1
 _NS_PER_MS = 1_000_000
@@ -33,7 +33,7 @@ class Told:
     words: Sequence[Word]
     cuts: Sequence[Cut]
     absences: Sequence[Absence]
-    replicas: Path
+    logs: Sequence[tuple[int, AnyPath]]
     readers_bound: int | None = None
 
 
@@ -41,7 +41,6 @@ def scene(told: Told) -> Scene:
     """Of one partition."""
     faults = [fault for fault in told.around.faults if fault.touches(told.partition)]
     states = told.around.observed.states
-    copies = list(_copies(told.replicas, told.partition))
     return Scene(
         reigns=list(_reigns(told, faults)),
         faults=[_seen(fault) for fault in faults if fault.begun],
@@ -49,8 +48,8 @@ def scene(told: Told) -> Scene:
         cuts=list(told.cuts),
         isr_times=[state.time for state in states],
         isrs=[list(state.isr) for state in states],
-        brokers=[broker for broker, _ in copies],
-        directories=[str(path) for _, path in copies],
+        brokers=[broker for broker, _ in told.logs],
+        directories=[str(path) for _, path in told.logs],
         sender=_sender(told.cell),
         readers_bound=_UNKNOWN if told.readers_bound is None else told.readers_bound,
         contended=sorted(set(_contended(told.words))),
@@ -75,16 +74,6 @@ def _contended(words: Sequence[Word]) -> Iterator[int]:
     for word in words:
         if word.leads and leaders.setdefault(word.leader_epoch, word.broker) != word.broker:
             yield word.leader_epoch
-
-
-def _copies(replicas: Path, partition: Partition) -> Iterator[tuple[int, Path]]:
-    """Every replica's, in sync or not: where a copy is left is another question than whose logs
-    have to agree."""
-    name = f"{partition[0]}-{partition[1]}"
-    for path in sorted((*replicas.glob(f"broker-*/{name}"), *replicas.glob(f"broker-*/*/{name}"))):
-        _, _, number = path.relative_to(replicas).parts[0].rpartition("-")
-        if number.isdecimal():
-            yield int(number), path
 
 
 def _seen(fault: FaultFacts) -> FaultSeen:

@@ -3,7 +3,6 @@ acked records that are lost, and of what consumers were shown that does not stan
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from checkers.standing import standings
 from checkers.terms import Terms
 from checkers.verdict import Cause
 from history.payload import Identity
+from history.storage import located
 
 LOST = "lost"
 
@@ -115,7 +115,7 @@ def _copies(
 ) -> Mapping[int, Sequence[int]] | None:
     """``records``: whose each of ``lost`` is, NONE for nobody's of whom the history tells."""
     return copies(
-        list(zip(scene.brokers, map(Path, scene.directories), strict=True)),
+        list(zip(scene.brokers, map(located, scene.directories), strict=True)),
         _wanted(history, lost.offset, records),
         dict(zip(lost.offset.tolist(), lost.stands.tolist(), strict=True)),
     )

@@ -1,7 +1,6 @@
 """The autopsies of records that stand in a partition's log more than once."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from checkers.rules.order import copies, renewed
 from checkers.standing import Standing
 from checkers.terms import Terms
 from checkers.verdict import Cause
+from history.storage import located
 
 DUPLICATED = "duplicated"
 
@@ -65,7 +65,7 @@ def _written(
     # Of an epoch that is not told another batch may be taken for it.
     if NONE in epochs:
         return {}
-    return written(list(map(Path, scene.directories)), dict(zip(offsets, epochs, strict=True)))
+    return written(list(map(located, scene.directories)), dict(zip(offsets, epochs, strict=True)))
 
 
 def _row(one: Repeat, number: int, story: RepeatStory, history: PartitionHistory) -> dict[str, Any]:

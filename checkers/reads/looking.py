@@ -10,7 +10,6 @@ cannot be read is told, and what it would have told is unknown.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from checkers.reads.spans import Event
 from checkers.shown import Shown
 from history import reader
 from history.errors import DamagedFiles
+from history.storage import located
 
 ASSIGNED_COLUMNS = ("time", "group", "event", "topic", "partition", "offset", "poll")
 COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")
@@ -320,7 +320,7 @@ def _read(
     """What can be read, and whether that is all of it."""
     tables = [reader.read_files(table, [], columns)]
     whole = True
-    for file in map(Path, files):
+    for file in map(located, files):
         try:
             tables.append(reader.read_files(table, [file], columns))
         except DamagedFiles as error:

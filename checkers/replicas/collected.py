@@ -16,12 +16,12 @@ cannot be seen: copies that are all wrong in the same way, and those of brokers 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from checkers.evidence import RunEvidence
 from checkers.faults import FOREVER, Partition
 from checkers.observed import OBSERVATION_LAG_NS, Span
 from history.cell import Cell
+from history.storage import AnyPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,13 @@ class Copies:
     """
 
     brokers: tuple[int, ...] = ()
-    directories: tuple[Path, ...] = ()
+    directories: tuple[AnyPath, ...] = ()
     untold: tuple[str, ...] = ()
 
 
 def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     """Those of one partition; none, and nothing told of it, where the run as a whole has none."""
-    if run.collected is None or not run.replicas.is_dir():
+    if run.collected is None or run.logs is None:
         return Copies()
     read = run.reads.get(partition)
     if read is None or read.read.end is None:
@@ -57,7 +57,8 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
         return Copies(untold=("replicas not compared: an election while logs were collected",))
     members = set.intersection(*(set(state.isr) for state in states))
     (leader,) = {state.leader for state in states}
-    found = {broker: _logs(run.replicas, broker, partition) for broker in members}
+    logs = run.logs.get(f"{partition[0]}-{partition[1]}", ())
+    found = {broker: [path for holder, path in logs if holder == broker] for broker in members}
     whole = [broker for broker in sorted(found) if len(found[broker]) == 1]
     whole.sort(key=lambda broker: broker != leader)
     return Copies(
@@ -67,17 +68,7 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     )
 
 
-def _logs(replicas: Path, broker: int, partition: Partition) -> list[Path]:
-    """The directories of a partition below those of a broker: of its log directory, or of several,
-    each of which has a number."""
-    topic, number = partition
-    top = replicas / f"broker-{broker}"
-    name = f"{topic}-{number}"
-    candidates = [top / name, *sorted(top.glob(f"[0-9]*/{name}"))]
-    return [path for path in candidates if path.is_dir()]
-
-
-def _untold(cell: Cell, found: Mapping[int, list[Path]]) -> Iterator[str]:
+def _untold(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[str]:
     for broker, logs in sorted(found.items()):
         if len(logs) != 1:
             why = "was collected from several log directories" if logs else "was not collected"

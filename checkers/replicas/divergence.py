@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from checkers.catalogue import DIVERGENT
 from checkers.replicas.comparison import Difference, Kind, differences
 from checkers.replicas.segments import RawLog
 from checkers.rules.rows import ROWS
+from history.storage import AnyPath
 
 _ROWS_AT_ONCE = 1_000
 
@@ -40,7 +40,7 @@ class Divergence:
     topic: str
     partition: int
     brokers: Sequence[int]
-    directories: Sequence[Path]
+    directories: Sequence[AnyPath]
     end: int
     deleted_before: int = 0
     untold: list[str] = field(default_factory=list)

@@ -12,10 +12,11 @@ as it is. Formats v0 and v1 are told apart and not read: whoever has them has an
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import BinaryIO
 
 from crc32c import crc32c
+
+from history.storage import AnyPath, matching
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -71,7 +72,7 @@ class RawLog:
         damage: What of it could not be read so far, a sentence each.
     """
 
-    directory: Path
+    directory: AnyPath
     damage: list[str] = field(default_factory=list)
 
     @property
@@ -103,9 +104,9 @@ class RawLog:
                     if after >= end - 1:
                         return  # what follows is being written, for all anybody knows
 
-    def _segments(self) -> list[Path]:
+    def _segments(self) -> list[AnyPath]:
         """By base offset. Files beside them have other names: ``.index``, ``.log.deleted``."""
-        return sorted(path for path in self.directory.glob("*.log") if path.stem.isdecimal())
+        return [path for path in matching(self.directory, "*.log") if path.stem.isdecimal()]
 
     def _segment(self, file: BinaryIO, name: str, after: int) -> Iterator[Batch]:
         size = file.seek(0, 2)

@@ -6,11 +6,11 @@ a request is refused because one before it failed (confluentinc/librdkafka#4953)
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from checkers.replicas.segments import Batch, OtherFormat, RawLog
+from history.storage import AnyPath
 
 _UNKNOWN = -1
 _SEQUENCES = 2**31
@@ -37,7 +37,7 @@ class Written(NamedTuple):
 UNTOLD: Mapping[int, Written] = MappingProxyType({})
 
 
-def written(copies: Sequence[Path], epochs: Mapping[int, int]) -> Mapping[int, Written]:
+def written(copies: Sequence[AnyPath], epochs: Mapping[int, int]) -> Mapping[int, Written]:
     """By offset, as far as the first of a partition's raw logs tells that has all of them;
     :data:`UNTOLD` where none has. ``epochs``: by offset, the leader epoch of what is asked for
     there, -1 where nobody knows: a batch of another epoch is another one."""

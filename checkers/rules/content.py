@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.indexes import NONE, Fate, PartitionHistory
-from checkers.rules.rows import rows
+from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import joined, names
 
 
@@ -19,10 +19,12 @@ def phantom(partition: PartitionHistory) -> pa.Table:
     such a producer nothing is a phantom that comes after the last that it recorded.
     """
     if not partition.sends_whole:
-        return rows(partition, "phantom", offsets=[], details=[])
+        return NOTHING
     alien = partition.log_record == NONE
     sent = (partition.fate != Fate.NEVER_SENT) | partition.untold
     positions = np.flatnonzero(alien | ~np.append(sent, True)[partition.log_record])
+    if not len(positions):
+        return NOTHING
     records = partition.log_record[positions]
     ours = records != NONE
     told = joined(names(partition, records[ours]), " was never sent to this partition")

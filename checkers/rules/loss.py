@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.indexes import NONE, Array, Fate, PartitionHistory
-from checkers.rules.rows import rows
+from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import chosen, joined, names, standing_at
 
 
@@ -16,6 +16,8 @@ def lost(partition: PartitionHistory) -> pa.Table:
     below which records were deleted by order is not lost.
     """
     gone = partition.lost
+    if not len(gone):
+        return NOTHING
     offsets = partition.acked_offset[gone]
     ends = _endings(partition, offsets)
     seen = None if partition.seen is None else partition.seen[gone]
@@ -37,6 +39,8 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
     still = ~np.isin(others, moved)
     others, owners = others[still], owners[still]
     records = np.concatenate([moved, others])
+    if not len(records):
+        return NOTHING
     ascending = np.argsort(records)
     told = [_moved_words(partition, moved), _shared_words(partition, others, owners)]
     details = pa.concat_arrays(told).take(pa.array(ascending))

@@ -14,6 +14,9 @@ from checkers.verdict import ANOMALIES
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
 """Shape of what a rule returns."""
 
+NOTHING = ROWS.empty_table()
+"""What most rules find in most partitions: made once, not for each of thousands."""
+
 
 def rows(
     partition: PartitionHistory,
@@ -43,6 +46,8 @@ def rows(
     """
     offsets = np.asarray(offsets, dtype=np.int64)
     count = len(offsets)
+    if not count:
+        return NOTHING
     records = np.full(count, NONE) if records is None else np.asarray(records, dtype=np.int64)
     nameless = (records == NONE) | (records >= len(partition.sequence))
     when = _of(partition.time, records, nameless) if times is None else np.array(times, np.int64)

@@ -1,13 +1,11 @@
 """Reconciling partitions that are too large for one task, each in jobs of its own: who dies takes
 down his own partition alone."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pyspark import SparkContext
@@ -20,6 +18,7 @@ from checkers.splitting.ranges import SLICE_ROWS
 from checkers.splitting.rare import RareTask, Whole, judge_rare, together_judged
 from checkers.splitting.slices import Split
 from checkers.work_item import WorkItem
+from history.storage import AnyPath, remove_tree
 
 _CAUSES_EACH = 10_000
 """More than there are stories of what is judged together."""
@@ -53,8 +52,8 @@ def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) ->
     # asked for his rows.
     large = [
         place
-        for place, item in enumerate(items)
-        if bytes_of(item) > 2 * slice_rows and not _at_once(item)
+        for place, (item, held) in enumerate(zip(items, bytes_of(items), strict=True))
+        if held > 2 * slice_rows and not _at_once(item)
     ]
     if not large:
         return {}
@@ -68,7 +67,9 @@ def _at_once(item: WorkItem) -> bool:
     return bool(item.consumers) or item.transactional or item.deleted_before > 0
 
 
-def reconcile_giant(run: Run, split: Split, rows: Path, aside: Path) -> list[dict[str, Any]] | None:
+def reconcile_giant(
+    run: Run, split: Split, rows: AnyPath, aside: AnyPath
+) -> list[dict[str, Any]] | None:
     """The metrics of one, a row from each task, none of which has the whole. ``rows``: the
     directory for their anomalies; ``aside``: one for what slices put aside, removed at the end.
     None where a file cannot be read. Raises what ``run`` raises."""
@@ -81,16 +82,16 @@ def reconcile_giant(run: Run, split: Split, rows: Path, aside: Path) -> list[dic
             return None
         judged = run(_judged, list(_tasks(slices, told, rows)))
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_tree(aside)
     counts: Counter[str] = Counter()
     for one in told:
         counts.update(one.counts)
     counts.update(latency.together(one.latencies for one in told))
-    return [*judged, *metrics(split.item, counts, [], [], []).to_pylist()]
+    return [*judged, metrics(split.item, counts, [], [], [])]
 
 
 def _tasks(
-    slices: Sequence[SliceTask], told: Sequence[Told], rows: Path
+    slices: Sequence[SliceTask], told: Sequence[Told], rows: AnyPath
 ) -> Iterator[RareTask | SliceTask]:
     whole = Whole.of(told)
     files = (str(rows / f"{number:09}.arrows") for number in count())

@@ -4,7 +4,6 @@ witnesses."""
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from checkers.splitting.witnesses import witnesses
 from checkers.task import written
 from checkers.work_item import WorkItem
 from history.errors import DamagedFiles
+from history.storage import located
 
 OF_THE_WHOLE = frozenset({"lost", "duplicated", "offset-gap", "epoch-regressed", "two-leaders"})
 """The rules that do not run on slices: :mod:`checkers.splitting.rare`."""
@@ -83,7 +83,7 @@ def index_slice(task: SliceTask) -> Told | None:
         history = indexed(task.split, task.own)
     except DamagedFiles:
         return None
-    put_aside(history, Path(task.aside) / str(task.own.number))
+    put_aside(history, located(task.aside) / str(task.own.number))
     return Told(
         counts=tally.of_records(task.split.item, history),
         latencies=latency.of_acks(history),
@@ -114,27 +114,26 @@ def judge_slice(task: SliceTask) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     doubts: list[Doubt] = []
     history, records = with_witnesses(task)
-    with written(Path(task.rows)) as writer:
+    with written(located(task.rows)) as found:
         for name in [name for name in CHECKERS if name not in OF_THE_WHOLE]:
             try:
                 rows = _own_rows(CHECKERS[name].rule(history), task.own)
                 counts.update(counted(item, history, name, rows, records))
-                writer.write_table(padded(item, rows))
+                found.write(padded(item, rows))
             except Exception as error:  # noqa: BLE001 - one checker never takes down another
                 doubts.append(failed(name, error))
-    (told,) = metrics(item, counts, doubts, [], []).to_pylist()
-    return dict(told)
+    return metrics(item, counts, doubts, [], [])
 
 
 def with_witnesses(task: SliceTask) -> tuple[PartitionHistory, int]:
     """A slice with all that its rules must see of others, and how many of its records, the first
     ones, are its own."""
     split, number = task.split, task.own.number
-    own = taken(Path(task.aside) / str(number))
+    own = taken(located(task.aside) / str(number))
     parts: list[Part] = [own]
     for other in split.ranges:
         if other.number != number:
-            there = taken(Path(task.aside) / str(other.number))
+            there = taken(located(task.aside) / str(other.number))
             later = other.number > number
             records, rows = witnesses(own, there, later, split.item.timeline)
             if len(records) or len(rows):

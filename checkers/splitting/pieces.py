@@ -3,7 +3,6 @@ parts of one that was not closed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers import columns
+from history import storage
 from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX
 from history.schema import TABLES
+from history.storage import located
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -37,7 +38,7 @@ class Piece:
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Some of its columns. Raises DamagedFiles."""
-        return columns.read_file(self.table, Path(self.file), names, self.row_group)
+        return columns.read_file(self.table, located(self.file), names, self.row_group)
 
 
 def pieces(table: str, files: Iterable[str], column: str) -> list[Piece]:
@@ -51,9 +52,9 @@ def _pieces(table: str, file: str, column: str) -> Iterator[Piece]:
         yield _part(table, file, column)
         return
     try:
-        footer = pq.read_metadata(file)
+        footer = storage.parquet(located(file)).metadata
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise DamagedFiles({Path(file): str(error)}) from None
+        raise DamagedFiles({located(file): str(error)}) from None
     if not set(TABLES[table].names) <= set(footer.schema.to_arrow_schema().names):
         # Of a former day, without a column: who knows how to read that reads all of it.
         yield _part(table, file, column)
@@ -63,7 +64,7 @@ def _pieces(table: str, file: str, column: str) -> Iterator[Piece]:
 
 
 def _part(table: str, file: str, column: str) -> Piece:
-    values = columns.read_file(table, Path(file), [column])[column]
+    values = columns.read_file(table, located(file), [column])[column]
     told = pc.min_max(values).as_py()
     return Piece(
         table=table,

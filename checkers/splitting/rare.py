@@ -4,7 +4,6 @@ once, with autopsies; what the log shows from edge to edge; and what is no matte
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from checkers.splitting.scan import at, scan
 from checkers.splitting.slices import Part, Slice, Split, nothing, taken, together
 from checkers.task import written
 from checkers.verdict import Cause
+from history.storage import located
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,10 @@ def judge_rare(task: RareTask) -> dict[str, Any]:
         written=sessions(item, history),
     )
     consumed = []
-    with written(Path(task.rows)) as writer:
+    with written(located(task.rows)) as found:
         for name in ("lost", "duplicated"):
             for rows in ruled(name, item, history, counts, causes, doubts):
-                writer.write_table(_renumbered(rows, task.causes_before))
+                found.write(_renumbered(rows, task.causes_before))
         causes = [replace(one, number=one.number + task.causes_before) for one in causes]
         if task.whole is not None:
             doubts += incomplete(item, sum(piece.rows for piece in task.split.log))
@@ -111,11 +111,10 @@ def judge_rare(task: RareTask) -> dict[str, Any]:
             looked = consumption(item, history, counts, doubts)
             consumed = looked.counted if looked else []
             for rows in _of_log(task, counts, doubts):
-                writer.write_table(rows)
+                found.write(rows)
             for rows in divergent(item, counts, causes, doubts):
-                writer.write_table(rows)
-    (told,) = metrics(item, counts, doubts, consumed, causes).to_pylist()
-    return dict(told)
+                found.write(rows)
+    return metrics(item, counts, doubts, consumed, causes)
 
 
 def _renumbered(rows: pa.Table, before: int) -> pa.Table:
@@ -151,11 +150,11 @@ def _rare(task: RareTask) -> PartitionHistory:
     for one in task.few:
         few.setdefault(one.slice_number, []).append(one)
     rare: Mapping[int, Array] = {
-        number: _among(taken(Path(task.aside) / str(number)), some, task.split.read.complete)
+        number: _among(taken(located(task.aside) / str(number)), some, task.split.read.complete)
         for number, some in few.items()
     }
     offsets = [
-        taken(Path(task.aside) / str(number)).records["acked_offset"][records]
+        taken(located(task.aside) / str(number)).records["acked_offset"][records]
         for number, records in rare.items()
     ]
     acked = np.unique(np.concatenate([_NONE, *offsets]))
@@ -177,7 +176,7 @@ def _among(one: Slice, few: Sequence[Few], complete: bool) -> Array:
 
 def _slices(task: RareTask) -> Iterator[Slice]:
     for own in task.split.ranges:
-        yield taken(Path(task.aside) / str(own.number))
+        yield taken(located(task.aside) / str(own.number))
 
 
 _NONE = np.empty(0, dtype=np.int64)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,9 @@ from checkers.reach import FaultWindows
 from checkers.splitting.pieces import Piece
 from checkers.splitting.ranges import Range
 from checkers.work_item import WorkItem
-from history.aside import written_aside
+from history import storage
+from history.aside import whole
+from history.storage import AnyPath
 
 _OF_HISTORY = (
     *("cell_of", "producer", "sequence", "fate", "acked_offset", "time", "asked", "answered"),
@@ -205,7 +206,7 @@ def _own_rows(table: str, pieces: Sequence[Piece], columns: Sequence[str], own: 
     return pa.concat_tables(found)
 
 
-def put_aside(history: PartitionHistory, path: Path) -> Slice:
+def put_aside(history: PartitionHistory, path: AnyPath) -> Slice:
     """Write an indexed slice into a file, for :func:`taken`. Raises OSError."""
     stands = history.at_acked_offset
     there = stands != NONE
@@ -225,17 +226,16 @@ def put_aside(history: PartitionHistory, path: Path) -> Slice:
     return replace(made, bounds=bounds)
 
 
-def _write(path: Path, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+def _write(path: AnyPath, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     with (
-        written_aside(path) as aside,
-        pa.OSFile(str(aside), "wb") as sink,
+        whole(path) as sink,
         pa.ipc.new_file(sink, table.schema.with_metadata(dict(metadata))) as writer,
     ):
         writer.write_table(table)
 
 
-def taken(path: Path) -> Slice:
+def taken(path: AnyPath) -> Slice:
     """What was put aside there. Raises OSError."""
     log, _ = _read(path / _LOG)
     records, told = _read(path / _RECORDS)
@@ -248,8 +248,8 @@ def taken(path: Path) -> Slice:
     )
 
 
-def _read(path: Path) -> tuple[dict[str, Array], Mapping[bytes, bytes]]:
-    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+def _read(path: AnyPath) -> tuple[dict[str, Array], Mapping[bytes, bytes]]:
+    table = pa.ipc.open_file(storage.opened(path, mapped=True)).read_all()
     columns = {name: _array(table[name]) for name in table.column_names}
     return columns, table.schema.metadata or {}
 

@@ -13,11 +13,11 @@ ended. The one is in the line before by which it became a follower; the other is
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from checkers.faults import Partition
 from checkers.timeline.words import object_in, said
+from history.storage import AnyPath
 
 _FOLLOWS = re.compile(
     r"\[Broker id=(?P<broker>\d+)\] Follower (?P<partition>\S+) .*?"
@@ -50,7 +50,7 @@ class Cut:
     due_to: str
 
 
-def cuts_of(logs: Path) -> dict[Partition, tuple[Cut, ...]]:
+def cuts_of(logs: AnyPath) -> dict[Partition, tuple[Cut, ...]]:
     """The truncations that brokers tell of, by partition, each broker's in their order.
 
     Args:

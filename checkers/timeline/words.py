@@ -16,10 +16,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from checkers.faults import Partition
+from history.storage import AnyPath, matching
 
 _ROLES = frozenset({"LeaderAndIsr", "LeaderChange"})
 """By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
@@ -68,7 +68,7 @@ class Word:
         return self.leader == self.broker
 
 
-def words_of(logs: Path) -> dict[Partition, tuple[Word, ...]]:
+def words_of(logs: AnyPath) -> dict[Partition, tuple[Word, ...]]:
     """What the brokers said of each partition, each one's words in their order.
 
     Args:
@@ -81,10 +81,10 @@ def words_of(logs: Path) -> dict[Partition, tuple[Word, ...]]:
     return {partition: tuple(told) for partition, told in found.items()}
 
 
-def said(logs: Path, understand: Callable[[Iterable[str]], Iterator[_T]]) -> Iterator[_T]:
+def said(logs: AnyPath, understand: Callable[[Iterable[str]], Iterator[_T]]) -> Iterator[_T]:
     """What is understood of the lines of each broker's log, one broker after the other."""
-    nodes = sorted(path for path in logs.glob("broker-*") if _NAME.fullmatch(path.name))
-    for path in (path for node in nodes for path in sorted(node.glob("*.log"))):
+    nodes = [path for path in matching(logs, "broker-*") if _NAME.fullmatch(path.name)]
+    for path in (path for node in nodes for path in matching(node, "*.log")):
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
                 yield from understand(lines)

@@ -5,7 +5,6 @@ What cannot be read becomes a sentence in ``problems``, and what would rest on i
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from checkers.transactions.outcomes import transactions_of
 from history import reader
 from history.cell import Cell
 from history.errors import DamagedFiles
+from history.storage import AnyPath
 from history.transactional import FETCHED
 
 _POLLS = ("client", "time", "offset", "cell", "producer", "sequence")
@@ -198,7 +198,7 @@ def _table(run: RunEvidence, table: str, problems: list[str]) -> pa.Table:
         return reader.decoded_schema(table).empty_table()
 
 
-def _read(table: str, files: Iterable[Path], problems: list[str]) -> pa.Table:
+def _read(table: str, files: Iterable[AnyPath], problems: list[str]) -> pa.Table:
     try:
         return reader.read_files(table, files)
     except DamagedFiles as error:

@@ -1,7 +1,5 @@
 """``ackproof check | report``: once more, from what a run left behind."""
 
-from pathlib import Path
-
 import click
 
 from harness import directory as places
@@ -10,7 +8,7 @@ from harness.console import console
 from harness.exit_status import ExitStatus
 from harness.running import execution
 
-_DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+_DIRECTORY = click.argument("directory", metavar="DIR")
 
 
 @click.command(
@@ -18,6 +16,7 @@ _DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_typ
 Examples:
   ackproof check results/latest
   ackproof check results/latest --spark-master spark://host:7077
+  ackproof check s3a://bucket/run --spark-master spark://host:7077
 """,
 )
 @_DIRECTORY
@@ -25,17 +24,19 @@ Examples:
     "--spark-master",
     metavar="URL",
     envvar="ACKPROOF_SPARK_MASTER",
-    help="The Spark cluster to check on, whose workers find DIR where it is here. Without it, and "
+    help="The Spark cluster to check on, whose workers reach DIR by the same name. Without it, and "
     "without the environment's ACKPROOF_SPARK_MASTER: this machine.",
 )
 @click.pass_context
-def check(context: click.Context, directory: Path, spark_master: str | None) -> None:
+def check(context: click.Context, directory: str, spark_master: str | None) -> None:
     """Run the checkers again on the recorded history in DIR, and write the report.
 
+    DIR may be a URI (s3a:, gs:, hdfs:): results are written there. Credentials, region and endpoint
+    are those of the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL).
     Works on what a killed run left behind too. Exits as `run` does.
     """
     with told():
-        status = execution.check(places.existing(directory), console(), spark_master=spark_master)
+        status = execution.check(places.named(directory), console(), spark_master=spark_master)
     context.exit(status)
 
 
@@ -47,12 +48,12 @@ Examples:
 )
 @_DIRECTORY
 @click.pass_context
-def report(context: click.Context, directory: Path) -> None:
+def report(context: click.Context, directory: str) -> None:
     """Write the report again, from the checked results in DIR. Exits as `run` does."""
     with told():
         from harness import report as reports  # matplotlib takes a second to import
 
-        found = places.existing(directory)
+        found = places.named(directory)
         result = reports.load(found)
         if result is None:
             fail(f"{found} is not checked yet: ackproof check {directory}", ExitStatus.USAGE)

@@ -6,7 +6,6 @@ reported again, so that nothing that says ``pass`` stays beside a history that d
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -19,11 +18,12 @@ from history import manifest
 from history.aside import write_text
 from history.errors import DamagedFiles, HistoryError
 from history.manifest import Manifest, PlannedRun
+from history.storage import AnyPath
 
 PAGE, JUNIT = "report.html", "junit.xml"
 
 
-def remove(directory: Path) -> None:
+def remove(directory: AnyPath) -> None:
     """Remove what a former check and report left in a result directory."""
     for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE, losses.AUTOPSIES_FILE):
         (directory / name).unlink(missing_ok=True)
@@ -33,12 +33,12 @@ def remove(directory: Path) -> None:
 class Written:
     """What was written. ``windows``: the lost records by cell, partition and fault."""
 
-    page: Path
+    page: AnyPath
     cells: Sequence[CellRow]
     windows: Sequence[LossWindow]
 
 
-def write(directory: Path, result: CampaignResult) -> Written:
+def write(directory: AnyPath, result: CampaignResult) -> Written:
     """Write ``verdict.json``, ``junit.xml`` and ``report.html`` into a result directory.
 
     Reads the campaign, the runs' histories and ``anomalies.parquet`` from the same directory.
@@ -69,7 +69,7 @@ def write(directory: Path, result: CampaignResult) -> Written:
     return Written(page=directory / PAGE, cells=cells, windows=windows)
 
 
-def load(directory: Path) -> CampaignResult | None:
+def load(directory: AnyPath) -> CampaignResult | None:
     """The result that was written into this directory; None when none was.
 
     Raises DamagedFiles when it, or what a report of it is made of, is not whole. Whatever comes of
@@ -86,7 +86,7 @@ def load(directory: Path) -> CampaignResult | None:
     return result
 
 
-def _timeline(history: Path, planned: PlannedRun | None) -> timeline.Timeline | str:
+def _timeline(history: AnyPath, planned: PlannedRun | None) -> timeline.Timeline | str:
     """The timeline of a run, or why there is none."""
     try:
         return timeline.read(history, planned.faults if planned else ())
@@ -94,7 +94,7 @@ def _timeline(history: Path, planned: PlannedRun | None) -> timeline.Timeline | 
         return str(error)
 
 
-def _manifest(directory: Path) -> Manifest | None:
+def _manifest(directory: AnyPath) -> Manifest | None:
     """The clusters' settings, for show; that there is no manifest is for the checkers to say."""
     try:
         return manifest.read(directory)
@@ -102,7 +102,7 @@ def _manifest(directory: Path) -> Manifest | None:
         return None
 
 
-def _campaign(directory: Path) -> Mapping[str, Any]:
+def _campaign(directory: AnyPath) -> Mapping[str, Any]:
     """The resolved campaign, for show."""
     try:
         document = yaml.safe_load((directory / "campaign.yaml").read_text(encoding="utf-8"))

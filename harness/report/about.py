@@ -22,6 +22,7 @@ from harness.environment import Environment
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 from history import reader
 from history.errors import HistoryError
+from history.storage import AnyPath
 from infra.documents import DocumentRefused
 
 
@@ -56,7 +57,7 @@ class About:
         return None if span is None else seconds(*span)
 
 
-def read(directory: Path, timelines: Mapping[int, Timeline | str]) -> About:
+def read(directory: AnyPath, timelines: Mapping[int, Timeline | str]) -> About:
     """Of a campaign's results. ``timelines``: those of its runs; a string says why there is
     none."""
     spans = {number: _span(directory / "runs" / str(number) / "history") for number in timelines}
@@ -90,7 +91,7 @@ def moment(nanoseconds: int) -> str:
     return f"{told:%Y-%m-%dT%H:%M:%S}.{told.microsecond // 1000:03d}Z"
 
 
-def _span(history: Path) -> tuple[int, int] | None:
+def _span(history: AnyPath) -> tuple[int, int] | None:
     try:
         times: Sequence[Any] = reader.read(history, "phases", ["time"])["time"].to_pylist()
     except (HistoryError, OSError, pa.ArrowException):
@@ -98,9 +99,11 @@ def _span(history: Path) -> tuple[int, int] | None:
     return (min(times), max(times)) if times else None
 
 
-def _command(directory: Path) -> str | None:
+def _command(directory: AnyPath) -> str | None:
     """Shown from where it is typed: below the working directory as most are, else with the whole
-    path."""
+    path. A campaign in a store cannot be run from there."""
+    if not isinstance(directory, Path):
+        return None
     file = directory.absolute() / CAMPAIGN_FILE
     read = _read_back(file)
     if read is None:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -22,6 +21,8 @@ from harness.report.about import About, moment
 from harness.report.losses import Row
 from harness.report.rows import COUNTS, CellRow, number
 from harness.report.timeline import NS_PER_S
+from history.aside import whole
+from history.storage import AnyPath
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
@@ -36,11 +37,11 @@ class Told:
 
     about: About
     first_rows: FirstRows
-    page: Path
+    page: AnyPath
 
 
 def write(
-    path: Path,
+    path: AnyPath,
     campaign: Mapping[str, Any],
     result: CampaignResult,
     cells: Sequence[CellRow],
@@ -64,7 +65,8 @@ def write(
         suite = _suite(f"{name} as a whole", campaign, result, told.about)
         suite.add_testcase(nothing)
         document.add_testsuite(suite)
-    document.write(str(path), pretty=True)
+    with whole(path) as file:
+        document.write(file, pretty=True)
 
 
 def _suite(

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.verdict import ANOMALIES, Verdict
 from harness.report.rows import CellRow, told
+from history import storage
 from history.errors import DamagedFiles
+from history.storage import AnyPath
 
 ANOMALIES_FILE = "anomalies.parquet"
 AUTOPSIES_FILE = "autopsies.parquet"
@@ -69,7 +69,7 @@ def name_of(row: Row) -> str:
     return f"producer {row['producer']} sequence {row['sequence']}"
 
 
-def lost(directory: Path) -> tuple[list[dict[str, Any]], int]:
+def lost(directory: AnyPath) -> tuple[list[dict[str, Any]], int]:
     """The rows of anomalies.parquet that are lost records, in the order of their acks: those that
     are listed, and how many there are.
 
@@ -83,7 +83,7 @@ def lost(directory: Path) -> tuple[list[dict[str, Any]], int]:
     return found.slice(0, LISTED_MAX).to_pylist(), len(found)
 
 
-def by_fault(directory: Path) -> list[dict[str, Any]]:
+def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
     """How many records are lost and duplicated, by run, cell, partition and fault; in that order.
     Raises as :func:`lost`."""
     place = ["run", "cell", "topic", "partition", "fault"]
@@ -97,7 +97,7 @@ def by_fault(directory: Path) -> list[dict[str, Any]]:
     return [{**dict(zip(place, key, strict=True)), **counts[key]} for key in ordered]
 
 
-def first_rows(directory: Path) -> dict[tuple[int, str, str], Row]:
+def first_rows(directory: AnyPath) -> dict[tuple[int, str, str], Row]:
     """The earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
     rows = _rows(directory)
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
@@ -125,9 +125,9 @@ def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[L
     return [window for window in windows if (window.run, window.cell) in failed]
 
 
-def _rows(directory: Path) -> pa.Table:
+def _rows(directory: AnyPath) -> pa.Table:
     file = directory / ANOMALIES_FILE
     try:
-        return pq.read_table(file, schema=ANOMALIES)
+        return storage.parquet(file).read().cast(ANOMALIES)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DamagedFiles({file: str(error).splitlines()[0]}) from None

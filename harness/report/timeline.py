@@ -4,15 +4,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from checkers import columns
 from history import reader
 from history.manifest import PlannedFault
 from history.schema import SendType
+from history.storage import AnyPath
 
 NS_PER_S = 1_000_000_000
 
@@ -93,7 +93,7 @@ class Timeline:
         return (min(seconds), max(seconds)) if seconds else None
 
 
-def read(history: Path, planned: Iterable[PlannedFault] = ()) -> Timeline:
+def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
     """The timeline of one run. File by file, so that memory does not grow with the history.
     ``planned``: its faults, which say what each is in a story."""
     parts = {fault.fault_id: _part(fault) for fault in planned}
@@ -104,10 +104,10 @@ def read(history: Path, planned: Iterable[PlannedFault] = ()) -> Timeline:
     )
 
 
-def _acks(history: Path) -> dict[str, Counter[int]]:
+def _acks(history: AnyPath) -> dict[str, Counter[int]]:
     counted: dict[str, Counter[int]] = {}
     for file in reader.files(history, "sends"):
-        rows = pq.read_table(file, columns=["cell", "type", "time"])
+        rows = columns.read_file("sends", file, ["cell", "type", "time"])
         acked = rows.filter(pc.equal(pc.cast(rows["type"], "string"), SendType.OK.value))
         seconds = pc.divide(acked["time"], NS_PER_S)
         grouped = (

@@ -8,7 +8,6 @@ its cluster. ``expected`` is null, a verdict, or a list of those that are right.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,6 +20,7 @@ from harness.report.timeline import FaultSpan
 from history.aside import write_text
 from history.cell import SETTINGS, Value
 from history.errors import DamagedFiles
+from history.storage import AnyPath
 
 FILE = "verdict.json"
 
@@ -74,7 +74,7 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
         raise ValueError(f"no verdict of a campaign: {error}") from None
 
 
-def read_document(file: Path) -> VerdictDocument:
+def read_document(file: AnyPath) -> VerdictDocument:
     """All that stands in it, of whatever version up to ours. Raises OSError where it cannot be
     read, ValueError where it is not one of ours."""
     content = json.loads(file.read_text(encoding="utf-8"))
@@ -83,12 +83,12 @@ def read_document(file: Path) -> VerdictDocument:
     return VerdictDocument.model_validate(content)
 
 
-def write(directory: Path, document: Mapping[str, Any]) -> None:
+def write(directory: AnyPath, document: Mapping[str, Any]) -> None:
     """Write it, aside and renamed, so that a reader never sees half of it."""
     write_text(directory / FILE, json.dumps(document, indent=2) + "\n")
 
 
-def read(directory: Path) -> CampaignResult | None:
+def read(directory: AnyPath) -> CampaignResult | None:
     """The result that was written into this directory; None when none was. Raises DamagedFiles."""
     file = directory / FILE
     try:

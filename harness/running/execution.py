@@ -21,6 +21,7 @@ from harness.running.deadline import Clock
 from harness.running.interruption import Interruption
 from harness.running.progress import Progress, progress
 from harness.running.recorder import RunRecorder
+from history.storage import AnyPath
 from infra.interface import Backend, System
 from infra.systems.racks import racks_of
 from nemesis.ledger import Ledger
@@ -100,7 +101,10 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
 
 
 def check(
-    directory: Path, console: Console, ahead: Ahead | None = None, spark_master: str | None = None
+    directory: AnyPath,
+    console: Console,
+    ahead: Ahead | None = None,
+    spark_master: str | None = None,
 ) -> ExitStatus:
     """Run the checkers on the history in ``directory``, write and print the report. ``ahead``:
     where a session of Spark may have been started for it; ``spark_master``: the cluster to start
@@ -117,12 +121,13 @@ def check(
     return tell(directory, result, console)
 
 
-def tell(directory: Path, result: CampaignResult, console: Console) -> ExitStatus:
+def tell(directory: AnyPath, result: CampaignResult, console: Console) -> ExitStatus:
     """Write the report and print what was found, the path of the page last; the exit status."""
     from harness import report, summary
 
     written = report.write(directory, result)
-    _list_among_all(directory.parent)
+    if isinstance(directory, Path):
+        _list_among_all(directory.parent)
     summary.print_result(console, result, written.cells, written.windows)
     console.print(str(written.page), soft_wrap=True, highlight=False, markup=False)
     return exit_status(result)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checked_in_process import checked
+from checked_in_process import checked, reconcile
 from made_consumers import MadeConsumer, given, seen
 from made_histories import (
     ACKS_1,
@@ -39,7 +39,6 @@ from reference_checker import findings
 from checkers.catalogue import CATALOGUE
 from checkers.check import check, evidence
 from checkers.items import work_items
-from checkers.reconcile import reconcile
 from checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
 from history.manifest import FILE
 

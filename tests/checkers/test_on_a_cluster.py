@@ -1,13 +1,15 @@
-"""A check on a cluster of Spark's own: a standalone master and two workers, on this machine."""
+"""A check on a cluster of Spark's own: a standalone master and two workers, on this machine; of
+results that are here, and of results in a store."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow.parquet as pq
 import pyspark
@@ -25,6 +27,7 @@ from made_histories import (
 )
 from patience import PATIENCE_S
 from pyspark.sql import SparkSession
+from s3_store import SECRET, Store, store
 
 from checkers.check import check
 from infra.waiting import wait_until
@@ -36,9 +39,10 @@ MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 WELL = kept(BEFORE, DURING, AFTER)
 
 CHECK = """
-import pathlib, sys
+import sys
 from checkers.check import check
-result = check(pathlib.Path(sys.argv[1]), master=sys.argv[2])
+from history.storage import located
+result = check(located(sys.argv[1]), master=sys.argv[2])
 print(result.verdict.value)
 """
 IN_SLICES = """
@@ -47,9 +51,10 @@ from checkers.check import evidence
 from checkers.items import work_items
 from checkers.session import session
 from checkers.totals import reconcile_all
-directory = pathlib.Path(sys.argv[1])
+from history.storage import located
+directory = located(sys.argv[1])
 (run,), _ = evidence(directory)
-with session(directory / "spark", master=sys.argv[2]) as spark:
+with session(pathlib.Path(sys.argv[3]), master=sys.argv[2]) as spark:
     totals = reconcile_all(spark, work_items(run), directory / "rows", slice_rows=1)
 print([path.name for path in totals.rows])
 print([found.counts["lost"] for _, found in sorted(totals.partitions.items())])
@@ -66,9 +71,11 @@ with session(pathlib.Path(sys.argv[1]), master=sys.argv[2]) as spark:
 
 
 @contextmanager
-def server(kind: str, log: Path, *arguments: str) -> Iterator[Path]:
-    """A server of Spark's, whose output goes to ``log``."""
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME)}
+def server(
+    kind: str, log: Path, *arguments: str, told: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Path]:
+    """A server of Spark's, whose output goes to ``log``. ``told``: in its environment."""
+    environment = {**os.environ, **told, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME)}
     # Of this project they are to know what is shipped, and nothing else.
     environment.pop("PYTHONPATH", None)
     command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
@@ -84,8 +91,14 @@ def server(kind: str, log: Path, *arguments: str) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a cluster with two workers of one core each."""
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with store(tmp_path_factory.mktemp("store") / "log") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory, there: Store) -> Iterator[str]:
+    """The URL of a cluster with two workers of one core each, which are told of the store."""
     directory = tmp_path_factory.mktemp("cluster")
     with ExitStack() as stack:
         free = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
@@ -96,7 +109,12 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             its = directory / f"worker-{number}"
             arguments = (*free, "--cores", "1", "--memory", "1g", "--work-dir", str(its), url)
             stack.enter_context(
-                server("worker.Worker", directory / f"worker-{number}.log", *arguments)
+                server(
+                    "worker.Worker",
+                    directory / f"worker-{number}.log",
+                    *arguments,
+                    told=there.environment,
+                )
             )
         wait_until(
             lambda: log.read_text().count("Registering worker") == 2, PATIENCE_S, "the workers"
@@ -104,11 +122,14 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def by_itself(program: str, *arguments: str | Path) -> str:
-    """What a program says, in a process of its own."""
+def by_itself(
+    program: str, *arguments: str | Path, told: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """What a program says, in a process of its own. ``told``: in its environment."""
+    spark = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, **told, **spark},
         capture_output=True,
         text=True,
         check=False,
@@ -144,9 +165,36 @@ def test_it_finds_there_what_it_finds_here(
     assert len(there) == 2
 
 
+SPLIT = ["['giant-0', 'giant-1', 'giant-2']", "[0, 1, 1]"]
+
+
 def test_partitions_are_split_there_too(tmp_path: Path, master: str) -> None:
-    said = by_itself(IN_SLICES, campaign(tmp_path / "results"), master).splitlines()
-    assert said == ["['giant-0', 'giant-1', 'giant-2']", "[0, 1, 1]"]
+    results, scratch = campaign(tmp_path / "results"), tmp_path / "spark"
+    assert by_itself(IN_SLICES, results, master, scratch).splitlines() == SPLIT
+
+
+def test_results_in_a_store_are_checked_there(
+    tmp_path: Path, master: str, there: Store, spark: SparkSession
+) -> None:
+    """Everything that is written is there, too, and nothing of what lets us in."""
+    directory = campaign(tmp_path / "results")
+    uri = there.copy(directory, "run")
+    before = there.holds("run")
+    verdict = by_itself(CHECK, uri, master, told=there.environment)
+    held = there.holds("run")
+    assert held.keys() - before.keys() == {"anomalies.parquet", "autopsies.parquet"}
+    assert not [name for name, content in held.items() if SECRET.encode() in content]
+    assert check(directory, spark=spark).verdict.value == verdict == "fail"
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    (copied / "anomalies.parquet").write_bytes(held["anomalies.parquet"])
+    assert found(copied) == found(directory)
+
+
+def test_partitions_in_a_store_are_split_there(tmp_path: Path, master: str, there: Store) -> None:
+    uri = there.copy(campaign(tmp_path / "results"), "split")
+    scratch = tmp_path / "spark"
+    assert by_itself(IN_SLICES, uri, master, scratch, told=there.environment).splitlines() == SPLIT
 
 
 def test_workers_run_what_was_shipped(tmp_path: Path, master: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checked_in_process import reconcile
 from made_histories import (
     KILL,
     MadeRun,
@@ -21,7 +22,6 @@ from made_histories import (
 from checkers.check import evidence
 from checkers.items import work_items
 from checkers.reach import NO_FAULTS, FaultWindows
-from checkers.reconcile import reconcile
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:

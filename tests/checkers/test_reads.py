@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from checked_cells import FAIL, INCONCLUSIVE, NOT_GUARANTEED, PASS, WELL, run, told
-from checked_in_process import checked
+from checked_in_process import checked, reconcile
 from made_consumers import Commit, MadeConsumer, commit, committed_ok, given, seen
 from made_histories import (
     ACKS_1,
@@ -27,7 +27,6 @@ from made_histories import (
 
 from checkers.check import evidence
 from checkers.items import work_items
-from checkers.reconcile import reconcile
 from checkers.verdict import CampaignResult, Guarantee, Verdict
 
 GROUPS = {"t-g": "at-least-once"}

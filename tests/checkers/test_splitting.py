@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from checked_in_process import reconcile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_histories import (
@@ -37,7 +38,6 @@ from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
 from checkers.catalogue import CHECKERS
 from checkers.check import evidence
 from checkers.items import work_items
-from checkers.reconcile import reconcile
 from checkers.splitting.giants import reconcile_giant
 from checkers.splitting.judging import split_of
 from checkers.splitting.ranges import SLICE_ROWS

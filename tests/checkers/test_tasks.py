@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from checked_in_process import reconcile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, write_campaign
@@ -15,7 +16,6 @@ from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, w
 from checkers.check import evidence
 from checkers.groups import ITEM_BYTES, grouped
 from checkers.items import work_items
-from checkers.reconcile import reconcile
 from checkers.task import Task, carry_out, rows_of
 from checkers.work_item import WorkItem
 

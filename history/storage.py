@@ -1,0 +1,303 @@
+"""Where results are: on this machine, or in a store that several machines reach.
+
+What is on this machine is a ``pathlib.Path``. What has a URI is a :class:`StoredPath`, with those
+of pathlib's words that a check needs, so that who reads and writes asks neither which it is. The
+store is spoken to by ``pyarrow.fs``: it comes with what reads the Parquet files, in every worker,
+and needs no jars.
+
+- ``s3a://``, ``s3://``, ``s3n://``: S3, and what speaks like it. Hadoop's names and Amazon's own
+  are one here.
+- ``gs://``: Google Cloud Storage. ``hdfs://``, ``viewfs://``: HDFS, by libhdfs, which Hadoop has.
+- ``file:``: this machine.
+
+Whoever reads has credentials, region and endpoint of his environment (``AWS_ACCESS_KEY_ID``,
+``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...): a URI is written into logs and reports.
+
+Buckets have no directories: one is there when a file is in it. A file appears there when it was
+written to its end; on HDFS it is written aside and renamed, as here.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, total_ordering
+from io import BufferedReader, TextIOWrapper
+from pathlib import Path, PurePosixPath
+from shutil import rmtree
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+_AMAZON = {"s3": "s3", "s3a": "s3", "s3n": "s3"}
+_IN_BUCKETS = {**_AMAZON, "gs": "gs", "gcs": "gs"}
+_SCHEMES = {**_IN_BUCKETS, "hdfs": "hdfs", "viewfs": "viewfs"}
+"""As pyarrow calls them, by what people write."""
+
+_AT_ONCE = 32
+"""Requests. They wait for the store, and not for a processor."""
+
+_FETCHED = 4 << 20
+"""Bytes that are fetched at a time of a file that is read piece by piece."""
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class StoredPath:
+    """A file or a directory in a store. ``root``: of the store, ``s3a://bucket``; ``inside``: the
+    path from there on."""
+
+    root: str
+    inside: PurePosixPath
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.inside}" if self.inside.parts else self.root
+
+    def __truediv__(self, name: str) -> "StoredPath":
+        return StoredPath(self.root, self.inside / name)
+
+    def __lt__(self, other: "StoredPath") -> bool:
+        return (self.root, self.inside) < (other.root, other.inside)
+
+    @property
+    def name(self) -> str:
+        """As pathlib's, and so on."""
+        return self.inside.name
+
+    @property
+    def stem(self) -> str:
+        return self.inside.stem
+
+    @property
+    def suffix(self) -> str:
+        return self.inside.suffix
+
+    @property
+    def parent(self) -> "StoredPath":
+        return StoredPath(self.root, self.inside.parent)
+
+    @property
+    def top(self) -> "StoredPath":
+        """The store as a whole: its bucket."""
+        return StoredPath(self.root, PurePosixPath())
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.root, *self.inside.parts)
+
+    def absolute(self) -> "StoredPath":
+        return self
+
+    def exists(self) -> bool:
+        return bool(self._info().type != fs.FileType.NotFound)
+
+    def is_file(self) -> bool:
+        return bool(self._info().type == fs.FileType.File)
+
+    def is_dir(self) -> bool:
+        return bool(self._info().type == fs.FileType.Directory)
+
+    def iterdir(self) -> Iterator["StoredPath"]:
+        """What is in it; nothing where there is no such directory. Raises OSError."""
+        return (path for path, _ in self.listed())
+
+    def listed(self) -> Iterator[tuple["StoredPath", bool]]:
+        """Likewise, and of each whether it is a directory."""
+        store, path = self.place
+        for info in store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+            yield self / info.base_name, bool(info.type == fs.FileType.Directory)
+
+    def glob(self, pattern: str) -> Iterator["StoredPath"]:
+        """What is in it, or so many directories below, and fits a pattern. Raises OSError."""
+        first, _, rest = pattern.partition("/")
+        for path in self.iterdir():
+            if PurePosixPath(path.name).match(first):
+                yield from path.glob(rest) if rest else (path,)
+
+    def open(self, mode: str = "r", *, encoding: str = "utf-8", errors: str = "strict") -> Any:
+        """To read from the beginning on, or in large pieces: each that is fetched is a request.
+        Raises OSError."""
+        store, path = self.place
+        file = BufferedReader(store.open_input_file(path), _FETCHED)
+        return file if "b" in mode else TextIOWrapper(file, encoding=encoding, errors=errors)
+
+    @contextmanager
+    def created(self) -> Iterator[pa.NativeFile]:
+        """An open file, which is there as a whole at the end; when something was raised it is not
+        there. Raises OSError."""
+        store, path = self.place
+        aside = path if self._in_bucket else str(PurePosixPath(path).with_name(f".{self.name}"))
+        file = store.open_output_stream(aside)
+        try:
+            yield file
+        except BaseException:
+            # Who closes it makes it appear, however little of it was written.
+            file.close()
+            store.delete_file(aside)
+            raise
+        file.close()
+        if aside != path:
+            self.unlink(missing_ok=True)
+            store.move(aside, path)
+
+    def read_bytes(self) -> bytes:
+        store, path = self.place
+        with store.open_input_file(path) as file:
+            return bytes(file.read())
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return self.read_bytes().decode(encoding)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        store, path = self.place
+        try:
+            store.delete_file(path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing where there are no directories."""
+        if not exist_ok and self.exists():
+            raise FileExistsError(f"{self} is there")
+        if not self._in_bucket:
+            store, path = self.place
+            store.create_dir(path, recursive=parents)
+
+    @property
+    def place(self) -> tuple[fs.FileSystem, str]:
+        """As pyarrow has it: the store, and what that calls the path. Raises OSError."""
+        store, top = _store(self.root)
+        return store, f"{top}/{self.inside}" if self.inside.parts else top
+
+    @property
+    def bytes(self) -> int:
+        """Of a file. Raises OSError."""
+        info = self._info()
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(f"{self}: there is no such file")
+        return int(info.size)
+
+    @property
+    def _in_bucket(self) -> bool:
+        return self.root.partition(":")[0] in _IN_BUCKETS
+
+    def _info(self) -> fs.FileInfo:
+        store, path = self.place
+        (info,) = store.get_file_info([path])
+        return info
+
+
+AnyPath: TypeAlias = Path | StoredPath
+
+
+def located(text: str) -> AnyPath:
+    """What a path or a URI names. Raises ValueError for a URI that names nothing, or that has in it
+    what is the environment's to say."""
+    parts = urlsplit(text)
+    if "://" not in text and parts.scheme != "file":
+        return Path(text)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if parts.scheme not in _SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in ("file", *_SCHEMES))
+        raise ValueError(f"{parts.scheme}:// is not known; there are {known}")
+    if "@" in parts.netloc or parts.query:
+        # Not told what it is: it may be a secret.
+        raise ValueError("keys, region and endpoint come from the environment, not from the URI")
+    if not parts.netloc and parts.scheme in _IN_BUCKETS:
+        raise ValueError(f"{text} names no bucket")
+    return StoredPath(f"{parts.scheme}://{parts.netloc}", PurePosixPath(parts.path.strip("/")))
+
+
+def parquet(path: AnyPath) -> pq.ParquetFile:
+    """Of a store what is asked for is fetched in few requests: each takes as long as reading a
+    megabyte. Raises OSError, ArrowInvalid."""
+    if isinstance(path, Path):
+        return pq.ParquetFile(path)
+    store, inside = path.place
+    return pq.ParquetFile(store.open_input_file(inside), pre_buffer=True)
+
+
+def matching(directory: AnyPath, pattern: str) -> list[AnyPath]:
+    """What fits a pattern there, as pathlib's ``glob``, in order; nothing where there is no such
+    directory. Raises OSError."""
+    if isinstance(directory, Path):
+        return [*sorted(directory.glob(pattern))]
+    return [*sorted(directory.glob(pattern))]
+
+
+def directories(directory: AnyPath) -> list[AnyPath]:
+    """Those in it, in order; none where there is no such directory. Raises OSError."""
+    if isinstance(directory, Path):
+        return [path for path in sorted(directory.glob("*")) if path.is_dir()]
+    return [*sorted(path for path, is_directory in directory.listed() if is_directory)]
+
+
+def opened(path: AnyPath, *, mapped: bool = False) -> pa.NativeFile:
+    """A file to read. ``mapped``: where it is here, so that nothing is copied; of a store all of it
+    is in memory, since there every piece that is read would be a request. Raises OSError."""
+    if not isinstance(path, Path):
+        return pa.BufferReader(path.read_bytes())
+    return pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
+
+
+def streamed(path: AnyPath) -> pa.NativeFile:
+    """A file to read from its beginning to its end, however long it is. Raises OSError."""
+    if isinstance(path, Path):
+        return pa.memory_map(str(path))
+    store, inside = path.place
+    return store.open_input_stream(inside, buffer_size=_FETCHED)
+
+
+def size(path: AnyPath) -> int:
+    """Bytes of a file. Raises OSError."""
+    return path.stat().st_size if isinstance(path, Path) else path.bytes
+
+
+def each(look: Callable[[_T], _R], things: Sequence[_T], *, stored: bool) -> list[_R]:
+    """What a look at each of some things tells, in their order. ``stored``: that they are in a
+    store: there it is many at once, for each is a request or some, and thousands one after the
+    other take minutes. Raises what ``look`` raises."""
+    if not stored:
+        return list(map(look, things))
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(look, things))
+
+
+def remove_tree(path: AnyPath) -> None:
+    """Remove a directory with all that is in it, as far as that is possible."""
+    if isinstance(path, Path):
+        rmtree(path, ignore_errors=True)
+        return
+    store, inside = path.place
+    try:
+        store.delete_dir(inside)
+    except OSError:
+        return
+
+
+@cache
+def _store(root: str) -> tuple[fs.FileSystem, str]:
+    scheme, _, authority = root.partition("://")
+    if _SCHEMES[scheme] == "s3":
+        return _s3(authority), authority
+    store, top = fs.FileSystem.from_uri(f"{_SCHEMES[scheme]}://{authority}")
+    return store, top.rstrip("/")
+
+
+def _s3(bucket: str) -> fs.S3FileSystem:
+    named = os.environ.get
+    # Amazon's own names, which pyarrow does not know.
+    endpoint = named("AWS_ENDPOINT_URL_S3") or named("AWS_ENDPOINT_URL")
+    region = named("AWS_REGION") or named("AWS_DEFAULT_REGION")
+    if region is None and endpoint is None:
+        region = fs.resolve_s3_region(bucket)
+    return fs.S3FileSystem(endpoint_override=endpoint, region=region)

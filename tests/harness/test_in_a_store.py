@@ -1,0 +1,56 @@
+"""Results that are in a store: what the commands make of their names."""
+
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+from s3_store import SECRET, Store, store
+
+from harness.cli import cli
+from harness.directory import CAMPAIGN_FILE, NotResults, named
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """With results in ``run``."""
+    scratch = tmp_path_factory.mktemp("store")
+    results = scratch / "results"
+    results.mkdir()
+    (results / CAMPAIGN_FILE).write_text("name: made\n", encoding="utf-8")
+    with store(scratch / "log") as found, found.in_environment():
+        found.copy(results, "run")
+        yield found
+
+
+def test_results_there_are_found_and_left_as_they_were(there: Store) -> None:
+    before = there.holds("run")
+    assert str(named(there.uri("run"))) == there.uri("run")
+    assert there.holds("run") == before
+
+
+def test_no_results_there(there: Store) -> None:
+    with pytest.raises(NotResults, match="elsewhere holds no results of a campaign"):
+        named(there.uri("elsewhere"))
+
+
+@pytest.mark.usefixtures("there")
+def test_no_such_bucket() -> None:
+    with pytest.raises(NotResults, match="there is no s3a://nobodys-bucket"):
+        named("s3a://nobodys-bucket/run")
+
+
+def test_nobody_is_let_in(there: Store) -> None:
+    uri = there.uri("run")
+    with there.closed_to_all(), pytest.raises(NotResults, match=f"{uri} cannot be used") as refused:
+        named(uri)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("command", ["check", "report"])
+@pytest.mark.parametrize("uri", ["ftp://host/run", "s3a://nobodys-bucket/run", "s3a://a:b@c/run"])
+def test_a_command_says_so_and_ends_with_2(command: str, uri: str) -> None:
+    result = CliRunner().invoke(cli, [command, uri])
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "a:b" not in result.stderr
