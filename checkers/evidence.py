@@ -25,6 +25,7 @@ from history import reader
 from history.cell import Cell
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun
+from history.reader import Listed
 from history.schema import MEASURES
 from history.storage import AnyPath
 
@@ -121,7 +122,8 @@ class ReadFacts:
 
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
     """The evidence of one run from the directory of its tables."""
-    tables, damaged = _tables(history)
+    listed = reader.listed_by_table(history)
+    tables, damaged = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
     clocks = Clocks(tables["clocks"])
     collected = steps.span(tables["phases"], "collect")
@@ -130,7 +132,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     crashes = crashes_of(tables["clients"], faults)
     planned = came(planned, crashes)
     faults = told_apart(faults, crashes, planned)
-    writers = Writers(planned, history, tables["closings"], crashes, tables["clients"])
+    writers = Writers(planned, listed, tables["closings"], crashes, tables["clients"])
     reads = _reads(tables["reads"])
     found = (
         *damaged,
@@ -179,12 +181,13 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     )
 
 
-def _tables(history: AnyPath) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
+def _tables(listed: Mapping[str, Listed]) -> tuple[dict[str, list[Row]], tuple[Gap, ...]]:
     tables: dict[str, list[Row]] = {}
     damaged = []
     for name in SMALL_TABLES:
         try:
-            tables[name] = reader.read(history, name).to_pylist()
+            files = [path for paths in reader.sound(listed[name]).values() for path in paths]
+            tables[name] = reader.read_files(name, files).to_pylist()
         except (DamagedFiles, ValueError, pa.ArrowException) as error:
             tables[name] = []
             concerned: frozenset[str] | None = frozenset() if name in UNJUDGED else None

@@ -19,7 +19,8 @@ from history.aside import whole
 from history.storage import AnyPath, located
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
-_ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 10_000
+"""That a task holds back, unless a rule finds more at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +60,18 @@ class Rows:
 
     def write(self, found: pa.Table) -> None:
         """Some more (RESULTS). Raises OSError."""
-        if len(found):
-            self._held.append(found)
-            self._count += len(found)
-        if self._count >= _ROWS_AT_ONCE:
+        self._held.append(found)
+        self._count += len(found)
+        if self._count >= ROWS_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
         """Write what is held back. Raises OSError."""
-        if self._held:
-            self._writer.write_table(pa.concat_tables(self._held).combine_chunks())
+        if self._count:
+            held = pa.concat_tables(self._held)
+            # Of many rows at once nothing is copied.
+            small = self._count < 2 * ROWS_AT_ONCE
+            self._writer.write_table(held.combine_chunks() if small else held)
         self._held, self._count = [], 0
 
 

@@ -7,6 +7,7 @@ Only the plan knows that there were two.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from checkers import crashes
@@ -15,6 +16,7 @@ from checkers.gaps import UNJUDGED, Gap
 from history import reader
 from history.errors import DamagedFiles
 from history.manifest import PlannedRun, PlannedWriter
+from history.reader import Listed
 from history.schema import CONSUMPTION, TABLES
 from history.storage import AnyPath, StoredPath, each
 
@@ -37,7 +39,7 @@ class Writers:
 
     Args:
         run: Planned.
-        history: Directory of its tables.
+        history: What there is of each of its tables.
         closings: Rows of the table ``closings``.
         crashed: The faults that crashed clients, by client (:mod:`checkers.crashes`).
         ends: Rows of the table ``clients``.
@@ -46,7 +48,7 @@ class Writers:
     def __init__(
         self,
         run: PlannedRun,
-        history: AnyPath,
+        history: Mapping[str, Listed],
         closings: Sequence[Mapping[str, Any]],
         crashed: Mapping[str, FaultFacts],
         ends: Sequence[Mapping[str, Any]] = (),
@@ -73,7 +75,9 @@ class Writers:
         self._planned_of = _by_partition(self._planned)
         self._files_of = _by_partition(self._files)
         files = list(self._planned)
-        lacks = each(self._lack, files, stored=isinstance(history, StoredPath))
+        paths = chain.from_iterable(self._files.values())
+        stored = any(isinstance(path, StoredPath) for path in paths)
+        lacks = each(self._lack, files, stored=stored)
         self._lacking = {
             file: words for file, words in zip(files, lacks, strict=True) if words is not None
         }
@@ -121,8 +125,8 @@ class Writers:
         mine = self._planned_of.get((table, partition), ())
         return bool(mine) and not any(file in self._lacking for file in mine)
 
-    def files(self, table: str, partition: Partition) -> list[AnyPath]:
-        """The files of a partition's table, whoever wrote them."""
+    def files(self, table: str, partition: Partition | None = None) -> list[AnyPath]:
+        """The files of a table, or of a partition's, whoever wrote them."""
         mine = self._files_of.get((table, partition), ())
         return [path for file in mine for path in self._files[file]]
 
@@ -200,12 +204,12 @@ def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     return frozenset().union(*known) if cells and len(known) == len(cells) else None
 
 
-def _files(history: AnyPath) -> tuple[dict[File, Sequence[AnyPath]], dict[str, str]]:
+def _files(history: Mapping[str, Listed]) -> tuple[dict[File, Sequence[AnyPath]], dict[str, str]]:
     """What is there; and what of it has a name that tells nobody whose it is, by table."""
     found: dict[File, Sequence[AnyPath]] = {}
     misnamed: dict[str, str] = {}
     for table in TABLES:
-        stems, wrong = reader.listed(history, table)
+        stems, wrong = history[table]
         found |= {(s.table, s.writer, s.partition): paths for s, paths in stems.items()}
         misnamed |= {f"{path}: {why}": table for path, why in wrong.items()}
     return found, misnamed

@@ -12,6 +12,7 @@ schema: :func:`decoded_schema`.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +21,9 @@ from history.errors import DamagedFiles
 from history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
 from history.schema import TABLES, decoded
 from history.storage import AnyPath
+
+Listed: TypeAlias = tuple[Mapping[Stem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]
+"""The files of a table by who wrote what, and what is wrong with others that bear its name."""
 
 
 def decoded_schema(table: str) -> pa.Schema:
@@ -137,20 +141,36 @@ def cut_short(path: AnyPath) -> bool:
 
 def by_stem(directory: AnyPath, table: str) -> Mapping[Stem, tuple[AnyPath, ...]]:
     """The files that make up a table, by who wrote what. Raises as :func:`files`."""
-    found, misnamed = listed(directory, table)
+    return sound(listed(directory, table))
+
+
+def sound(listed: Listed) -> Mapping[Stem, tuple[AnyPath, ...]]:
+    """The files of a table, where all are its own. Raises as :func:`files`."""
+    found, misnamed = listed
     if misnamed:
         raise DamagedFiles(misnamed)
     return found
 
 
-def listed(
-    directory: AnyPath, table: str
-) -> tuple[Mapping[Stem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]:
+def listed(directory: AnyPath, table: str) -> Listed:
     """As :func:`by_stem`, and what is wrong with files whose names tell nobody whose they are."""
+    return _listed(storage.matching(directory, f"{table}.*"))
+
+
+def listed_by_table(directory: AnyPath) -> Mapping[str, Listed]:
+    """Likewise of every table, at one look: of a store it takes a request for a thousand files."""
+    paths: dict[str, list[AnyPath]] = {table: [] for table in TABLES}
+    for path in storage.matching(directory, "*.*"):
+        paths.get(path.name.partition(".")[0], []).append(path)
+    return {table: _listed(mine) for table, mine in paths.items()}
+
+
+def _listed(paths: Iterable[AnyPath]) -> Listed:
     found: dict[Stem, dict[int | None, AnyPath]] = defaultdict(dict)
     misnamed = {}
-    suffixes = (CLOSED_SUFFIX, PART_SUFFIX)
-    for path in (p for p in storage.matching(directory, f"{table}.*") if p.suffix in suffixes):
+    for path in paths:
+        if path.suffix not in (CLOSED_SUFFIX, PART_SUFFIX):
+            continue
         try:
             stem, part = parse(path.name)
         except ValueError as error:

@@ -201,15 +201,15 @@ AnyPath: TypeAlias = Path | StoredPath
 def located(text: str) -> AnyPath:
     """What a path or a URI names. Raises ValueError for a URI that names nothing, or that has in it
     what is the environment's to say."""
-    parts = urlsplit(text)
-    if "://" not in text and parts.scheme != "file":
+    if "://" not in text and not text.startswith("file:"):
         return Path(text)
+    parts = urlsplit(text)
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     if parts.scheme not in _SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in ("file", *_SCHEMES))
         raise ValueError(f"{parts.scheme}:// is not known; there are {known}")
-    if "@" in parts.netloc or parts.query:
+    if "@" in parts.netloc or parts.query or parts.fragment:
         # Not told what it is: it may be a secret.
         raise ValueError("keys, region and endpoint come from the environment, not from the URI")
     if not parts.netloc and parts.scheme in _IN_BUCKETS:
@@ -231,7 +231,7 @@ def matching(directory: AnyPath, pattern: str) -> list[AnyPath]:
     directory. Raises OSError."""
     if isinstance(directory, Path):
         return [*sorted(directory.glob(pattern))]
-    return [*sorted(directory.glob(pattern))]
+    return [*sorted(directory.glob(pattern))]  # of one type or of the other, each can be sorted
 
 
 def directories(directory: AnyPath) -> list[AnyPath]:

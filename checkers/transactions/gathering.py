@@ -191,11 +191,7 @@ def _complete(run: RunEvidence, cell: Cell, problems: list[str]) -> bool:
 
 def _table(run: RunEvidence, table: str, problems: list[str]) -> pa.Table:
     """All of a table that is not written by partition."""
-    try:
-        return reader.read(run.history, table)
-    except DamagedFiles as error:
-        problems.append(str(error))
-        return reader.decoded_schema(table).empty_table()
+    return _read(table, run.writers.files(table), problems)
 
 
 def _read(table: str, files: Iterable[AnyPath], problems: list[str]) -> pa.Table:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from checkers.verdict import ANOMALIES, Verdict
 from harness.report.rows import CellRow, told
@@ -128,6 +130,7 @@ def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[L
 def _rows(directory: AnyPath) -> pa.Table:
     file = directory / ANOMALIES_FILE
     try:
-        return storage.parquet(file).read().cast(ANOMALIES)
+        source = file if isinstance(file, Path) else storage.opened(file)
+        return pq.read_table(source, schema=ANOMALIES)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DamagedFiles({file: str(error).splitlines()[0]}) from None

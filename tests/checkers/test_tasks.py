@@ -16,7 +16,7 @@ from made_histories import AFTER, BEFORE, DURING, MadeRun, cell, kept, losing, w
 from checkers.check import evidence
 from checkers.groups import ITEM_BYTES, grouped
 from checkers.items import work_items
-from checkers.task import Task, carry_out, rows_of
+from checkers.task import ROWS_AT_ONCE, Task, carry_out, rows_of, written
 from checkers.work_item import WorkItem
 
 WELL = kept(BEFORE, DURING, AFTER)
@@ -90,3 +90,18 @@ def test_grouped_items_give_what_each_gives_alone(
     found = pa.Table.from_batches(rows_of(tmp_path)).to_pylist()
     assert found == [row for row in alone if row["anomaly"] is not None]
     assert len(found) == 3
+
+
+def test_few_rows_of_many_partitions_are_one_batch(tmp_path: Path, items: list[WorkItem]) -> None:
+    """Each would be a row group of ``anomalies.parquet``."""
+    carry_out(Task(items=items, rows=str(tmp_path / "0.arrows")))
+    assert [len(batch) for batch in rows_of(tmp_path)] == [3]
+
+
+def test_many_rows_are_several_batches(tmp_path: Path, items: list[WorkItem]) -> None:
+    """A task holds no more of them than it must."""
+    some = pa.concat_tables(table for table in reconcile(items[0]) if len(table))
+    with written(tmp_path / "0.arrows") as rows:
+        for _ in range(ROWS_AT_ONCE):
+            rows.write(some)
+    assert len(list(rows_of(tmp_path))) == len(some)

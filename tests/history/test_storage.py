@@ -42,6 +42,7 @@ def test_what_has_a_uri_is_in_a_store(text: str, shown: str) -> None:
         ("results/latest", "results/latest"),
         ("/a/run", "/a/run"),
         ("a:b", "a:b"),
+        ("//[a/run", "//[a/run"),
         ("file:///a/run", "/a/run"),
         ("file:/a/a%20run", "/a/a run"),
     ],
@@ -56,6 +57,7 @@ def test_all_else_is_here(text: str, path: str) -> None:
         "ftp://host/run",
         "s3a://key:hidden@bucket/run",
         "s3a://bucket/run?secret_key=hidden",
+        "s3a://bucket/run#hidden",
         "s3a:///run",
     ],
 )

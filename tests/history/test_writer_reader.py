@@ -22,6 +22,7 @@ from history.reader import (
     decoded_schema,
     files,
     listed,
+    listed_by_table,
     partitions,
     read,
     read_files,
@@ -429,3 +430,16 @@ def test_misnamed_files_are_told_beside_the_others(tmp_path: Path) -> None:
     found, misnamed = listed(tmp_path, "sends")
     assert [str(stem) for stem in found] == ["sends.t.0.w"]
     assert [path.name for path in misnamed] == ["sends.t.w.parquet"]
+
+
+def test_all_tables_are_listed_as_each_is(tmp_path: Path) -> None:
+    names = ("sends.t.0.c.parquet", "sends.t.0.c.part-000001.arrows", "sends.t.1.c.parquet")
+    stray = ("sends.c.parquet", ".sends.t.0.c.parquet", "reads.final-read.csv", "notes.a.parquet")
+    for name in (*names, *stray, "reads.final-read.parquet"):
+        (tmp_path / name).touch()
+    found = listed_by_table(tmp_path)
+    assert found == {table: listed(tmp_path, table) for table in TABLES}
+    stems, misnamed = found["sends"]
+    assert [path.name for paths in stems.values() for path in paths] == [names[0], names[2]]
+    assert [path.name for path in misnamed] == [stray[0]]
+    assert [str(stem) for stem in found["reads"][0]] == ["reads.final-read"]
