@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
+from harness.campaign import producers
 from harness.campaign.cells import expand
 from harness.campaign.clusters import ClusterSweep
 from harness.campaign.draft import Draft
@@ -30,12 +31,11 @@ IN_FORCE = (
     "replica.lag.time.max.ms",
 )
 """Properties that say what is in force; none is set."""
-SECRETS = frozenset(
-    {
-        *("sasl.password", "sasl.oauthbearer.config", "sasl.oauthbearer.client.secret"),
-        *("ssl.key.password", "ssl.key.pem", "ssl.keystore.password"),
-    }
-)
+_SECRET = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config")
+"""In the name of a property that is secret: a list would lack those of librdkafka's next version,
+and a secret that is not known for one would be kept with the campaign."""
+_ALONE = ("No such", "Invalid value")
+"""How librdkafka begins what it has against a property by itself."""
 _HANDS: Mapping[str, frozenset[Action]] = {
     "kill": frozenset({Action.KILL, Action.START}),
     # Who was asked to end and has not is killed when the fault is over.
@@ -194,13 +194,22 @@ def _connection(spec: ExternalSpec) -> Iterator[Problem]:
             if not connection_properties({name: ""}):
                 reason = "is not about connecting: security.protocol, sasl.*, ssl.* are"
                 yield Problem(field=field, reason=reason, key=True)
-            elif section == "client" and name in SECRETS:
+            elif section == "client" and _SECRET.search(name):
                 reason = (
                     f"is a secret, and this file is kept: say under {_WHERE}.secrets where it is"
                 )
                 yield Problem(field=field, reason=reason, key=True)
             elif section == "secrets" and name in spec.client:
                 yield Problem(field=field, reason="stands under client, too", key=True)
+            elif (unknown := _unknown(name, given[name])) is not None:
+                yield Problem(field=field, reason=unknown)
+
+
+def _unknown(name: str, value: object) -> str | None:
+    """Why librdkafka has no such property, or no such value of it; None where it may have. What
+    belongs together is seen when it connects."""
+    refused = producers.refused(name, value if isinstance(value, (str, int, float)) else "")
+    return refused if refused and refused.startswith(_ALONE) else None
 
 
 def _hands(spec: ExternalSpec) -> Iterator[Problem]:

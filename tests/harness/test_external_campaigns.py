@@ -81,6 +81,17 @@ def test_what_such_a_cluster_cannot_offer_is_refused(
     ("changes", "reason"),
     [
         ({"client": {"sasl.password": "x"}}, "client.sasl.password: is a secret"),
+        (
+            {"client": {"sasl.oauthbearer.assertion.private.key.pem": "x"}},
+            "private.key.pem: is a secret",
+        ),
+        (
+            {"client": {"sasl.oauthbearer.client.credentials.client.secret": "x"}},
+            "client.secret: is a secret",
+        ),
+        ({"client": {"security.protocol": "SASLSSL"}}, 'Invalid value "SASLSSL"'),
+        ({"client": {"ssl.ca.locaton": "ca.pem"}}, "client.ssl.ca.locaton: No such"),
+        ({"secrets": {"sasl.pasword": {"env": "P"}}}, "secrets.sasl.pasword: No such"),
         ({"client": {"acks": "all"}}, "client.acks: is not about connecting"),
         ({"secrets": {"sasl.password": {}}}, "say one of them"),
         ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, and 1 are named"),

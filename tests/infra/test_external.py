@@ -12,6 +12,7 @@ from infra.systems.external.hands import lay
 from infra.systems.external.journal import FILE, Journal
 from infra.systems.external.restoring import restore
 from infra.systems.external.server import OutsideServer
+from infra.systems.external.survey import survey
 
 
 def touching(path: Path) -> Handle:
@@ -161,3 +162,16 @@ def test_the_journal_keeps_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert told.connection()["sasl.password"] == "hunter2"
     Journal.begin(tmp_path / FILE, told)
     assert "hunter2" not in (tmp_path / FILE).read_text()
+
+
+def test_what_librdkafka_does_not_connect_by_is_told_and_stays_to_be_undone(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "1"
+    run.mkdir(parents=True)
+    tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "nowhere.pem")}
+    told = Described(bootstrap_servers="nobody:1", client=tls, brokers=(7,))
+    journal = Journal.begin(run / FILE, told)
+    journal.topic("ackproof-t")
+    for act in (lambda: survey(told), lambda: restore(tmp_path, lambda _line: None)):
+        with pytest.raises(InfraError, match=r"does not connect like that: .*ssl\.ca\.location"):
+            act()
+    assert journal.left().topics == ["ackproof-t"]

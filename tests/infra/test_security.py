@@ -2,55 +2,17 @@
 RFC 5802 and RFC 7677 have it."""
 
 import base64
-import hashlib
-import hmac
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scram_server import Server
 
 from infra.systems.scram import HASHES, Scram, ScramError
 from infra.systems.security import security, unspoken
 
 SASL_SSL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
-ROUNDS = 4096
 PRINTABLE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
-
-
-class Server:
-    """The other side of SCRAM, by the RFC: it knows the password from which it derives all."""
-
-    def __init__(self, mechanism: str, password: str) -> None:
-        self._hash = HASHES[mechanism]
-        self._salt = b"a salt of its own"
-        self._salted = hashlib.pbkdf2_hmac(self._hash, password.encode(), self._salt, ROUNDS)
-        self._said = b""
-        self.user = ""
-
-    def challenge(self, first: bytes) -> bytes:
-        assert first.startswith(b"n,,n=")
-        bare = first.removeprefix(b"n,,").decode()
-        name, _, nonce = bare.removeprefix("n=").partition(",r=")
-        self.user = name.replace("=2C", ",").replace("=3D", "=")
-        salt = base64.b64encode(self._salt).decode()
-        told = f"r={nonce}and-mine,s={salt},i={ROUNDS}"
-        self._said = f"{bare},{told}".encode()
-        return told.encode()
-
-    def verdict(self, final: bytes) -> bytes:
-        without_proof, _, proof = final.decode().rpartition(",p=")
-        said = self._said + b"," + without_proof.encode()
-        stored = hashlib.new(self._hash, self._mac(self._salted, b"Client Key")).digest()
-        claimed = bytes(
-            a ^ b for a, b in zip(base64.b64decode(proof), self._mac(stored, said), strict=True)
-        )
-        if hashlib.new(self._hash, claimed).digest() != stored:
-            return b"e=invalid-proof"
-        signature = self._mac(self._mac(self._salted, b"Server Key"), said)
-        return b"v=" + base64.b64encode(signature)
-
-    def _mac(self, key: bytes, text: bytes) -> bytes:
-        return hmac.digest(key, text, self._hash)
 
 
 def test_the_conversation_of_rfc_7677() -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
+from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from infra.interface import Server, ViewUnavailable
 from infra.systems.admin import KafkaAdmin
 from infra.systems.external.journal import Journal
+from infra.systems.external.looking import admin_client
 
 _ANSWER_S = 5.0
 
@@ -38,7 +39,7 @@ class OutsideAdmin(KafkaAdmin):
 def own_settings(connection: Mapping[str, str], topic: str) -> Mapping[str, str]:
     """Those that a topic has itself, and not from its broker. Raises ViewUnavailable."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    client = AdminClient({**connection, "log_level": 0})
+    client = admin_client(connection)
     try:
         asked = client.describe_configs([resource], request_timeout=_ANSWER_S)
         found = asked[resource].result()

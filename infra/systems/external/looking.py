@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from infra.interface import ClusterView, PartitionView, ViewUnavailable
+from infra.interface import ClusterView, InfraError, PartitionView, ViewUnavailable
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Looking:
         self._client: AdminClient | None = None
 
     def cluster(self, within_s: float = _ANSWER_S) -> Described:
-        """Raises ViewUnavailable."""
+        """Raises ViewUnavailable; as all of these, InfraError where there is no connecting."""
 
         def asked(client: AdminClient) -> Any:
             return _answer(client.describe_cluster(request_timeout=within_s), within_s)
@@ -95,7 +95,7 @@ class Looking:
     def _ask(self, question: Callable[[AdminClient], T]) -> T:
         with self._lock:
             if self._client is None:
-                self._client = AdminClient({**self._connection, **_QUIET})
+                self._client = admin_client({**self._connection, **_QUIET})
             client = self._client
         try:
             return question(client)
@@ -106,6 +106,17 @@ class Looking:
                 if self._client is client:
                     self._client = None
             raise
+
+
+def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
+    """Raises InfraError with librdkafka's reason where it cannot be made: a file with certificates
+    that is none, the wrong passphrase for a key."""
+    try:
+        return AdminClient({"log_level": 0, **properties})
+    except KafkaException as refusal:
+        raise InfraError(
+            f"librdkafka does not connect like that: {refusal.args[0].str()}"
+        ) from None
 
 
 def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:

@@ -12,7 +12,7 @@ from infra.interface import InfraError, ViewUnavailable
 from infra.systems.external.described import server_name
 from infra.systems.external.hands import lay
 from infra.systems.external.journal import FILE, Journal, Left
-from infra.systems.external.looking import Looking
+from infra.systems.external.looking import Looking, admin_client
 
 _ANSWER_S = 10.0
 _GONE_WITHIN_S = 60.0
@@ -66,10 +66,10 @@ def _remove(journal: Journal, left: Left, tell: Tell, within_s: float) -> Iterat
     described = left.described
     try:
         connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
+        client = admin_client(connection)
     except InfraError as lacking:
         yield str(lacking)
         return
-    client = AdminClient({**connection, "log_level": 0})
     end = time.monotonic() + within_s
     while True:
         problems = [*_groups(client, left), *_topics(client, connection, left)]

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import ConfigResource
 
 from infra.systems.external.described import Described
-from infra.systems.external.looking import Looking
+from infra.systems.external.looking import Looking, admin_client
 
 _WITHIN_S = 15.0
 _ANSWER_S = 5.0
@@ -33,8 +33,8 @@ class Surveyed:
 
 
 def survey(described: Described) -> Surveyed:
-    """Look. Raises ViewUnavailable where nobody answers, InfraError for a secret that is not
-    there."""
+    """Look. Raises ViewUnavailable where nobody answers, InfraError for a secret that is not there,
+    or what librdkafka does not connect by."""
     connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
     told = Looking(connection).cluster(_WITHIN_S)
     return Surveyed(
@@ -47,7 +47,7 @@ def survey(described: Described) -> Surveyed:
 def _in_force(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
     """Of a broker; nothing where it may not be asked."""
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
-    client = AdminClient({**connection, "log_level": 0})
+    client = admin_client(connection)
     try:
         asked = client.describe_configs([resource], request_timeout=_ANSWER_S)
         found = {name: one.value for name, one in asked[resource].result().items()}
