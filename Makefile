@@ -8,7 +8,7 @@ ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup programs clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
-        docker-base docker-clean bench bench-quick bench-ready bench-check \
+        docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 reference clients-table lint nightly clean
 
 help:  ## what there is to make
@@ -94,7 +94,7 @@ docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no re
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
 	$(BIN)/python -m infra.docker.cleanup
 
-bench: setup bench-ready bench-check  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
+bench: setup bench-ready bench-check bench-recording  ## speed against Apache Kafka, as ratios; fetches it (quarter of an hour)
 	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.speed
 
 bench-quick: setup  ## the same with fewer records and repetitions: for a look
@@ -105,6 +105,9 @@ bench-ready: setup  ## the wait for a ready cluster, backend by backend, as rati
 
 bench-check: setup  ## what a check costs beside DuckDB, on histories of 0.1 to 30 M sends (minutes)
 	$(BIN)/python -m benchmarks.checking
+
+bench-recording: setup  ## what recording costs a client, beside a bare one, as ratios (minutes)
+	PYTHONPATH=.:tests/support $(BIN)/python -m benchmarks.recording
 
 # One after the other: each takes the machine to itself.
 seed004: setup  ## seed 004's benchmarks, and docs/seed004.md of them (quarter of an hour); OUT=DIRECTORY

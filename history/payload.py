@@ -14,6 +14,9 @@ import crc32c
 MAGIC = b"AKP1"
 _HEAD = struct.Struct(">4sI")
 _BODY = struct.Struct(">iqH")
+_WHOLE = struct.Struct(">4sIiqH")
+"""Head and body, read in one go: the readers of a cell do that for each record that they are
+shown."""
 _FILLER = bytes(range(1, 256))
 
 
@@ -68,11 +71,10 @@ class Encoder:
 
 def decode(value: bytes | None) -> Identity | None:
     """Whose value it is; None for what no :class:`Encoder` made, or was damaged since."""
-    if value is None or len(value) < _HEAD.size + _BODY.size:
+    if value is None or len(value) < _WHOLE.size:
         return None
-    magic, checksum = _HEAD.unpack_from(value)
+    magic, checksum, producer, sequence, name_bytes = _WHOLE.unpack_from(value)
     if magic != MAGIC or crc32c.crc32c(memoryview(value)[_HEAD.size :]) != checksum:
         return None
-    producer, sequence, name_bytes = _BODY.unpack_from(value, _HEAD.size)
-    start = _HEAD.size + _BODY.size
-    return Identity(value[start : start + name_bytes].decode(), producer, sequence)
+    name = value[_WHOLE.size : _WHOLE.size + name_bytes]
+    return Identity(name.decode(), producer, sequence)

@@ -42,11 +42,11 @@ class Turns:
     ) -> None:
         self._recorder = recorder
         self._partitions = spec.partitions
-        self._sync = spec.sync
         self._patient = spec.sync or spec.rate is None
         self._busy = busy
         self._left = math.inf if spec.records is None else spec.records
         self._share = share if spec.rate is not None else min(share, _flat_out_share(spec))
+        self._most = 1 if spec.sync else self._share * spec.partitions
         self._clock = clock
         self._pace = _pace(spec, clock())
         self._turn = 0
@@ -72,8 +72,7 @@ class Turns:
     def _full(self) -> bool:
         if self._left <= 0 or (self._patient and self._busy()):
             return True
-        most = 1 if self._sync else self._share * self._partitions
-        return self._recorder.unresolved >= most
+        return self._recorder.unresolved >= self._most
 
 
 def _pace(spec: ProducerSpec, now: float) -> Pace:

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from workloads import polling, sending
 from workloads.configuration import producer_properties, reader_properties
+from workloads.process import collect_seldom
 from workloads.producer import CellProducer
 from workloads.spec import ConsumerSpec, ProducerSpec, load
 from workloads.tail_reader import TailReader
@@ -50,6 +51,7 @@ class Stopwatch:
 
 def producer(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
+    collect_seldom()
     spec = load(ProducerSpec, specification)
     with sending.recording(spec) as (recorder, keep):
         client = CellProducer(spec, recorder)
@@ -82,6 +84,7 @@ def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
 
 def reader(specification: Path, records: int) -> Mapping[str, float]:
     """As a campaign's."""
+    collect_seldom()
     spec = load(ConsumerSpec, specification)
     with polling.recording(spec) as (recorder, keep):
         client = TailReader(spec, recorder, keep)
