@@ -9,7 +9,7 @@ ENGINE := infra/docker/with-engine.sh
 .DEFAULT_GOAL := help
 .PHONY: help setup programs clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
-        seed004 reference clients-table lint nightly clean
+        seed004 known-losses reference clients-table lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,10 @@ seed004: setup  ## seed 004's benchmarks, and docs/seed004.md of them (quarter o
 		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
 	done
 	$(BIN)/python docs/seed004.py $(or $(OUT),results)
+
+# What was run is kept below results/known-losses, and not run again.
+known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
+	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages
 	$(BIN)/python docs/generate.py

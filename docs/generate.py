@@ -4,7 +4,8 @@
   meanings from ``docs/broker-properties.md``. Nobody may import the broker, which is deployed; this
   is how the harness knows its properties.
 - ``docs/checkers.md``: the table in it, of the catalogue of checkers.
-- ``docs/verdict.schema.json``: of the names in ``verdict.json``.
+- ``docs/verdict.schema.json``, ``docs/matrix.schema.json``: of the names in ``verdict.json`` and in
+  ``matrix.json``.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
@@ -25,6 +26,7 @@ from broker.dynamic_config import text  # noqa: E402
 from checkers.catalogue import CATALOGUE  # noqa: E402
 from harness.campaign import reference, schema  # noqa: E402
 from harness.report import document  # noqa: E402
+from harness.side_by_side import document as matrix  # noqa: E402
 
 _PROPERTY = re.compile(r"^\| `(?P<name>[^`]+)`[ *]*\| (?P<default>.*?) \| (?P<meaning>.*) \|$")
 
@@ -88,6 +90,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "docs/campaign.schema.json": schema.as_text,
     "docs/campaigns.md": reference.page,
     "docs/checkers.md": checkers_page,
+    "docs/matrix.schema.json": matrix.as_text,
     "docs/verdict.schema.json": document.as_text,
 }
 

@@ -5,18 +5,22 @@ besides. The second time would be taken for impatience.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
 from harness.exit_status import ExitStatus
 from harness.running.interruption import SIGNALS
 from infra.agent.parents import dying_with
+
+_LAST_WORDS_BYTES = 4096
 
 
 class Interrupted(Exception):
@@ -115,3 +119,12 @@ class Children:
                 self._running[child] = sent + 1
                 with suppress(ProcessLookupError):
                     child.send_signal(self._signals[sent])
+
+
+def last_words(output: Path) -> str:
+    """The last line of what a process said, without its colours."""
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "without a word"

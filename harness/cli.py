@@ -16,6 +16,8 @@ from harness.commands.cluster import cluster
 from harness.commands.compare import compare
 from harness.commands.doctor import doctor
 from harness.commands.files import init, schema, validate
+from harness.commands.known_losses import known_losses
+from harness.commands.matrix import matrix
 from harness.commands.run import carry_out, run
 from harness.commands.selftest import selftest
 from harness.commands.serve import serve
@@ -30,11 +32,13 @@ Examples:
   ackproof run campaigns/quick.yaml --seed 7    the same faults in the same order once more
   ackproof check results/latest                 the checkers again, on the recorded history
   ackproof compare results/A results/B          what changed, and what of it may be chance
+  ackproof matrix --systems bundled,kafka:4.1.1 campaigns/quick.yaml    side by side
   ackproof serve                                results, reports and logs in a browser
   ackproof shrink results/latest                what failed once more, with less and less
   ackproof cluster up                           a standing cluster, to try by hand
   ackproof clean                                remove what a killed run left behind
   ackproof selftest --list                      brokers that are broken on purpose
+  ackproof known-losses --runs 3                what releases of Apache Kafka are known to lose
 
 \b
 Exit status: 0 every guarantee held, 1 a guarantee broken, 2 bad usage or campaign file,
@@ -57,8 +61,8 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(init, validate, schema, doctor, run, check, report, compare, serve, shrink, cluster, clean),
-    *(faults, workloads, checkers, selftest, carry_out),
+    *(init, validate, schema, doctor, run, check, report, compare, matrix, serve, shrink, cluster),
+    *(clean, faults, workloads, checkers, selftest, known_losses, carry_out),
 ):
     cli.add_command(command)
 

@@ -27,7 +27,7 @@ def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
     Without ``out`` it is ``results/<campaign>-<UTC time>``. ``out`` itself is used as it is, and
     must be empty or absent; NotResults otherwise.
     """
-    directory = _default(campaign, now_ns) if out is None else out.absolute()
+    directory = fresh(campaign.name, now_ns) if out is None else out.absolute()
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise NotResults(f"{directory} exists and is not an empty directory")
     directory.mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,9 @@ def link_latest(directory: Path) -> None:
     aside.rename(directory.with_name("latest"))
 
 
-def _default(campaign: Campaign, now_ns: int) -> Path:
+def fresh(name: str, now_ns: int) -> Path:
+    """``results/<name>-<UTC time>``, or the like where that is there already."""
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
-    first = RESULTS.absolute() / f"{campaign.name}-{stamp}"
+    first = RESULTS.absolute() / f"{name}-{stamp}"
     candidates = (first, *(first.with_name(f"{first.name}-{n}") for n in range(2, 100)))
     return next(candidate for candidate in candidates if not candidate.exists())

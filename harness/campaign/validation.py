@@ -24,6 +24,7 @@ from harness.campaign.fault_problems import fault_problems, own_fault_problems
 from harness.campaign.group_problems import group_problems, own_group_problems
 from harness.campaign.model import Campaign
 from harness.campaign.property_problems import mapping, property_problems
+from harness.campaign.release_problems import release_problems
 from harness.campaign.schema import schema
 from harness.campaign.transaction_problems import own_transaction_problems, transaction_problems
 from harness.campaign.workload_problems import workload_problems
@@ -153,7 +154,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from group_problems(part)
     yield from idle_nodes(part)
     yield from transaction_problems(part)
-    faults = [*fault_problems(part), *external_problems(part)]
+    faults = [*fault_problems(part), *external_problems(part), *release_problems(part)]
     yield from faults
     # How long it takes is told by a plan, which there is of faults that are right.
     yield from sizes.too_much(replace(part, faults=None) if faults else part, meant=meant)

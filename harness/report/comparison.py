@@ -25,6 +25,8 @@ from history.cell import Value, as_text
 
 NAMED = "cluster"
 """The setting that is the name of a cluster that is compared with others."""
+SYSTEM = "system"
+"""What is put to the test, where results of several systems are compared."""
 
 Key = tuple[tuple[str, str], ...]
 T = TypeVar("T")
@@ -73,13 +75,16 @@ class Comparison:
     groups: tuple[Group, ...]
 
 
-def compare(result: CampaignResult, cells: Sequence[CellRow]) -> Comparison | None:
-    """Of a checked campaign; None where there was no run."""
+def compare(
+    result: CampaignResult, cells: Sequence[CellRow], *, counted: bool = False
+) -> Comparison | None:
+    """Of a checked campaign; None where there was no run. ``counted``: verdicts and counts are
+    among the figures of a single cluster, too; else they stand elsewhere, with all others."""
     clusters = _clusters(result.runs)
     if not clusters:
         return None
     groups = [
-        *_cell_groups(cells, clusters),
+        *_cell_groups(cells, clusters, counted or len(clusters) > 1),
         _zookeeper_group(list(clusters.values())),
         *_failover_groups(list(clusters.values())),
     ]
@@ -100,7 +105,7 @@ def _key(cluster: Mapping[str, Value]) -> Key:
 
 
 def _label(key: Key) -> str:
-    return ", ".join(value if name == NAMED else f"{name}={value}" for name, value in key)
+    return ", ".join(value if name in (NAMED, SYSTEM) else f"{name}={value}" for name, value in key)
 
 
 def _clusters(runs: Sequence[RunResult]) -> dict[Key, list[RunResult]]:
@@ -111,7 +116,7 @@ def _clusters(runs: Sequence[RunResult]) -> dict[Key, list[RunResult]]:
 
 
 def _cell_groups(
-    cells: Sequence[CellRow], clusters: Mapping[Key, Sequence[RunResult]]
+    cells: Sequence[CellRow], clusters: Mapping[Key, Sequence[RunResult]], counted: bool
 ) -> Iterator[Group]:
     swept = {name for key in clusters for name, _ in key}
     settings = [name for name in columns(cells) if name not in swept]
@@ -121,11 +126,11 @@ def _cell_groups(
         by_cluster = [[cell for cell in mine if cell.run in numbers] for numbers in runs]
         told_of = {one: setting(mine[0], one) for one in settings}
         title = ", ".join(f"{one}={value}" for one, value in told_of.items() if value)
-        yield Group(title=title, lines=tuple(_cell_lines(by_cluster)))
+        yield Group(title=title, lines=tuple(_cell_lines(by_cluster, counted)))
 
 
-def _cell_lines(by_cluster: Sequence[Sequence[CellRow]]) -> Iterator[Line]:
-    if len(by_cluster) > 1:  # of a single one they stand elsewhere, with all other counts
+def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Iterator[Line]:
+    if counted:
         yield _line("verdict", by_cluster, _verdict)
         yield _line("lost", by_cluster, lambda cells: _counted(cells, "lost", alarming=True))
         yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))

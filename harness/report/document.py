@@ -219,7 +219,12 @@ class VerdictDocument(Part):
 
 def schema() -> dict[str, Any]:
     """As it is written: nothing that is named is missing."""
-    made = VerdictDocument.model_json_schema(mode="serialization")
+    return schema_of(VerdictDocument, "Ackproof verdict", VERSION)
+
+
+def schema_of(document: type[Part], title: str, version: int) -> dict[str, Any]:
+    """The JSON Schema of a document of this ``version``, as it is written."""
+    made = document.model_json_schema(mode="serialization")
     for part in (made, *made["$defs"].values()):
         part.pop("title", None)
         part["description"] = _one_line(part["description"])
@@ -227,8 +232,8 @@ def schema() -> dict[str, Any]:
             one.pop("title", None)
             one.pop("default", None)  # of files of former days; what is written now has every name
             one["description"] = _one_line(one["description"])
-    made["properties"]["version"]["const"] = VERSION
-    return {"$schema": _DIALECT, "title": "Ackproof verdict", **made}
+    made["properties"]["version"]["const"] = version
+    return {"$schema": _DIALECT, "title": title, **made}
 
 
 def as_text() -> str:

@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 
 from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness.campaign import validation
-from harness.children import Children
+from harness.children import Children, last_words
 from harness.report import verdict
 from harness.report.losses import ANOMALIES_FILE
 from harness.selftest.attempt import Attempt, Finding, Outcome, Way
-from harness.selftest.simulator import last_words
 from harness.selftest.sources import environment
 from history.errors import DamagedFiles
 

@@ -6,21 +6,19 @@ seed on every machine, if there is time for it.
 
 import json
 import math
-import re
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.children import Children
+from harness.children import Children, last_words
 from harness.selftest.attempt import Attempt, Finding, Outcome, Way
 from harness.selftest.sources import SIMULATION, environment
 
 _SEED_MAX_S = 120
 """Of the processor: what a search may take beyond its time, for its last seed."""
 
-_LAST_WORDS_BYTES = 4096
 _UNIT = " s"
 
 
@@ -103,12 +101,3 @@ def _finding(summary: Mapping[str, Any]) -> Finding:
         why=first["what"],
         seconds=summary["processor_s"],
     )
-
-
-def last_words(output: Path) -> str:
-    """The last line of what a process said, without its colours."""
-    with output.open("rb") as file:
-        file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
-        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "without a word"

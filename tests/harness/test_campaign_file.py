@@ -215,7 +215,7 @@ REFUSALS = [
     (
         {"cluster.system": "kafka"},
         "cluster.system",
-        "which Apache Kafka? kafka:3.9.1, kafka:4.1.1, or",
+        "kafka:3.9.1, kafka:4.1.1, or",
     ),
     ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
     ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),

@@ -12,6 +12,8 @@ from infra.systems.kafka import releases
 pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 
 CASES = "cases_kafka.py"
+OLD, NOW = releases.VERSIONS[:-2], releases.VERSIONS[-2:]
+"""The old ones are here for what they lose: not everything can be asked of them."""
 
 
 @pytest.mark.parametrize(
@@ -23,10 +25,16 @@ CASES = "cases_kafka.py"
         "it_goes_by_a_clock",
     ],
 )
-@pytest.mark.parametrize("version", releases.VERSIONS)
+@pytest.mark.parametrize("version", NOW)
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
 def test_inside(inside, version: str, case: str) -> None:
     _check(inside, case, f"kafka:{version}")
+
+
+@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_an_old_release(inside, version: str) -> None:
+    _check(inside, "a_leader_is_killed_and_comes_back", f"kafka:{version}")
 
 
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VERSIONS = ("3.9.1", "4.1.1")
+VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.9.1", "4.1.1")
 """Of which the jars are known."""
 FIRST, KRAFT = (2, 4), (4, 0)
-"""Before the one, a broker cannot be told to move replicas (KIP-455); from the other on, there is
-no ZooKeeper. (Between 3.3 and 4.0 a broker runs with either: here with ZooKeeper.)"""
+"""Before the one, what is unpacked lacks what Java no longer has; from the other on, there is no
+ZooKeeper. (Between 3.3 and 4.0 a broker runs with either: here with ZooKeeper.)"""
 
 _CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)\.jar")
 
@@ -34,12 +34,15 @@ class Release:
     @property
     def kraft(self) -> bool:
         """Whether controllers of its own keep the metadata, and not ZooKeeper."""
-        return _numbers(self.version) >= KRAFT
+        return not self.is_before(KRAFT)
+
+    def is_before(self, numbers: tuple[int, ...]) -> bool:
+        """Whether it was released before the one with these numbers, ``(2, 4)``."""
+        return _numbers(self.version) < numbers
 
 
 def released(version: str) -> Release:
     """Raises ValueError for one that cannot be deployed."""
-    _check(version)
     if version not in VERSIONS:
         raise ValueError(
             f"of Apache Kafka {version} the jars are not known, but of {', '.join(VERSIONS)}; any "

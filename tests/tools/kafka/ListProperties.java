@@ -9,14 +9,31 @@ import org.apache.kafka.common.config.ConfigDef;
  */
 public class ListProperties {
     public static void main(String[] none) throws Exception {
-        list("broker", "kafka.server.KafkaConfig", "configDef");
-        list("topic", "org.apache.kafka.storage.internals.log.LogConfig", "configDefCopy");
+        list("broker", find("kafka.server.KafkaConfig", "configDef"));
+        list("topic", topics());
     }
 
-    private static void list(String kind, String holder, String method) throws Exception {
-        Method definition = Class.forName(holder).getMethod(method);
-        Map<String, ConfigDef.ConfigKey> keys =
-            new TreeMap<>(((ConfigDef) definition.invoke(null)).configKeys());
+    private static ConfigDef topics() throws Exception {
+        try {
+            return find("org.apache.kafka.storage.internals.log.LogConfig", "configDefCopy");
+        } catch (ClassNotFoundException before35) {
+            return find("kafka.log.LogConfig", "configDef");
+        }
+    }
+
+    /** Scala's objects had theirs for themselves, under a name that has the class in it. */
+    private static ConfigDef find(String holder, String method) throws Exception {
+        try {
+            return (ConfigDef) Class.forName(holder).getMethod(method).invoke(null);
+        } catch (NoSuchMethodException beforeItWasForAll) {
+            Class<?> object = Class.forName(holder + "$");
+            Method own = object.getMethod(holder.replace('.', '$') + "$$" + method);
+            return (ConfigDef) own.invoke(object.getField("MODULE$").get(null));
+        }
+    }
+
+    private static void list(String kind, ConfigDef definition) {
+        Map<String, ConfigDef.ConfigKey> keys = new TreeMap<>(definition.configKeys());
         for (ConfigDef.ConfigKey key : keys.values()) {
             if (key.internalConfig) {
                 continue;

@@ -1,0 +1,131 @@
+"""``ackproof known-losses``: what released versions of Apache Kafka are known to lose, run."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from harness.children import Children, Interrupted, last_words
+from harness.commands.errors import fail, told
+from harness.exit_status import ExitStatus
+from harness.known_losses import stories
+from harness.known_losses.page import page, words
+from harness.known_losses.runs import Runs
+from harness.known_losses.stories import Side
+from harness.known_losses.tally import Tally
+from harness.once import Once
+from history.aside import write_text
+from infra.systems import prepare
+from infra.wording import unknown
+
+_FILE = Path("campaigns/known-losses/stories.yaml")
+
+
+@click.command(
+    name="known-losses",
+    epilog="""\b
+Examples:
+  ackproof known-losses --runs 5                 every story, on every release, five times
+  ackproof known-losses kip-966 --runs 3         one of them
+  ackproof known-losses --runs 0                 the page alone, of what was run
+""",
+)
+@click.argument("wanted", metavar="[STORY]...", nargs=-1)
+@click.option(
+    "--runs",
+    "seeds",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Run each story on each of its systems with the seeds 1 to N.",
+)
+@click.option(
+    "--stories",
+    "file",
+    type=click.Path(path_type=Path),
+    default=_FILE,
+    show_default=True,
+    help="The stories; their campaigns lie beside them.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results/known-losses"),
+    show_default=True,
+    help="The results of all runs are kept there.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page there. [default: known-losses.md in the directory of the results]",
+)
+@click.pass_context
+def known_losses(
+    context: click.Context,
+    wanted: tuple[str, ...],
+    seeds: int,
+    file: Path,
+    results: Path,
+    out: Path | None,
+) -> None:
+    """Run the stories of losses that are known on the releases that have them and on those that
+    have mended them, and make the page of it.
+
+    What was run is kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 whatever
+    was seen, with 3 when it was interrupted or a run came to no verdict.
+    """
+    status = ExitStatus.HELD
+    with told():
+        known = stories.read(file)
+        names = _chosen(wanted, list(known))
+        runs = Runs(stories=known, campaigns=file.parent, results=results.absolute())
+        runs.check(names)
+        if seeds and not _carry_out(runs, names, seeds):
+            status = ExitStatus.INCONCLUSIVE
+        made = out or results / "known-losses.md"
+        made.parent.mkdir(parents=True, exist_ok=True)
+        write_text(made, page(known, runs.tally))
+        for name, side, tally in _tallies(runs, names):
+            click.echo(f"{name}: {side.name}: {words(tally).replace('*', '')}")
+        click.echo(str(made))
+    context.exit(status)
+
+
+def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    for name in wanted:
+        if name not in known:
+            fail(unknown("story", name, known), ExitStatus.USAGE)
+    return wanted or known
+
+
+def _carry_out(runs: Runs, names: Sequence[str], seeds: int) -> bool:
+    """Whether all came to a verdict."""
+    children = Children()
+    children.install()
+    whole = True
+    systems = (side.system for name in names for side in runs.stories[name].sides)
+    for system in dict.fromkeys(systems):
+        prepare(system, click.echo)
+    try:
+        for name, side, one in runs.planned(names, seeds):
+            whole &= _run(one, f"{name} on {side.name}, seed {one.seed}", children)
+    except Interrupted:
+        click.echo("interrupted; call it again to go on")
+        return False
+    return whole
+
+
+def _run(one: Once, name: str, children: Children) -> bool:
+    known = one.result is not None
+    if not known:
+        click.echo(f"{name}: {one.directory}")
+    if one.carry_out(children):
+        return True
+    click.echo(f"{name}: no verdict: {last_words(one.output)} ({one.output})")
+    return False
+
+
+def _tallies(runs: Runs, names: Sequence[str]) -> Iterator[tuple[str, Side, Tally]]:
+    for name in names:
+        for side in runs.stories[name].sides:
+            yield name, side, runs.tally(name, side)

@@ -1,0 +1,150 @@
+"""``ackproof matrix``: a campaign on several systems, side by side."""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from harness import directory as places
+from harness.campaign import validation
+from harness.children import Children, Interrupted
+from harness.commands.errors import told
+from harness.console import console, plain
+from harness.exit_status import ExitStatus, exit_status, worst
+from harness.side_by_side import document, page
+from harness.side_by_side.columns import side_by_side
+from harness.side_by_side.members import Member, carried_out, members, read
+from harness.summary import comparison_table
+from infra.systems import names, prepare
+
+_SEED_BITS = 32
+
+
+def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, ...]:
+    try:
+        found = tuple(names.parse(name.strip()).text for name in text.split(","))
+    except ValueError as refusal:
+        raise click.BadParameter(str(refusal)) from None
+    if names.EXTERNAL in found:
+        # Before the first run on it the user is asked, and nobody is here who could.
+        raise click.BadParameter(f"{names.EXTERNAL}: a cluster of your own is for `ackproof run`")
+    if len(set(found)) < len(found):
+        raise click.BadParameter("a system is named twice")
+    return found
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/quick.yaml
+  ackproof matrix --systems bundled,kafka:4.1.1 campaigns/admin.yaml --out /tmp/m    what is there
+                                                              already is not run again
+""",
+)
+@click.argument("file", metavar="CAMPAIGN.yaml", type=click.Path(path_type=Path))
+@click.option(
+    "--systems",
+    required=True,
+    callback=_systems,
+    metavar="SYSTEM,...",
+    help="What to put to the test: bundled, kafka:VERSION or kafka:/DIRECTORY, with commas.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for the results: a new one, or that of a matrix of this campaign, which goes "
+    "on. Without it: results/<campaign>-matrix-<UTC time>.",
+)
+@click.pass_context
+def matrix(
+    context: click.Context,
+    file: Path,
+    systems: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+) -> None:
+    """Run a campaign on several systems, one after the other, with the same seed, and show them
+    side by side: what each lost and duplicated, for how long it was unavailable after each fault,
+    its latency and its throughput, cell by cell.
+
+    A system that refuses the campaign is shown as that. The last line is the path of the report.
+    Exits as `ackproof run` does, with the worst of what its systems came to.
+    """
+    with told():
+        campaign = validation.load(file)
+        directory = (out or places.fresh(f"{campaign.name}-matrix", time.time_ns())).absolute()
+        drawn = _seed(directory, file, seed if seed is not None else campaign.seed)
+        found = members(file.absolute(), systems, drawn, directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        click.echo(f"{campaign.name}: seed {drawn}, results in {directory}")
+
+        def keep(known: Sequence[Member]) -> Path:
+            document.write(directory, document.made(campaign.name, file, drawn, known))
+            return page.write(directory, campaign.name, file, drawn, known)
+
+        found, interrupted = _carry_out(found, keep)
+        _show(found)
+        click.echo(str(keep(found)))
+    context.exit(ExitStatus.INCONCLUSIVE if interrupted else _status(found))
+
+
+def _seed(directory: Path, file: Path, wanted: int | None) -> int:
+    """That of the matrix which is there; else the one that is wanted, or one that is drawn. Raises
+    NotResults where what is there is another matrix, DamagedFiles."""
+    known = document.read(directory)
+    if known is None:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise places.NotResults(f"{directory} is no empty directory, and has no matrix in it")
+        return secrets.randbits(_SEED_BITS) if wanted is None else wanted
+    if known.sha256 != document.digest(file):
+        raise places.NotResults(f"{directory} has a matrix of {known.campaign}, and not of {file}")
+    if wanted not in (None, known.seed):
+        raise places.NotResults(f"{directory} has a matrix of seed {known.seed}, not of {wanted}")
+    return known.seed
+
+
+def _carry_out(
+    found: list[Member], keep: Callable[[Sequence[Member]], object]
+) -> tuple[list[Member], bool]:
+    """What came of each, and whether we were asked to stop. Kept as it comes: who is killed has
+    what there is, and its seed."""
+    children = Children()
+    children.install()
+    for index, member in enumerate(found):
+        found[index] = read(member)
+    keep(found)
+    try:
+        for index, member in enumerate(found):
+            if member.result is None and not member.refused:
+                prepare(member.system, click.echo)
+                click.echo(f"{member.system}: {member.once.directory}")
+            found[index] = carried_out(member, children)
+            keep(found)
+    except Interrupted:
+        click.echo("interrupted; call it again with --out to go on")
+        return found, True
+    return found, False
+
+
+def _show(found: Sequence[Member]) -> None:
+    for made in (side_by_side(found), page.unavailable(found)):
+        if made.groups:
+            console().print(comparison_table(made))
+    for member in found:
+        for reason in member.refused:
+            console().print(plain(f"{member.system} refuses it: {reason}"), soft_wrap=True)
+        if member.trouble:
+            told_of = f"{member.system}: no verdict: {member.trouble}"
+            console().print(plain(told_of), soft_wrap=True)
+
+
+def _status(found: Sequence[Member]) -> ExitStatus:
+    """The worst of those that were to be run; one without a verdict is inconclusive."""
+    return worst(
+        ExitStatus.INCONCLUSIVE if member.result is None else exit_status(member.result)
+        for member in found
+        if not member.refused
+    )

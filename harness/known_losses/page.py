@@ -1,0 +1,82 @@
+"""The page of known losses, as Markdown: the content of ``docs/known-losses.md``."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from harness.known_losses.stories import Side, Story
+from harness.known_losses.tally import Tally
+
+NOT_RUN = "not run"
+
+_INTRODUCTION = """\
+# Losses that are known, found
+
+What released versions of Apache Kafka are known to lose, and the campaign by which this harness \
+finds it: in a release that has it, and not in one that has mended it. Made by `make known-losses` \
+of `campaigns/known-losses/stories.yaml` and of the results of runs on this machine; nothing \
+stands here that was not run. *k of n*: in n runs, each with a seed of its own, it was seen in k. \
+A run in which a fault did not bite, or a cell had too little evidence, tells nothing and is not \
+among the n; how many there were is said. That it was not seen in n runs does not say that it is \
+not there: with n runs, what shows in one of three would be missed with a chance of (2/3)^n.
+"""
+_HEADINGS = """\
+| story | source | who has it | who has mended it | shown by | campaign |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+Tallies = Callable[[str, Side], Tally]
+
+
+def page(stories: Mapping[str, Story], tallies: Tallies) -> str:
+    """``tallies``: what came of a story on a side."""
+    rows = "".join(_row(name, story, tallies) for name, story in stories.items())
+    parts = [_INTRODUCTION, f"{_HEADINGS}{rows}"]
+    for name, story in stories.items():
+        parts.append("\n".join(_section(name, story, tallies)))
+    return "\n".join(parts)
+
+
+def _row(name: str, story: Story, tallies: Tallies) -> str:
+    cells = [
+        f"[{name}](#{name})",
+        ", ".join(f"[{ticket}]({address})" for ticket, address in story.sources.items()),
+        _sides(story.has, lambda side: tallies(name, side)),
+        _sides(story.mended, lambda side: tallies(name, side)),
+        ", ".join(f"`{name}`" for name in story.shows),
+        ", ".join(f"`{file}`" for file in dict.fromkeys(map(story.file, story.sides))),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _sides(sides: Sequence[Side], tallies: Callable[[Side], Tally]) -> str:
+    return "<br>".join(f"{side.name}: {words(tallies(side))}" for side in sides) or "none"
+
+
+def words(found: Tally) -> str:
+    """``**seen in 3 of 5**``, ``not seen in 5``, ``not run``."""
+    parts = []
+    if found.seen:
+        parts.append(f"**seen in {found.seen} of {found.runs}**")
+    elif found.runs:
+        parts.append(f"not seen in {found.runs}")
+    if found.untold:
+        parts.append(f"{found.untold} told nothing")
+    return ", ".join(parts) or NOT_RUN
+
+
+def _section(name: str, story: Story, tallies: Tallies) -> Iterator[str]:
+    yield f"## {name}\n"
+    yield f"{story.tells.strip()}\n"
+    if story.tried:
+        yield f"{story.tried.strip()}\n"
+    for side in story.sides:
+        if (first := tallies(name, side).first) is not None:
+            told = f": {_plain(first.sentence)}" if first.sentence else "."
+            what = " or ".join(story.shows)
+            yield f"- {side.name}, seed {first.seed}, {first.records:,} {what}{told}"
+    yield ""
+
+
+def _plain(sentence: str) -> str:
+    """As it stands in a list: some of it comes from the brokers' mouths."""
+    kept = "".join(c if c.isprintable() else " " for c in sentence)
+    return kept.replace("\\", "\\\\").replace("<", "&lt;")

@@ -1,0 +1,77 @@
+"""The stories, as they are written down."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
+
+from checkers.catalogue import CATALOGUE
+from harness.campaign.section import Section
+from harness.directory import NotResults
+from infra.systems import names
+from infra.wording import unknown
+
+
+class Side(Section):
+    """A system on which a story is run."""
+
+    system: str
+    campaign: str | None = Field(default=None, description="another file than the story's")
+    called: str | None = Field(default=None, description="its name on the page")
+
+    @field_validator("system")
+    @classmethod
+    def _there_is_one(cls, system: str) -> str:
+        return names.parse(system).text
+
+    @property
+    def name(self) -> str:
+        return self.called or self.system
+
+
+class Story(Section):
+    """A loss that somebody has told."""
+
+    tells: str = Field(description="what is lost, and how")
+    sources: Annotated[Mapping[str, str], Field(min_length=1)] = Field(
+        description="who tells it: tickets and their addresses"
+    )
+    campaign: str = Field(description="the file that shows it, beside the stories")
+    shows: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="the anomalies by which it shows"
+    )
+    has: tuple[Side, ...] = Field(description="who has it")
+    mended: tuple[Side, ...] = Field(default=(), description="who has it no more")
+    tried: str = Field(default="", description="what else there is to say")
+
+    @field_validator("shows")
+    @classmethod
+    def _are_anomalies(cls, shows: tuple[str, ...]) -> tuple[str, ...]:
+        for name in shows:
+            if name not in CATALOGUE:
+                raise ValueError(unknown("anomaly", name, CATALOGUE))
+        return shows
+
+    @property
+    def sides(self) -> Iterator[Side]:
+        """All of them: those that have it, then those that have mended it."""
+        yield from self.has
+        yield from self.mended
+
+    def file(self, side: Side) -> str:
+        """The campaign's, for this side."""
+        return side.campaign or self.campaign
+
+
+def read(file: Path) -> Mapping[str, Story]:
+    """All stories of a file, by name, in its order. Raises NotResults saying what is wrong with
+    it."""
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        # By way of JSON, as campaign files are: strict, and with lists for tuples.
+        return TypeAdapter(dict[str, Story]).validate_json(json.dumps(content))
+    except (OSError, yaml.YAMLError, ValidationError) as error:
+        raise NotResults(f"{file}: no stories: {error}") from None

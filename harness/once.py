@@ -1,0 +1,60 @@
+"""A campaign that is run once on a system with a seed, and never again while its results are there.
+
+What takes hours is made of these: it may be ended at any time, and goes on with what is not there.
+Results without a verdict are of one that was killed; they count for nothing, and are removed.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.children import Children
+from harness.report import verdict
+from harness.report.document import VerdictDocument
+from history.errors import DamagedFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """Attributes:
+    file: The campaign's.
+    directory: Of its results.
+    """
+
+    file: Path
+    system: str
+    seed: int
+    directory: Path
+
+    @property
+    def output(self) -> Path:
+        """What the campaign says while it runs."""
+        return self.directory.with_name(f"{self.directory.name}.output")
+
+    @property
+    def result(self) -> VerdictDocument | None:
+        """What came of it; None where it was not run to its end. Raises DamagedFiles."""
+        file = self.directory / verdict.FILE
+        try:
+            return verdict.read_document(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise DamagedFiles({file: str(error)}) from None
+
+    def carry_out(self, children: Children) -> bool:
+        """Run it where it was not; whether there is a verdict. What was ended halfway is removed.
+
+        Raises Interrupted when we are asked to stop, DamagedFiles.
+        """
+        if self.result is not None:
+            return True
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        where = ["--system", self.system, "--seed", str(self.seed), "--out", str(self.directory)]
+        with self.output.open("wb") as said:
+            children.campaign([str(self.file), *where], said)
+        if children.asked_to_stop:  # checked and reported all the same, of half of it
+            shutil.rmtree(self.directory, ignore_errors=True)
+        children.check()
+        return self.result is not None

@@ -1,0 +1,96 @@
+"""The systems of a matrix: what each was asked, what came of it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from checkers.verdict import CampaignResult
+from harness.campaign import validation
+from harness.children import Children, last_words
+from harness.once import Once
+from harness.report import verdict
+from harness.report.document import VerdictDocument
+from harness.report.rows import CellRow, rows
+from history import manifest
+from history.errors import HistoryError
+from infra.documents import DocumentRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A system of the matrix.
+
+    Attributes:
+        refused: Why it is none for this campaign; then it was not run.
+        trouble: Why there is no verdict of it.
+        result, document: What came of it, as the checkers have it and as scripts do; None where it
+            was refused, or came to no verdict.
+        cells: Its cells, of all its runs.
+    """
+
+    once: Once
+    refused: tuple[str, ...] = ()
+    trouble: str = ""
+    result: CampaignResult | None = None
+    document: VerdictDocument | None = None
+    cells: Sequence[CellRow] = ()
+
+    @property
+    def system(self) -> str:
+        return self.once.system
+
+    @property
+    def place(self) -> str:
+        """Of its results, from the directory of the matrix."""
+        return self.once.directory.name
+
+
+def members(file: Path, systems: Sequence[str], seed: int, directory: Path) -> list[Member]:
+    """All of them, not run yet. Those that refuse the campaign say why. Raises DocumentRefused
+    where all of them do: the file may be wrong whatever is put to the test."""
+    found = []
+    refusals = []
+    for system in systems:
+        place = directory / re.sub(r"[^A-Za-z0-9.]+", "-", system).strip("-")
+        once = Once(file=file, system=system, seed=seed, directory=place)
+        try:
+            validation.check(file, meant=True, system=system)
+            found.append(Member(once=once))
+        except DocumentRefused as refusal:
+            refusals.append(refusal)
+            found.append(Member(once=once, refused=tuple(map(str, refusal.problems))))
+    if len(refusals) == len(found):
+        raise refusals[0]
+    return found
+
+
+def carried_out(member: Member, children: Children) -> Member:
+    """With what came of it; run, where it was not. Raises Interrupted, DamagedFiles."""
+    if member.refused:
+        return member
+    if not member.once.carry_out(children):
+        return replace(member, trouble=last_words(member.once.output))
+    return read(member)
+
+
+def read(member: Member) -> Member:
+    """With its results, where there are any. Raises DamagedFiles."""
+    if member.refused:
+        return member
+    result = verdict.read(member.once.directory)
+    if result is None:
+        return replace(member, trouble="it was not run")
+    try:
+        planned = manifest.read(member.once.directory)
+    except HistoryError:
+        planned = None
+    cells = rows(result, planned)
+    return replace(member, trouble="", result=result, document=member.once.result, cells=cells)
+
+
+def with_results(members: Sequence[Member]) -> Iterator[tuple[Member, CampaignResult]]:
+    """Those of which there is a verdict."""
+    for member in members:
+        if member.result is not None:
+            yield member, member.result

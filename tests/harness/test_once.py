@@ -1,0 +1,51 @@
+"""A campaign that is run once: what is there is taken, what was killed halfway is not."""
+
+from pathlib import Path
+
+import pytest
+from made_results import cell_result
+
+from checkers.verdict import CampaignResult, RunResult, Verdict
+from harness.children import Children
+from harness.once import Once
+from harness.report import verdict
+from history.errors import DamagedFiles
+
+
+@pytest.fixture
+def once(tmp_path: Path) -> Once:
+    """Of a campaign that is none: whoever runs it gets no verdict."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text("name: wrong\n", encoding="utf-8")
+    return Once(file=file, system="bundled", seed=1, directory=tmp_path / "results" / "1")
+
+
+def was_run(once: Once) -> None:
+    once.directory.mkdir(parents=True)
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False, cluster={})
+    found = CampaignResult(
+        verdict=Verdict.PASS, cells=(cell_result(),), anomalies={}, findings=(), runs=(run,)
+    )
+    verdict.write(once.directory, verdict.to_document({"name": "c", "seed": 1}, found))
+
+
+def test_what_is_there_is_not_run_again(once: Once) -> None:
+    was_run(once)
+    assert once.carry_out(Children())
+    assert not once.output.exists(), "nothing was started"
+
+
+def test_what_came_to_no_verdict_has_said_why(once: Once) -> None:
+    once.directory.mkdir(parents=True)
+    (once.directory / "half").touch()
+    assert not once.carry_out(Children())
+    assert not once.directory.exists(), "what was killed halfway is no result"
+    assert "wrong.yaml" in once.output.read_text(encoding="utf-8")
+    assert once.result is None
+
+
+def test_a_verdict_that_cannot_be_read_is_not_taken_for_none(once: Once) -> None:
+    once.directory.mkdir(parents=True)
+    (once.directory / verdict.FILE).write_text("{", encoding="utf-8")
+    with pytest.raises(DamagedFiles):
+        once.carry_out(Children())

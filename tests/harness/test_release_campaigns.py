@@ -1,0 +1,63 @@
+"""What an old release of Apache Kafka has not yet is refused when the campaign is read."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.validation import CampaignRefused, check
+
+CAMPAIGN = """\
+name: c
+cluster: {backend: local, brokers: 4, properties: {offsets.topic.num.partitions: 1}}
+cells: {acks: all, min.insync.replicas: 1, replication.factor: 3, partitions: 1CELLS}
+workload: {kind: produce, rate: 100, record.bytes: 100}
+faults: [FAULT]
+"""
+
+
+def refused(directory: Path, system: str, fault: str, cells: str = "") -> list[str]:
+    file = directory / "c.yaml"
+    text = CAMPAIGN.replace("CELLS", cells).replace("FAULT", fault)
+    file.write_text(text, encoding="utf-8")
+    try:
+        check(file, system=system)
+    except CampaignRefused as refusal:
+        return [str(problem) for problem in refusal.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("first", "before", "fault", "source"),
+    [
+        ("3.9.1", "2.0.1", "fault: reassign, target: topic(acks-all-minisr-1)", "2.4 (KIP-455)"),
+        ("3.9.1", "2.0.1", "fault: elect-preferred, target: topic(acks-all-minisr-1)", "KIP-460"),
+        (
+            "3.9.1",
+            "2.0.1",
+            "story: administrator-elects-uncleanly, topic: acks-all-minisr-1",
+            "460",
+        ),
+        ("1.1.1", "0.11.0.3", "fault: grow-topic, target: all", "1.0 (KIP-195)"),
+        ("0.11.0.3", "0.10.2.2", "fault: delete-records, target: all", "0.11 (KIP-107)"),
+    ],
+)
+def test_an_order_that_brokers_do_not_take(
+    tmp_path: Path, first: str, before: str, fault: str, source: str
+) -> None:
+    entry = "{" + fault + "}"
+    assert refused(tmp_path, f"kafka:{first}", entry) == []
+    assert refused(tmp_path, "bundled", entry) == []
+    (reason,) = refused(tmp_path, f"kafka:{before}", entry)
+    assert reason.startswith("faults[0].")
+    assert source in reason
+    assert reason.endswith(f"and kafka:{before} does not")
+
+
+def test_producers_have_no_ids_before_0_11(tmp_path: Path) -> None:
+    idempotent = ", enable.idempotence: true"
+    kill = "{fault: kill, target: one}"
+    assert refused(tmp_path, "kafka:0.11.0.3", kill, idempotent) == []
+    assert refused(tmp_path, "kafka:0.10.2.2", kill, idempotent) == [
+        "cells.enable.idempotence: it needs producer ids that Apache Kafka knows since 0.11 "
+        "(KIP-98), and kafka:0.10.2.2 does not"
+    ]

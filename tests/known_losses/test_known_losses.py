@@ -1,0 +1,164 @@
+"""Known losses: what was run is counted; what was not says so; what tells nothing is neither."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from made_results import cell_result
+
+from checkers.verdict import CampaignResult, Cause, RunResult, Verdict
+from harness.cli import cli
+from harness.directory import NotResults
+from harness.known_losses import stories
+from harness.known_losses.page import page, words
+from harness.known_losses.runs import Runs
+from harness.known_losses.stories import Side
+from harness.known_losses.tally import Seen, Tally
+from harness.report import verdict
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "campaigns" / "known-losses" / "stories.yaml"
+OLD, NEW = Side(system="kafka:0.10.2.2"), Side(system="kafka:0.11.0.3")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """One story on two releases, and no results."""
+    (tmp_path / "c.yaml").write_text("name: c\n", encoding="utf-8")
+    written = {
+        "told": {
+            "tells": "it is lost",
+            "sources": {"KIP-1": "https://example.org/1"},
+            "campaign": "c.yaml",
+            "shows": ["lost"],
+            "has": [{"system": OLD.system}],
+            "mended": [{"system": NEW.system}],
+        }
+    }
+    file = tmp_path / "stories.yaml"
+    file.write_text(yaml.safe_dump(written), encoding="utf-8")
+    known = stories.read(file)
+    return Runs(stories=known, campaigns=tmp_path, results=tmp_path / "results")
+
+
+def was_run(runs: Runs, side: Side, seed: int, lost: int, found: Verdict, why: str = "") -> Path:
+    """The results of a run, as checking leaves them."""
+    place = runs.of("told", side) / f"seed-{seed}"
+    place.mkdir(parents=True)
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False, cluster={})
+    cause = Cause(
+        run=1, cell="c", anomaly="lost", topic="c", partition=0, number=1,
+        kind="deposed-leader", sentence=why, records=lost, promised=lost,
+        first_offset=1, last_offset=2, first_time=1, last_time=2, leaders=(1,), epochs=(1,),
+        next_leader=2, next_epoch=2, next_offset=0, faults=(),
+    )  # fmt: skip
+    result = CampaignResult(
+        verdict=found,
+        cells=(cell_result(verdict=found, lost=lost),),
+        anomalies={"lost": lost, "reordered": 5},
+        findings=(),
+        runs=(run,),
+        causes=(cause,) if why else (),
+    )
+    verdict.write(place, verdict.to_document({"name": "c", "seed": seed}, result))
+    return place
+
+
+def test_runs_are_counted_by_what_they_tell(runs: Runs) -> None:
+    assert runs.tally("told", OLD) == Tally()
+    was_run(runs, OLD, 1, 0, Verdict.PASS)
+    was_run(runs, OLD, 10, 7, Verdict.FAIL, "broker-2 led without them")
+    was_run(runs, OLD, 2, 3, Verdict.INCONCLUSIVE, "broker-1 cut them")
+    was_run(runs, OLD, 3, 0, Verdict.INCONCLUSIVE)
+    was_run(runs, NEW, 1, 0, Verdict.NOT_GUARANTEED)
+    (runs.of("told", OLD) / "seed-4").mkdir()  # of one that was killed
+    first = Seen(seed=2, records=3, sentence="broker-1 cut them")
+    assert runs.tally("told", OLD) == Tally(runs=3, seen=2, untold=1, first=first)
+    assert runs.tally("told", NEW) == Tally(runs=1)
+
+
+def test_what_was_run_of_another_campaign_is_not_counted(runs: Runs) -> None:
+    was_run(runs, OLD, 1, 7, Verdict.FAIL)
+    (runs.campaigns / "c.yaml").write_text("name: c\nruns: 2\n", encoding="utf-8")
+    assert runs.tally("told", OLD) == Tally()
+
+
+def test_all_are_run_once_before_any_is_run_twice(runs: Runs) -> None:
+    planned = [(name, side, one.seed) for name, side, one in runs.planned(["told"], 2)]
+    assert planned == [("told", side, seed) for seed in (1, 2) for side in (OLD, NEW)]
+    places = [one.directory for _, _, one in runs.planned(["told"], 2)]
+    assert len(set(places)) == 4
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Tally(), "not run"),
+        (Tally(runs=3), "not seen in 3"),
+        (Tally(runs=3, seen=1), "**seen in 1 of 3**"),
+        (Tally(runs=3, untold=2), "not seen in 3, 2 told nothing"),
+        (Tally(untold=2), "2 told nothing"),
+    ],
+)
+def test_a_side_in_words(found: Tally, said: str) -> None:
+    assert words(found) == said
+
+
+def test_the_page_has_a_row_for_each_story_and_an_autopsy_of_what_was_seen(runs: Runs) -> None:
+    was_run(runs, OLD, 4, 7, Verdict.FAIL, "<b> cut them")
+    text = page(runs.stories, runs.tally)
+    assert (
+        "| [told](#told) | [KIP-1](https://example.org/1) | kafka:0.10.2.2: **seen in 1 of 1** "
+        "| kafka:0.11.0.3: not run | `lost` | `c.yaml` |" in text
+    )
+    assert "- kafka:0.10.2.2, seed 4, 7 lost: &lt;b> cut them" in text
+    assert text.count("kafka:0.11.0.3") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"shows": ["lots"]}, "unknown anomaly 'lots'; did you mean lost?"),
+        ({"shows": []}, "shows"),
+        ({"has": [{"system": "kafka:0.9"}]}, "of Apache Kafka 0.9 the jars are not known"),
+        ({"campain": "x"}, "campain"),
+    ],
+)
+def test_stories_that_are_none(tmp_path: Path, changes: Mapping[str, Any], says: str) -> None:
+    right = {
+        "tells": "t", "sources": {"a": "b"}, "campaign": "c", "shows": ["lost"], "has": [],
+    }  # fmt: skip
+    file = tmp_path / "stories.yaml"
+    file.write_text(json.dumps({"told": right | changes}), encoding="utf-8")
+    with pytest.raises(NotResults, match=says.replace("?", r"\?")):
+        stories.read(file)
+
+
+@pytest.mark.parametrize("name", list(stories.read(SHIPPED)))
+def test_what_ships_is_accepted_by_all_its_systems(name: str) -> None:
+    shipped = Runs(stories=stories.read(SHIPPED), campaigns=SHIPPED.parent, results=Path("nowhere"))
+    shipped.check([name])
+
+
+def test_the_page_alone_is_made_of_what_was_run(tmp_path: Path) -> None:
+    digest = hashlib.sha256((SHIPPED.parent / "kip-966.yaml").read_bytes()).hexdigest()[:8]
+    assert CliRunner().invoke(cli, ["known-losses", "kip-967"]).exit_code == 2
+    arguments = ["--runs", "0", "--stories", str(SHIPPED), "--results", str(tmp_path)]
+    out = tmp_path / "page.md"
+    told = CliRunner().invoke(cli, ["known-losses", "kip-966", *arguments, "--out", str(out)])
+    assert told.exit_code == 0, told.output
+    assert "kip-966: kafka:3.9.1: not run" in told.output
+    assert "not run" in out.read_text(encoding="utf-8")
+    assert not (tmp_path / f"kip-966-{digest}").exists(), "nothing was run"
+
+
+def test_the_page_that_ships_has_every_story() -> None:
+    text = (ROOT / "docs" / "known-losses.md").read_text(encoding="utf-8")
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(
+        stories.read(SHIPPED)
+    )
