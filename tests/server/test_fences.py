@@ -18,8 +18,8 @@ from kio.schema.offset_for_leader_epoch.v3 import request as leader_epoch
 from kio.schema.produce.v8 import request as produce
 from kio.static.primitive import i32Timedelta
 
-from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
-from broker.log.files import Directory
+from broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
+from broker.log.disk.files import Directory
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Role
 from broker.types import TopicPartition
