@@ -7,7 +7,7 @@ becomes what Metadata requests are answered from. Groups forget their offsets in
 from kio.schema.errors import ErrorCode
 
 from broker.server.requests.context import Context
-from broker.wire.interbroker import UpdateMetadataRequest, UpdateMetadataResponse
+from broker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 def handle(request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
