@@ -16,9 +16,9 @@ import click
 import uvloop
 
 from broker.config import BrokerConfig, ConfigError, load
-from broker.log.checkpoints import CorruptCheckpoint
+from broker.log.disk.checkpoints import CorruptCheckpoint
+from broker.log.disk.ownership import ForeignLogDirectory
 from broker.log.manager import LogDirectoryInUse
-from broker.log.ownership import ForeignLogDirectory
 from broker.server.app import App
 from broker.server.zk.session import ZkError
 

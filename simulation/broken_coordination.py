@@ -6,7 +6,7 @@ from typing import Any, Final
 from broker.coordination.coordinator import STEPS, Coordinator
 from broker.coordination.events import CreateLeader, PutIsr, RegisterBroker, SessionStarted
 from broker.coordination.nodes import ANY_VERSION
-from broker.coordination.requests import OwnQueue
+from broker.coordination.queues.requests import OwnQueue
 from broker.coordination.variants import Fenced, Printed
 from broker.types import LeaderEpoch
 from simulation.swap import Mutation, Swap

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from random import Random
 
-from broker.log.file_system import Bytes
+from broker.log.disk.file_system import Bytes
 from simulation.inodes import MemoryDirectory, MemoryFile, Node
 
 PLENTY = 2**40
@@ -21,7 +21,7 @@ READ = "read"
 
 
 class MemoryDisk:
-    """One machine's disk; has the methods of :class:`~broker.log.file_system.FileSystem`.
+    """One machine's disk; has the methods of :class:`~broker.log.disk.file_system.FileSystem`.
 
     Attributes:
         watch: called with the kind of each operation before it is carried out, if there is a
@@ -91,7 +91,7 @@ class MemoryDisk:
     # --- what processes ask of it -----------------------------------------------------------
 
     def open(self, path: Path, /) -> int:
-        """See :class:`~broker.log.file_system.FileSystem`, here and below."""
+        """See :class:`~broker.log.disk.file_system.FileSystem`, here and below."""
         self._watched("open")
         parent, name = self._parent(path)
         node = parent.entries.get(name)

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Protocol, cast
 
 from broker.config import BrokerConfig, Listener
-from broker.log.file_system import FileSystem
+from broker.log.disk.file_system import FileSystem
 from broker.server.app import App
 from broker.server.clock import Clock
 from broker.server.environment import Environment

@@ -17,7 +17,7 @@ from broker.controller.requests.outbox import Outbox
 from broker.controller.rules.assignment import assign_replicas
 from broker.controller.rules.plan import plan
 from broker.log import manager
-from broker.log.checkpoints import read_meta_properties, write_meta_properties
+from broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
 from broker.replication.events import Stopped, TruncateFully
 from broker.replication.replica import STEPS, Role
 from broker.server.admin import topics

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from broker.log.checkpoints import META_PROPERTIES
+from broker.log.disk.checkpoints import META_PROPERTIES
 from simulation import actions as act
 from simulation.bad_links import CUT_WAYS, BadLinks, both_ways, ways
 from simulation.coverage import FAULT, ORDER

@@ -16,7 +16,9 @@ from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from broker.wire.interbroker import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from broker.wire.messages.stop_replica import StopReplicaRequest
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 # --- events ---------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """Leader coordination on one broker: events in, effects out (seed 001).
 
-Every broker runs one. It hosts partitions (:mod:`~broker.coordination.partition`), leads some
-(:mod:`~broker.coordination.leading`), takes requests out of its own queue
-(:mod:`~broker.coordination.requests`) and puts others into those of its followers
-(:mod:`~broker.coordination.sending`). Here: ``brokerStartup``, and who is told what.
+Every broker runs one. It hosts partitions (:mod:`~broker.coordination.hosting.partition`), leads
+some (:mod:`~broker.coordination.hosting.leading`), takes requests out of its own queue
+(:mod:`~broker.coordination.queues.requests`) and puts others into those of its followers
+(:mod:`~broker.coordination.queues.sending`). Here: ``brokerStartup``, and who is told what.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,10 +38,10 @@ from broker.coordination.events import (
     Tick,
     Written,
 )
+from broker.coordination.hosting.partition import HostedPartition
 from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
-from broker.coordination.partition import HostedPartition
-from broker.coordination.requests import OwnQueue
-from broker.coordination.sending import Sender
+from broker.coordination.queues.requests import OwnQueue
+from broker.coordination.queues.sending import Sender
 from broker.coordination.settings import Settings
 from broker.coordination.variants import VARIANTS, Variant
 from broker.replication.events import IsrWriteFailed

@@ -14,9 +14,9 @@ file would have it ask its leader for epoch 9, and cut by the answer at the wron
 believes the batches it walks, and forgets what contradicts them.
 """
 
-from broker.log.checkpoints import CorruptCheckpoint, checkpoint_content, read_checkpoint
-from broker.log.files import Directory
-from broker.log.steps import Steps, carry_out
+from broker.log.disk.checkpoints import CorruptCheckpoint, checkpoint_content, read_checkpoint
+from broker.log.disk.files import Directory
+from broker.log.disk.steps import Steps, carry_out
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from broker.log.disk.file_system import FileSystem
+from broker.log.disk.files import Directory
+from broker.log.disk.steps import Later, Steps, carry_out
 from broker.log.epochs import LeaderEpochCache
-from broker.log.file_system import FileSystem
-from broker.log.files import Directory
-from broker.log.producers import LogProducers
+from broker.log.idempotence.producers import LogProducers
 from broker.log.segment import Segment
-from broker.log.steps import Later, Steps, carry_out
 from broker.types import Offset
 
 Arguments = ParamSpec("Arguments")

@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
-from broker.log.files import Directory
+from broker.log.disk.files import Directory
 
 
 class CorruptIndex(Exception):

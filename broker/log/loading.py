@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from broker.log.files import TEMPORARY_SUFFIX, Directory
+from broker.log.disk.files import TEMPORARY_SUFFIX, Directory
 from broker.log.index import CorruptIndex
 from broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from broker.wire.batch import CorruptBatch, RecordBatch

@@ -6,7 +6,7 @@ recovered from their recovery points. A partition is deleted by renaming its dir
 ``<topic>-<n>.<id>-delete`` first, so that a crash never leaves half a log that would be loaded;
 what is left over is removed at the next start.
 
-What need not be on disk when a call returns is given to ``later``, in :mod:`broker.log.steps`.
+What need not be on disk when a call returns is given to ``later``, in :mod:`broker.log.disk.steps`.
 
 Not handled: log directories that fail one by one (any OSError reaches the caller), and moving a
 replica between them.
@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from functools import partial
 from pathlib import Path
 
-from broker.log.checkpoints import (
+from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -29,12 +30,11 @@ from broker.log.checkpoints import (
     read_offsets,
     take_clean_shutdown,
 )
-from broker.log.config import LogConfig
-from broker.log.file_system import REAL, FileSystem
-from broker.log.files import Directory
-from broker.log.ownership import claim
+from broker.log.disk.file_system import REAL, FileSystem
+from broker.log.disk.files import Directory
+from broker.log.disk.ownership import claim
+from broker.log.disk.steps import Later, Steps, carry_out
 from broker.log.partition_log import PartitionLog
-from broker.log.steps import Later, Steps, carry_out
 from broker.types import Offset, TopicPartition
 
 logger = logging.getLogger(__name__)

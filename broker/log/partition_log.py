@@ -17,16 +17,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from broker.log.config import LogConfig
+from broker.log.disk.file_system import REAL, FileSystem
+from broker.log.disk.files import Directory
+from broker.log.disk.steps import Later, carry_out
 from broker.log.epochs import LeaderEpochCache
-from broker.log.file_system import REAL, FileSystem
-from broker.log.files import Directory
 from broker.log.flushing import Flushing, last_if_it_fails
+from broker.log.idempotence.producers import LogProducers
 from broker.log.loading import REACH, load_segments
 from broker.log.partition_metadata import PartitionMetadataFile
-from broker.log.producers import LogProducers
 from broker.log.retention import count_deletable
 from broker.log.segment import Segment
-from broker.log.steps import Later, carry_out
 from broker.types import Offset
 from broker.wire.batch import RecordBatch, stamped
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from broker.log.files import Directory
+from broker.log.disk.files import Directory
 from broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
 from broker.wire.batch import (
     HEADER_BYTES,

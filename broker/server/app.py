@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Iterator
 from functools import partial
 
 from broker.config import BrokerConfig, Listener
-from broker.log.checkpoints import MetaProperties
+from broker.log.disk.checkpoints import MetaProperties
 from broker.log.manager import LogManager
 from broker.server.admin.config_admin import ConfigAdmin
 from broker.server.admin.config_changes import ConfigChanges

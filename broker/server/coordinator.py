@@ -17,7 +17,10 @@ from broker.server.metadata_cache import MetadataCache
 from broker.server.replication.partition import Partition
 from broker.server.replication.replica_manager import ReplicaManager
 from broker.types import BrokerId, TopicPartition
-from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+from broker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 
 Outcomes = Mapping[TopicPartition, Outcome]
 """What became of each partition that was asked about."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 
 from broker.config import Listener
-from broker.log.file_system import REAL, FileSystem
+from broker.log.disk.file_system import REAL, FileSystem
 from broker.server.clock import Clock
 from broker.server.network.acceptor import listening_socket
 from broker.server.zk.session import ClientFactory, kazoo_client

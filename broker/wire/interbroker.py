@@ -1,4 +1,4 @@
-"""The controller's four calls of ZooKeeper-mode Kafka, together.
+"""What the controller's four calls of ZooKeeper-mode Kafka have beside their messages.
 
 LeaderAndIsr (api 4, version 5), StopReplica (5, 3), UpdateMetadata (6, 7) and ControlledShutdown
 (7, 3): of each the newest version before the KRaft fields came in (KIP-866, KIP-704).
@@ -9,57 +9,16 @@ from typing import Final
 from broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    RemainingPartition,
 )
-from broker.wire.messages.leader_and_isr import (
-    LeaderAndIsrLiveLeader,
-    LeaderAndIsrPartitionError,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LeaderAndIsrTopicError,
-    LeaderAndIsrTopicState,
-)
-from broker.wire.messages.stop_replica import (
-    StopReplicaPartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    StopReplicaTopicState,
-)
-from broker.wire.messages.update_metadata import (
-    UpdateMetadataBroker,
-    UpdateMetadataEndpoint,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-    UpdateMetadataTopicState,
-)
+from broker.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 
 __all__ = [
     "LEADER_AND_ISR_FULL",
     "LEADER_AND_ISR_INCREMENTAL",
     "ControlledShutdownRequest",
     "ControlledShutdownResponse",
-    "LeaderAndIsrLiveLeader",
-    "LeaderAndIsrPartitionError",
-    "LeaderAndIsrPartitionState",
-    "LeaderAndIsrRequest",
-    "LeaderAndIsrResponse",
-    "LeaderAndIsrTopicError",
-    "LeaderAndIsrTopicState",
-    "RemainingPartition",
-    "StopReplicaPartitionError",
-    "StopReplicaPartitionState",
-    "StopReplicaRequest",
-    "StopReplicaResponse",
-    "StopReplicaTopicState",
-    "UpdateMetadataBroker",
-    "UpdateMetadataEndpoint",
     "UpdateMetadataPartitionState",
     "UpdateMetadataRequest",
-    "UpdateMetadataResponse",
-    "UpdateMetadataTopicState",
 ]
 
 LEADER_AND_ISR_INCREMENTAL: Final = 1

@@ -13,7 +13,8 @@ from broker.controller import events
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.zk import znodes
 from broker.types import NO_LEADER, TopicPartition
-from broker.wire.interbroker import LeaderAndIsrRequest, UpdateMetadataRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 TP = TopicPartition("orders", 0)
 

@@ -8,7 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.wire.codec import write_response
-from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+from broker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 
 ASK = ControlledShutdownRequest(broker_id=1)
 DEADLINE_S = 60

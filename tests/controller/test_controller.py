@@ -7,12 +7,10 @@ from kio.schema.errors import ErrorCode
 from broker.controller import events
 from broker.controller.cluster import ReplicaAssignment
 from broker.types import TopicPartition
-from broker.wire.interbroker import (
-    LEADER_AND_ISR_FULL,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
+from broker.wire.interbroker import LEADER_AND_ISR_FULL
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from broker.wire.messages.stop_replica import StopReplicaRequest
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 TP = TopicPartition("orders", 0)
 

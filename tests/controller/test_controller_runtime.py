@@ -16,7 +16,8 @@ from broker.server.zk.config_zk import ConfigZk, of_topic
 from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
 from broker.server.zk.session import SessionExpired
 from broker.types import NO_LEADER, TopicPartition, ZkVersion
-from broker.wire.interbroker import ControlledShutdownRequest, LeaderAndIsrRequest
+from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 pytestmark = pytest.mark.integration
 

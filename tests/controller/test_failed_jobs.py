@@ -11,7 +11,7 @@ from controller_world import World
 from broker.controller import events
 from broker.controller.phases.partition_state import IllegalTransition
 from broker.types import TopicPartition
-from broker.wire.interbroker import LeaderAndIsrRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 GOOD, BAD = TopicPartition("good", 0), TopicPartition("bad", 0)
 

@@ -3,22 +3,28 @@
 import uuid
 
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire import interbroker
+from broker.wire.interbroker import LEADER_AND_ISR_FULL
+from broker.wire.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from broker.wire.writer import FlexibleWriter
 
 
 def test_leader_and_isr_bytes_are_kafkas():
-    request = interbroker.LeaderAndIsrRequest(
+    request = LeaderAndIsrRequest(
         controller_id=BrokerId(1),
         controller_epoch=ControllerEpoch(2),
         broker_epoch=3,
-        type_=interbroker.LEADER_AND_ISR_FULL,
+        type_=LEADER_AND_ISR_FULL,
         topic_states=(
-            interbroker.LeaderAndIsrTopicState(
+            LeaderAndIsrTopicState(
                 topic_name="t",
                 topic_id=uuid.UUID(int=4),
                 partition_states=(
-                    interbroker.LeaderAndIsrPartitionState(
+                    LeaderAndIsrPartitionState(
                         partition_index=5,
                         controller_epoch=ControllerEpoch(6),
                         leader=BrokerId(7),
@@ -31,9 +37,7 @@ def test_leader_and_isr_bytes_are_kafkas():
                 ),
             ),
         ),
-        live_leaders=(
-            interbroker.LeaderAndIsrLiveLeader(broker_id=BrokerId(7), host_name="h", port=9092),
-        ),
+        live_leaders=(LeaderAndIsrLiveLeader(broker_id=BrokerId(7), host_name="h", port=9092),),
     )
     writer = FlexibleWriter()
     request.write(writer, request.version)

@@ -13,7 +13,7 @@ from broker.server.zk import znodes
 from broker.server.zk.config_zk import ConfigZk, of_topic
 from broker.server.zk.session import ZkClosed
 from broker.types import NO_LEADER, TopicPartition
-from broker.wire import interbroker as wire
+from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 TP = TopicPartition("orders", 0)
 
@@ -211,7 +211,7 @@ def test_word_that_was_left_while_there_was_no_controller_is_heard(zookeeper):
 
 
 def test_only_the_controller_answers_and_what_failed_is_said_to_have_failed(zookeeper):
-    shutdown = wire.ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    shutdown = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
 
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from coordination_world import KEEP_IN_SYNC, LAG, PREFERRED_WAIT, Broker, T, World
 
-from broker.coordination.admin import Outcome
+from broker.coordination.administration.admin import Outcome
 from broker.coordination.coordinator import STEPS, Coordinator
 from broker.coordination.events import (
     AssignmentsRead,
@@ -53,7 +53,7 @@ from broker.coordination.nodes import (
     QueuedRequest,
     StateChangeRequest,
 )
-from broker.coordination.queue import superfluous
+from broker.coordination.queues.queue import superfluous
 from broker.coordination.settings import Settings
 from broker.replication.events import Resigned, StartServing
 from broker.replication.replica import Role

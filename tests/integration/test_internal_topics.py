@@ -18,7 +18,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v8.request import MetadataRequest
 from kio.static.primitive import i32Timedelta
 
-from broker.wire import interbroker as wire
+from broker.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -95,7 +99,7 @@ def test_what_kafka_allows_with_them_is_allowed(cluster: Cluster, broker: Broker
 
 def test_no_controllers_word_makes_a_directory_elsewhere(cluster: Cluster, broker: Broker) -> None:
     def role(topic: str, partition: int) -> Any:
-        state = wire.LeaderAndIsrPartitionState(
+        state = LeaderAndIsrPartitionState(
             partition_index=partition,
             controller_epoch=1,
             leader=1,
@@ -104,12 +108,12 @@ def test_no_controllers_word_makes_a_directory_elsewhere(cluster: Cluster, broke
             zk_version=0,
             replicas=(1,),
         )
-        return wire.LeaderAndIsrTopicState(
+        return LeaderAndIsrTopicState(
             topic_name=topic, topic_id=uuid.uuid4(), partition_states=(state,)
         )
 
     names = [("../stray", 0), ("stray/x", 0), (".", 0), ("x" * 250, 0), ("stray", -1)]
-    request = wire.LeaderAndIsrRequest(
+    request = LeaderAndIsrRequest(
         controller_id=1,
         controller_epoch=1,
         topic_states=tuple(role(*name) for name in names),

@@ -23,7 +23,11 @@ from kio.schema.errors import ErrorCode
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from broker.server.zk.znodes import encode_topic
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire import interbroker as wire
+from broker.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -133,7 +137,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def told(broker: Broker, topic: str, topic_id: uuid.UUID | None, leader_epoch: int) -> Any:
     """The broker's answer when a controller says that it leads partition 0."""
-    state = wire.LeaderAndIsrPartitionState(
+    state = LeaderAndIsrPartitionState(
         partition_index=0,
         controller_epoch=ControllerEpoch(1),
         leader=BrokerId(1),
@@ -142,10 +146,10 @@ def told(broker: Broker, topic: str, topic_id: uuid.UUID | None, leader_epoch: i
         zk_version=ZkVersion(0),
         replicas=(BrokerId(1),),
     )
-    topic_state = wire.LeaderAndIsrTopicState(
+    topic_state = LeaderAndIsrTopicState(
         topic_name=topic, topic_id=topic_id, partition_states=(state,)
     )
-    request = wire.LeaderAndIsrRequest(
+    request = LeaderAndIsrRequest(
         controller_id=BrokerId(1),
         controller_epoch=ControllerEpoch(1),
         topic_states=(topic_state,),

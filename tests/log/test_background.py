@@ -8,12 +8,12 @@ from random import Random
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
 from broker.log.config import LogConfig
-from broker.log.files import Directory
+from broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
+from broker.log.disk.files import Directory
+from broker.log.disk.steps import Steps, carry_out
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
-from broker.log.steps import Steps, carry_out
 from broker.types import ProducerId, TopicPartition
 from simulation.disk import SYNC, MemoryDisk
 

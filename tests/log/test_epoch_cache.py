@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.checkpoints import CorruptCheckpoint
+from broker.log.disk.checkpoints import CorruptCheckpoint
+from broker.log.disk.files import Directory
 from broker.log.epochs import FILE_NAME, LeaderEpochCache
-from broker.log.files import Directory
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)
 """Leader epochs in order: how much greater than the one before, how many records it appended."""

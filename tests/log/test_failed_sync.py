@@ -7,8 +7,8 @@ import pytest
 from batches import NOW_MS, batch
 
 from broker.log.config import LogConfig
-from broker.log.file_system import REAL
-from broker.log.files import File
+from broker.log.disk.file_system import REAL
+from broker.log.disk.files import File
 from broker.log.manager import LogManager
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches

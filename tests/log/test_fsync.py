@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.checkpoints import mark_clean_shutdown, take_clean_shutdown
 from broker.log.config import LogConfig
-from broker.log.file_system import RealFileSystem
-from broker.log.files import Directory
+from broker.log.disk.checkpoints import mark_clean_shutdown, take_clean_shutdown
+from broker.log.disk.file_system import RealFileSystem
+from broker.log.disk.files import Directory
 from broker.log.partition_log import PartitionLog
 
 

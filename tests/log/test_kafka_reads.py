@@ -9,7 +9,7 @@ from batches import NOW_MS, batch
 from kafka_dump import KafkaView, kafka_reads
 
 from broker.log.config import LogConfig
-from broker.log.files import Directory
+from broker.log.disk.files import Directory
 from broker.log.partition_log import PartitionLog
 from broker.log.partition_metadata import FILE_NAME, PartitionMetadataFile
 from broker.wire.batch import RecordBatch, parse_batches, with_append_time

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, batch
 
-from broker.log.checkpoints import (
+from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -15,8 +16,7 @@ from broker.log.checkpoints import (
     read_offsets,
     write_meta_properties,
 )
-from broker.log.config import LogConfig
-from broker.log.files import Directory
+from broker.log.disk.files import Directory
 from broker.log.manager import LogDirectoryInUse, LogManager
 from broker.types import BrokerId, TopicPartition
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.checkpoints import (
+from broker.log.config import LogConfig
+from broker.log.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     CorruptCheckpoint,
@@ -12,10 +13,9 @@ from broker.log.checkpoints import (
     read_meta_properties,
     write_meta_properties,
 )
-from broker.log.config import LogConfig
-from broker.log.files import Directory
+from broker.log.disk.files import Directory
+from broker.log.disk.ownership import InconsistentBrokerId, InconsistentClusterId
 from broker.log.manager import LogManager
-from broker.log.ownership import InconsistentBrokerId, InconsistentClusterId
 from broker.types import BrokerId
 
 OURS = MetaProperties(BrokerId(1), "kVzcnVwDQEi6cPWOTWnCAA")

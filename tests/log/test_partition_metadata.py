@@ -8,9 +8,9 @@ from batches import NOW_MS, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.checkpoints import CorruptCheckpoint
 from broker.log.config import LogConfig
-from broker.log.files import Directory
+from broker.log.disk.checkpoints import CorruptCheckpoint
+from broker.log.disk.files import Directory
 from broker.log.manager import LogManager
 from broker.log.partition_metadata import InconsistentTopicId, PartitionMetadataFile
 from broker.types import TopicPartition

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from broker.log.config import LogConfig
+from broker.log.disk.steps import Steps
+from broker.log.idempotence.producer_state import ProducerState
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
-from broker.log.producer_state import ProducerState
-from broker.log.steps import Steps
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset, TopicPartition
 from broker.wire.batch import RecordBatch, parse_batches, stamped

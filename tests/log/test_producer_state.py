@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 
 from broker.log.config import LogConfig
+from broker.log.idempotence.producer_snapshots import CorruptSnapshot, decode, encode
+from broker.log.idempotence.producer_state import SEQUENCES, ProducerState
 from broker.log.partition_log import PartitionLog
-from broker.log.producer_snapshots import CorruptSnapshot, decode, encode
-from broker.log.producer_state import SEQUENCES, ProducerState
 from broker.log.refused import RefusedBatch
 from broker.types import ProducerId
 from broker.wire.batch import RecordBatch, stamped

@@ -7,7 +7,7 @@ import pytest
 from broker.config import BrokerConfig
 from broker.server.metadata_cache import MetadataCache
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from broker.wire.interbroker import (
+from broker.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

@@ -18,12 +18,12 @@ from kio.schema.offset_for_leader_epoch.v3 import request as leader_epoch
 from kio.schema.produce.v8 import request as produce
 from kio.static.primitive import i32Timedelta
 
-from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
-from broker.log.files import Directory
+from broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
+from broker.log.disk.files import Directory
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Role
 from broker.types import TopicPartition
-from broker.wire import interbroker as wire
+from broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 TP = TopicPartition("t", 0)
 CONSUMER = -1
@@ -76,7 +76,7 @@ async def epoch_end(host, epoch, *, current=-1):
 
 
 def update_metadata(*, controller_epoch, broker_epoch=-1):
-    return wire.UpdateMetadataRequest(
+    return UpdateMetadataRequest(
         controller_id=9,
         controller_epoch=controller_epoch,
         broker_epoch=broker_epoch,

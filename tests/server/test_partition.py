@@ -7,8 +7,8 @@ from batches import batch
 from hosts import elect, hosts, leader_and_isr, run, stop_replica, until
 from kio.schema.errors import ErrorCode
 
-from broker.log.checkpoints import HIGH_WATERMARKS, write_offsets
-from broker.log.files import Directory
+from broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
+from broker.log.disk.files import Directory
 from broker.replication.events import IsrWritten
 from broker.types import TopicPartition
 

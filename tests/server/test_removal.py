@@ -9,8 +9,8 @@ from batches import NOW_MS, batch
 from hosts import run, until
 
 from broker.log.config import LogConfig
+from broker.log.disk.steps import Steps
 from broker.log.manager import LogManager
-from broker.log.steps import Steps
 from broker.server.schedule import carry_out_later
 from broker.types import TopicPartition
 

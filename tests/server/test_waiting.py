@@ -11,7 +11,7 @@ from broker.server.controller.control_fence import ControlFence
 from broker.server.controller.isr_changes import IsrChanges
 from broker.server.replication.purgatory import Purgatory
 from broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
-from broker.wire.interbroker import StopReplicaRequest
+from broker.wire.messages.stop_replica import StopReplicaRequest
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

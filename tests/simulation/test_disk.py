@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker.log.file_system import REAL, FileSystem
+from broker.log.disk.file_system import REAL, FileSystem
 from simulation.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -20,7 +20,8 @@ from broker.controller.cluster import (
 )
 from broker.controller.controller import Controller
 from broker.types import NO_LEADER, TopicPartition
-from broker.wire.interbroker import LeaderAndIsrRequest, StopReplicaRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from broker.wire.messages.stop_replica import StopReplicaRequest
 
 ME = 100
 

@@ -11,8 +11,8 @@ from typing import Any
 from simulator.log import MemoryBatch, MemoryLog
 from tiny_zookeeper import REASSIGNED, Key, TinyZooKeeper, node_key, queue_key
 
-from broker.coordination import admin_steps
-from broker.coordination.admin import Admin, Command, Outcome
+from broker.coordination.administration import admin_steps
+from broker.coordination.administration.admin import Admin, Command, Outcome
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import (
     AssignmentsRead,

@@ -38,7 +38,17 @@ from broker.server.requests.dispatch import Dispatcher
 from broker.server.requests.table import SERVED
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
-from broker.wire import interbroker as wire
+from broker.wire.interbroker import LEADER_AND_ISR_INCREMENTAL
+from broker.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from broker.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 
 DEADLINE_S = 120
 OF_NOBODY = Origin(change="test", by={})
@@ -143,7 +153,7 @@ class Host:
     async def call(self, request: Any) -> Any:
         return await self._connection.call(ours(request), DEADLINE_S)
 
-    async def told(self, word: wire.LeaderAndIsrRequest) -> None:
+    async def told(self, word: LeaderAndIsrRequest) -> None:
         """The controller's word, without a connection."""
         await self.replicas.become_leader_or_follower(
             leader_and_isr_requests.roles(word), OF_NOBODY
@@ -177,16 +187,16 @@ def leader_and_isr(
     broker_epoch: int = -1,
     zk_version: int | None = None,
     topic_id: uuid.UUID | None = None,
-) -> wire.LeaderAndIsrRequest:
+) -> LeaderAndIsrRequest:
     """The controller's word on one partition; versions of its znode grow with its epochs."""
-    state: Any = wire.LeaderAndIsrPartitionState
-    return wire.LeaderAndIsrRequest(
+    state: Any = LeaderAndIsrPartitionState
+    return LeaderAndIsrRequest(
         controller_id=BrokerId(1),
         controller_epoch=controller_epoch,  # type: ignore[arg-type]
         broker_epoch=broker_epoch,
-        type_=wire.LEADER_AND_ISR_INCREMENTAL,
+        type_=LEADER_AND_ISR_INCREMENTAL,
         topic_states=(
-            wire.LeaderAndIsrTopicState(
+            LeaderAndIsrTopicState(
                 topic_name=tp.topic,
                 topic_id=topic_id,
                 partition_states=(
@@ -211,16 +221,16 @@ def leader_and_isr(
 
 def stop_replica(
     tp: TopicPartition, epoch: int, *, delete: bool, controller_epoch: int = 1
-) -> wire.StopReplicaRequest:
-    return wire.StopReplicaRequest(
+) -> StopReplicaRequest:
+    return StopReplicaRequest(
         controller_id=BrokerId(1),
         controller_epoch=controller_epoch,  # type: ignore[arg-type]
         broker_epoch=-1,
         topic_states=(
-            wire.StopReplicaTopicState(
+            StopReplicaTopicState(
                 topic_name=tp.topic,
                 partition_states=(
-                    wire.StopReplicaPartitionState(
+                    StopReplicaPartitionState(
                         partition_index=tp.partition,
                         leader_epoch=epoch,  # type: ignore[arg-type]
                         delete_partition=delete,

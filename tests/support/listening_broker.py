@@ -9,8 +9,10 @@ from processes import free_port
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.server.requests.table import APIS
 from broker.types import TopicPartition
-from broker.wire import interbroker as wire
 from broker.wire.codec import first_fields, read_request, write_response
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from broker.wire.messages.stop_replica import StopReplicaResponse
+from broker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 class ListeningBroker:
@@ -56,7 +58,7 @@ class ListeningBroker:
 
     def told_of(self, tp):
         """Whether it has heard all about a new partition: its role first, then the metadata."""
-        named = [r for r in self.requests if isinstance(r, wire.UpdateMetadataRequest)]
+        named = [r for r in self.requests if isinstance(r, UpdateMetadataRequest)]
         topics = {state.topic_name for request in named for state in request.topic_states}
         return tp in self.roles and tp.topic in topics
 
@@ -83,16 +85,16 @@ class ListeningBroker:
 
     def _answer(self, request):
         none = ErrorCode.none
-        if isinstance(request, wire.UpdateMetadataRequest):
-            return wire.UpdateMetadataResponse(error_code=none)
-        if isinstance(request, wire.LeaderAndIsrRequest):
+        if isinstance(request, UpdateMetadataRequest):
+            return UpdateMetadataResponse(error_code=none)
+        if isinstance(request, LeaderAndIsrRequest):
             for topic in request.topic_states:
                 for role in topic.partition_states:
                     self.roles[TopicPartition(topic.topic_name, role.partition_index)] = role
-            return wire.LeaderAndIsrResponse(error_code=none, topics=())
+            return LeaderAndIsrResponse(error_code=none, topics=())
         for topic in request.topic_states:
             for stop in topic.partition_states:
                 tp = TopicPartition(topic.topic_name, stop.partition_index)
                 self.roles.pop(tp, None)
                 self.stopped[tp] = stop
-        return wire.StopReplicaResponse(error_code=none, partition_errors=())
+        return StopReplicaResponse(error_code=none, partition_errors=())

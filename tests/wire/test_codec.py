@@ -16,8 +16,8 @@ from broker.wire.codec import (
     write_request,
     write_response,
 )
-from broker.wire.interbroker import ControlledShutdownRequest
 from broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from broker.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,

@@ -12,7 +12,25 @@ from broker.controller.context import Context
 from broker.controller.events import Send
 from broker.controller.phases.replica_state import ReplicaPhase
 from broker.types import LEADER_DURING_DELETE, BrokerId, LeaderEpoch, TopicPartition
-from broker.wire import interbroker as wire
+from broker.wire.interbroker import LEADER_AND_ISR_FULL, LEADER_AND_ISR_INCREMENTAL
+from broker.wire.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from broker.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from broker.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 
 EPOCH_DURING_DELETE = LeaderEpoch(-2)
 
@@ -29,12 +47,12 @@ class RequestBatch:
         self._clear()
 
     def _clear(self) -> None:
-        self._roles: dict[BrokerId, dict[TopicPartition, wire.LeaderAndIsrPartitionState]] = (
-            defaultdict(dict)
+        self._roles: dict[BrokerId, dict[TopicPartition, LeaderAndIsrPartitionState]] = defaultdict(
+            dict
         )
         self._full: set[BrokerId] = set()
-        self._stops: dict[BrokerId, dict[TopicPartition, wire.StopReplicaPartitionState]] = (
-            defaultdict(dict)
+        self._stops: dict[BrokerId, dict[TopicPartition, StopReplicaPartitionState]] = defaultdict(
+            dict
         )
         self._metadata: dict[BrokerId, set[TopicPartition]] = defaultdict(set)
 
@@ -43,7 +61,7 @@ class RequestBatch:
     ) -> None:
         """Tell ``broker`` who leads ``tp``, and that ``replicas`` are the partition's."""
         state, assignment = context.states[tp], context.assignment(tp)
-        self._roles[broker][tp] = wire.LeaderAndIsrPartitionState(
+        self._roles[broker][tp] = LeaderAndIsrPartitionState(
             partition_index=tp.partition,
             controller_epoch=state.controller_epoch,
             leader=state.leader,
@@ -64,7 +82,7 @@ class RequestBatch:
         self, broker: BrokerId, tp: TopicPartition, epoch: LeaderEpoch, *, delete: bool
     ) -> None:
         """Tell ``broker`` to stop its replica of ``tp``, and whether to delete it."""
-        self._stops[broker][tp] = wire.StopReplicaPartitionState(
+        self._stops[broker][tp] = StopReplicaPartitionState(
             partition_index=tp.partition, leader_epoch=epoch, delete_partition=delete
         )
 
@@ -86,7 +104,7 @@ class RequestBatch:
 
     def _requests(
         self, context: Context, broker: BrokerId
-    ) -> Iterable[wire.LeaderAndIsrRequest | wire.UpdateMetadataRequest | wire.StopReplicaRequest]:
+    ) -> Iterable[LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest]:
         if broker in self._roles or broker in self._full:
             yield self._leader_and_isr(context, broker)
         if broker in self._metadata:
@@ -94,17 +112,17 @@ class RequestBatch:
         if broker in self._stops:
             yield self._stop_replica(context, broker)
 
-    def _leader_and_isr(self, context: Context, broker: BrokerId) -> wire.LeaderAndIsrRequest:
+    def _leader_and_isr(self, context: Context, broker: BrokerId) -> LeaderAndIsrRequest:
         roles = self._roles[broker]
         leaders = sorted({state.leader for state in roles.values()} & context.live.keys())
         full = broker in self._full
-        return wire.LeaderAndIsrRequest(
+        return LeaderAndIsrRequest(
             controller_id=self._controller_id,
             controller_epoch=context.epoch,
             broker_epoch=context.live[broker].epoch,
-            type_=wire.LEADER_AND_ISR_FULL if full else wire.LEADER_AND_ISR_INCREMENTAL,
+            type_=LEADER_AND_ISR_FULL if full else LEADER_AND_ISR_INCREMENTAL,
             topic_states=tuple(
-                wire.LeaderAndIsrTopicState(
+                LeaderAndIsrTopicState(
                     topic_name=topic,
                     topic_id=context.topics[topic].topic_id,
                     partition_states=tuple(roles[tp] for tp in tps),
@@ -114,35 +132,35 @@ class RequestBatch:
             live_leaders=tuple(self._live_leader(context.live[b].info) for b in leaders),
         )
 
-    def _live_leader(self, info: BrokerInfo) -> wire.LeaderAndIsrLiveLeader:
+    def _live_leader(self, info: BrokerInfo) -> LeaderAndIsrLiveLeader:
         named = [e for e in info.endpoints if e.listener == self._listener]
         endpoint = (named or list(info.endpoints))[0]
-        return wire.LeaderAndIsrLiveLeader(
+        return LeaderAndIsrLiveLeader(
             broker_id=info.broker_id, host_name=endpoint.host, port=endpoint.port
         )
 
-    def _stop_replica(self, context: Context, broker: BrokerId) -> wire.StopReplicaRequest:
+    def _stop_replica(self, context: Context, broker: BrokerId) -> StopReplicaRequest:
         stops = self._stops[broker]
-        return wire.StopReplicaRequest(
+        return StopReplicaRequest(
             controller_id=self._controller_id,
             controller_epoch=context.epoch,
             broker_epoch=context.live[broker].epoch,
             topic_states=tuple(
-                wire.StopReplicaTopicState(
+                StopReplicaTopicState(
                     topic_name=topic, partition_states=tuple(stops[tp] for tp in tps)
                 )
                 for topic, tps in _by_topic(stops)
             ),
         )
 
-    def _update_metadata(self, context: Context, broker: BrokerId) -> wire.UpdateMetadataRequest:
+    def _update_metadata(self, context: Context, broker: BrokerId) -> UpdateMetadataRequest:
         known = [tp for tp in self._metadata[broker] if tp in context.states]
-        return wire.UpdateMetadataRequest(
+        return UpdateMetadataRequest(
             controller_id=self._controller_id,
             controller_epoch=context.epoch,
             broker_epoch=context.live[broker].epoch,
             topic_states=tuple(
-                wire.UpdateMetadataTopicState(
+                UpdateMetadataTopicState(
                     topic_name=topic,
                     topic_id=context.topics[topic].topic_id,
                     partition_states=tuple(_metadata_of(context, tp) for tp in tps),
@@ -153,11 +171,11 @@ class RequestBatch:
         )
 
 
-def _metadata_of(context: Context, tp: TopicPartition) -> wire.UpdateMetadataPartitionState:
+def _metadata_of(context: Context, tp: TopicPartition) -> UpdateMetadataPartitionState:
     state: PartitionState = context.states[tp]
     assignment = context.assignment(tp)
     replicas = assignment.replicas if assignment else ()
-    return wire.UpdateMetadataPartitionState(
+    return UpdateMetadataPartitionState(
         partition_index=tp.partition,
         controller_epoch=state.controller_epoch,
         leader=LEADER_DURING_DELETE if context.deletes(tp.topic) else state.leader,
@@ -169,16 +187,16 @@ def _metadata_of(context: Context, tp: TopicPartition) -> wire.UpdateMetadataPar
     )
 
 
-def _broker(info: BrokerInfo) -> wire.UpdateMetadataBroker:
-    def endpoint(one: Endpoint) -> wire.UpdateMetadataEndpoint:
-        return wire.UpdateMetadataEndpoint(
+def _broker(info: BrokerInfo) -> UpdateMetadataBroker:
+    def endpoint(one: Endpoint) -> UpdateMetadataEndpoint:
+        return UpdateMetadataEndpoint(
             port=one.port,
             host=one.host,
             listener=one.listener,
             security_protocol=SECURITY_PROTOCOLS[one.security_protocol],
         )
 
-    return wire.UpdateMetadataBroker(
+    return UpdateMetadataBroker(
         id=info.broker_id, endpoints=tuple(map(endpoint, info.endpoints)), rack=info.rack
     )
 

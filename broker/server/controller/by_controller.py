@@ -24,7 +24,10 @@ from broker.server.replication.replica_manager import ReplicaManager
 from broker.server.schedule import Spawn
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
-from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+from broker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 
 
 class ByController:

@@ -15,11 +15,9 @@ from broker.server.controller.state_changes import log_request
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.server.schedule import Spawn
 from broker.types import BrokerId
-from broker.wire.interbroker import (
-    LeaderAndIsrResponse,
-    StopReplicaResponse,
-    UpdateMetadataResponse,
-)
+from broker.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from broker.wire.messages.stop_replica import StopReplicaResponse
+from broker.wire.messages.update_metadata import UpdateMetadataResponse
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.server.metadata_cache import MetadataCache
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
-from broker.wire.interbroker import ControlledShutdownRequest
+from broker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired, ZkClosed
 from broker.server.zk.znodes import MalformedNode
 from broker.types import BrokerId, TopicPartition
-from broker.wire.interbroker import (
+from broker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     RemainingPartition,

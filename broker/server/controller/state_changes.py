@@ -13,7 +13,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.controller.events import Request, StateWrite
 from broker.types import BrokerId, ControllerEpoch
-from broker.wire.interbroker import LeaderAndIsrRequest, StopReplicaRequest
+from broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from broker.wire.messages.stop_replica import StopReplicaRequest
 
 logger = logging.getLogger("state.change.logger")
 

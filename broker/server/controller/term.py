@@ -31,7 +31,7 @@ from broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired, ZkClosed
 from broker.types import NO_LEADER, BrokerId, TopicPartition
-from broker.wire.interbroker import StopReplicaRequest, StopReplicaResponse
+from broker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 logger = logging.getLogger(__name__)
 

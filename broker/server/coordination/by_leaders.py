@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from broker.config import BrokerConfig
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.context import Context
-from broker.coordination.admin import Admin
+from broker.coordination.administration.admin import Admin
 from broker.coordination.coordinator import Coordinator
 from broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
 from broker.coordination.settings import Settings

@@ -1,7 +1,7 @@
-"""Runs the document's admin commands (:mod:`broker.coordination.admin`) for whoever asks.
+"""Runs the document's admin commands for whoever asks.
 
-Any broker runs any command. One that was begun is carried on when its client has gone away: left in
-the middle, it is for the next one to clean up.
+Any broker runs any command (:mod:`broker.coordination.administration.admin`). One that was begun is
+carried on when its client has gone away: left in the middle, it is for the next one to clean up.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, TypeVar
 
-from broker.coordination import admin_steps as steps
+from broker.coordination.administration import admin_steps as steps
 from broker.coordination.events import Lifecycle, Refused
 from broker.coordination.nodes import Kind, Node
 from broker.server.coordination import nodes

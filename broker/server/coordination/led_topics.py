@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from broker.coordination.admin import Admin, Outcome
+from broker.coordination.administration.admin import Admin, Outcome
 from broker.coordination.nodes import PartitionView
 from broker.server.admin.topics import Refused
 from broker.server.coordination.commands import Commands

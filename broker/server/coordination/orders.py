@@ -1,7 +1,8 @@
 """Elections and moves that clients ask for, where any broker may be asked and none is in charge.
 
-An order is a change of the partition's nodes (:mod:`broker.coordination.admin`), made by the broker
-that is asked; the partition's leader, or whoever may become that, sees it and does the rest.
+An order is a change of the partition's nodes (:mod:`broker.coordination.administration.admin`),
+made by the broker that is asked; the partition's leader, or whoever may become that, sees it and
+does the rest.
 """
 
 import asyncio
@@ -10,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from kio.schema.errors import ErrorCode
 
 from broker.controller.events import Outcome
-from broker.coordination.admin import Admin, Command
-from broker.coordination.admin import Outcome as CommandOutcome
+from broker.coordination.administration.admin import Admin, Command
+from broker.coordination.administration.admin import Outcome as CommandOutcome
 from broker.coordination.nodes import (
     ADMIN,
     Change,

@@ -10,7 +10,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from broker.coordination.admin_steps import TopicNodes
+from broker.coordination.administration.admin_steps import TopicNodes
 from broker.coordination.nodes import (
     ABSENT,
     Assigned,

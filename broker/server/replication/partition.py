@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 from kio.schema.errors import ErrorCode
 
 from broker.config import TopicConfig
+from broker.log.idempotence.producer_state import Appended
 from broker.log.partition_log import PartitionLog
-from broker.log.producer_state import Appended
 from broker.log.refused import RefusedBatch
 from broker.replication.config import ReplicaConfig
 from broker.replication.events import (

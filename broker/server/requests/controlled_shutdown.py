@@ -7,7 +7,10 @@ partitions that stay; elsewhere NOT_CONTROLLER.
 from kio.schema.errors import ErrorCode
 
 from broker.server.requests.context import Context
-from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+from broker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 
 
 async def handle(

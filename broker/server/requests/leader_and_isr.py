@@ -14,7 +14,7 @@ from broker.server.controller.control_fence import origin
 from broker.server.replication.roles import BecomeLeaderOrFollower
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
-from broker.wire.interbroker import (
+from broker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,

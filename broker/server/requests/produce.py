@@ -2,11 +2,11 @@
 
 Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
 (:mod:`broker.server.requests.client_batch`), whether it suits the topic
-(:mod:`broker.log.validator`), and follows its producer's last (:mod:`broker.log.producer_state`).
-It stays compressed as it is. acks=0 gets no response, and an error with acks=0 closes the
-connection, so that the client notices. acks=-1 waits in the replica until the ISR has the batch or
-``timeout`` is over. Internal topics are written to by brokers alone, and by clients that are called
-as Kafka's own tools are.
+(:mod:`broker.log.validator`), and follows its producer's last
+(:mod:`broker.log.idempotence.producer_state`). It stays compressed as it is. acks=0 gets no
+response, and an error with acks=0 closes the connection, so that the client notices. acks=-1 waits
+in the replica until the ISR has the batch or ``timeout`` is over. Internal topics are written to by
+brokers alone, and by clients that are called as Kafka's own tools are.
 Not modelled: transactions, quotas.
 
 v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.

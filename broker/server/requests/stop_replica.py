@@ -10,7 +10,7 @@ from broker.server.controller.control_fence import origin
 from broker.server.replication.roles import StopReplica
 from broker.server.requests.context import Context
 from broker.types import TopicPartition
-from broker.wire.interbroker import (
+from broker.wire.messages.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaRequest,
     StopReplicaResponse,

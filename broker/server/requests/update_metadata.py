@@ -8,7 +8,7 @@ their offsets in deleted partitions.
 from kio.schema.errors import ErrorCode
 
 from broker.server.requests.context import Context
-from broker.wire.interbroker import UpdateMetadataRequest, UpdateMetadataResponse
+from broker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 def handle(

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
-from broker.coordination.admin_steps import (
+from broker.coordination.administration.admin_steps import (
     AdminWrite,
     AdminWritten,
     Answer,
@@ -12,6 +12,7 @@ from broker.coordination.admin_steps import (
     ReadQueues,
     Step,
 )
+from broker.coordination.administration.hold import Hold, held
 from broker.coordination.events import (
     Dequeue,
     Enqueue,
@@ -22,7 +23,6 @@ from broker.coordination.events import (
     Result,
     Stage,
 )
-from broker.coordination.hold import Hold, held
 from broker.coordination.nodes import (
     ABSENT,
     ANY_VERSION,
@@ -31,7 +31,7 @@ from broker.coordination.nodes import (
     QueuedRequest,
     StateChangeRequest,
 )
-from broker.coordination.queue import superfluous
+from broker.coordination.queues.queue import superfluous
 from broker.types import BrokerId, TopicPartition, ZkVersion
 
 Replicas = tuple[BrokerId, ...]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from jproperties import Properties
 
-from broker.log.files import Directory
+from broker.log.disk.files import Directory
 from broker.types import BrokerId, TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

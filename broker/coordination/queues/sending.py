@@ -25,7 +25,7 @@ from broker.coordination.events import (
     Written,
 )
 from broker.coordination.nodes import StateChangeRequest
-from broker.coordination.queue import superfluous
+from broker.coordination.queues.queue import superfluous
 from broker.types import BrokerId
 
 Sent = Callable[[Written], None]

@@ -17,8 +17,8 @@ from broker.coordination.events import (
     WatchProgress,
     Written,
 )
+from broker.coordination.hosting.reassignment import reassignment
 from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
-from broker.coordination.reassignment import reassignment
 from broker.replication.epochs import UNKNOWN_OFFSET
 from broker.replication.events import (
     IsrWriteFailed,
@@ -30,7 +30,7 @@ from broker.replication.events import (
 from broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion
 
 if TYPE_CHECKING:
-    from broker.coordination.partition import HostedPartition
+    from broker.coordination.hosting.partition import HostedPartition
 
 
 class Leading:

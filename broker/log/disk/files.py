@@ -1,15 +1,16 @@
-"""Files and directories as the logs use them, over any :class:`~broker.log.file_system.FileSystem`.
+"""Files and directories as the logs use them, over any file system.
 
-Writes go straight to the file system (no buffer of our own), so that what was written outlives a
-killed process. What must outlive a power failure is synced, the directory that names it included.
+Writes go straight to the :class:`~broker.log.disk.file_system.FileSystem` (no buffer of our own),
+so that what was written outlives a killed process. What must outlive a power failure is synced, the
+directory that names it included.
 """
 
 import contextlib
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from broker.log.file_system import REAL, Bytes, FileSystem
-from broker.log.steps import carry_out
+from broker.log.disk.file_system import REAL, Bytes, FileSystem
+from broker.log.disk.steps import carry_out
 
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -1,8 +1,8 @@
 """What the admin commands ask for (seed 001, "Admin commands").
 
-A command (:mod:`broker.coordination.admin`) is a generator: it yields a step, is sent the answer,
-and returns its outcome. It has no clock and no ZooKeeper of its own; any broker can run any
-command, several at once, and one that is left in the middle can be run again.
+A command (:mod:`broker.coordination.administration.admin`) is a generator: it yields a step, is
+sent the answer, and returns its outcome. It has no clock and no ZooKeeper of its own; any broker
+can run any command, several at once, and one that is left in the middle can be run again.
 
 ==================  ===========================================================================
 step                answer sent back

@@ -1,8 +1,8 @@
 """The idempotent producers of a log, kept through truncation, retention and restarts.
 
-What is remembered (:class:`~broker.log.producer_state.ProducerState`) could be had from the log
-alone, but for two things: a start would walk all of it, and retention deletes producers' last
-batches. So the state is written to a snapshot whenever a segment begins and when the log is
+What is remembered (:class:`~broker.log.idempotence.producer_state.ProducerState`) could be had from
+the log alone, but for two things: a start would walk all of it, and retention deletes producers'
+last batches. So the state is written to a snapshot whenever a segment begins and when the log is
 closed, and made again from the latest snapshot that is not above the log's end and the batches
 behind it. A snapshot that cannot be read is passed over: the one before, or the log, knows too.
 """
@@ -10,10 +10,10 @@ behind it. A snapshot that cannot be read is passed over: the one before, or the
 import logging
 from collections.abc import Callable, Collection, Iterable
 
-from broker.log.files import Directory
-from broker.log.producer_snapshots import CorruptSnapshot, Snapshots, encode
-from broker.log.producer_state import ProducerState
-from broker.log.steps import Steps, carry_out
+from broker.log.disk.files import Directory
+from broker.log.disk.steps import Steps, carry_out
+from broker.log.idempotence.producer_snapshots import CorruptSnapshot, Snapshots, encode
+from broker.log.idempotence.producer_state import ProducerState
 from broker.wire.batch import RecordBatch
 
 logger = logging.getLogger(__name__)

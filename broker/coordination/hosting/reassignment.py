@@ -14,11 +14,11 @@ from broker.coordination.nodes import (
     Node,
     StateChangeRequest,
 )
-from broker.coordination.sending import Requests
+from broker.coordination.queues.sending import Requests
 from broker.types import BrokerId, Millis
 
 if TYPE_CHECKING:
-    from broker.coordination.leading import Leading
+    from broker.coordination.hosting.leading import Leading
 
 RETRY_MS = 1_000
 """After what was refused: a full queue, an unknown broker."""

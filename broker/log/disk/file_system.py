@@ -1,10 +1,10 @@
 """All that the logs ask of a file system, and the real one.
 
 The operations are the system's own, so that what is built of them (whole appends, atomic
-replacement: :mod:`broker.log.files`) is the same code over every implementation, and every one of
-its steps a moment at which a simulated disk may fail or lose power. Of an implementation is asked
-what POSIX promises and no more: what was written outlives the process; what was not synced, file
-or name, need not outlive the machine; a sync that failed may have lost what it was to keep.
+replacement: :mod:`broker.log.disk.files`) is the same code over every implementation, and every one
+of its steps a moment at which a simulated disk may fail or lose power. Of an implementation is
+asked what POSIX promises and no more: what was written outlives the process; what was not synced,
+file or name, need not outlive the machine; a sync that failed may have lost what it was to keep.
 
 All of them raise OSError (FileNotFoundError, ...) as the system's calls do.
 """

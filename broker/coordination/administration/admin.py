@@ -1,15 +1,15 @@
 """The admin commands: create and delete topics, add and remove partitions (seed 001, "Admin
 commands"), and what Kafka's admin APIs ask for besides.
 
-Each is a generator of :mod:`broker.coordination.admin_steps`. As printed they are a line at a time;
-fenced, what belongs together is one write. In both, a step is done for all partitions of a topic
-before the next step: a thousand partitions then take about as long as one.
+Each is a generator of :mod:`broker.coordination.administration.admin_steps`. As printed they are a
+line at a time; fenced, what belongs together is one write. In both, a step is done for all
+partitions of a topic before the next step: a thousand partitions then take about as long as one.
 """
 
 import enum
 from collections.abc import Generator, Iterable, Mapping
 
-from broker.coordination.admin_steps import (
+from broker.coordination.administration.admin_steps import (
     AdminWrite,
     AdminWritten,
     Answer,
@@ -20,7 +20,8 @@ from broker.coordination.admin_steps import (
     Step,
     TopicNodes,
 )
-from broker.coordination.admin_writes import AdminWrites, Names, Replicas
+from broker.coordination.administration.admin_writes import AdminWrites, Names, Replicas
+from broker.coordination.administration.hold import Hold
 from broker.coordination.events import (
     Check,
     CreateTopic,
@@ -31,7 +32,6 @@ from broker.coordination.events import (
     PutAssigned,
     Result,
 )
-from broker.coordination.hold import Hold
 from broker.coordination.nodes import (
     ADMIN,
     ADMIN_EPOCH,

@@ -12,8 +12,8 @@ DUPLICATE_SEQUENCE_NUMBER, which older brokers answered, are therefore never ans
 repetition older than five batches is OUT_OF_ORDER_SEQUENCE_NUMBER.
 
 This is logic alone: what is in the log comes in through ``note``, in the order of the log, on
-leaders and followers alike. How it survives a restart: :mod:`broker.log.producers`. Transactions
-are not handled; their markers are passed over.
+leaders and followers alike. How it survives a restart: :mod:`broker.log.idempotence.producers`.
+Transactions are not handled; their markers are passed over.
 """
 
 from collections.abc import Iterable, Mapping

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 
 from crc32c import crc32c
 
-from broker.log.files import Directory
-from broker.log.producer_state import SEQUENCES, Appended, ProducerState
-from broker.log.steps import Steps
+from broker.log.disk.files import Directory
+from broker.log.disk.steps import Steps
+from broker.log.idempotence.producer_state import SEQUENCES, Appended, ProducerState
 from broker.types import Offset, ProducerId
 
 SNAPSHOT_SUFFIX = ".snapshot"

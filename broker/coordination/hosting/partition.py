@@ -22,7 +22,9 @@ from broker.coordination.events import (
     WatchProgress,
     Written,
 )
-from broker.coordination.leading import Leading
+from broker.coordination.hosting.leading import Leading
+from broker.coordination.hosting.reassignment import RETRY_MS
+from broker.coordination.hosting.unclean import leaving
 from broker.coordination.nodes import (
     ANY_VERSION,
     Kind,
@@ -30,9 +32,7 @@ from broker.coordination.nodes import (
     Node,
     PartitionView,
 )
-from broker.coordination.reassignment import RETRY_MS
-from broker.coordination.sending import Requests, Sender
-from broker.coordination.unclean import leaving
+from broker.coordination.queues.sending import Requests, Sender
 from broker.replication.events import LeaderAndIsr, Resigned
 from broker.types import (
     NO_CONTROLLER_EPOCH,

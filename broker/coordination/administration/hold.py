@@ -1,6 +1,6 @@
 """A topic in the hands of one admin command (fenced)."""
 
-from broker.coordination.admin_steps import TopicNodes
+from broker.coordination.administration.admin_steps import TopicNodes
 from broker.coordination.ops import Op, TakeTopic
 from broker.types import ZkVersion
 
