@@ -68,6 +68,8 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
     strike are in the timeline."""
     told = outside(cluster)
     yield f"connects to {told.bootstrap_servers}, deploys nothing"
+    if told.client:
+        yield f"with {', '.join(f'{name}={value}' for name, value in sorted(told.client.items()))}"
     for name, secret in told.secrets.items():
         where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
         yield f"reads {name} from {where}"

@@ -62,10 +62,12 @@ def _forgets_suspects(intent: Intent, _state: Any) -> Intent:
 _trusting = trusting_if_nobody_else
 
 
-def _waits_for_nobody(context: Any, state: Any, intent: Intent, *, unclean: bool) -> Intent:
+def _waits_for_nobody(
+    context: Any, assignment: Any, state: Any, intent: Intent, *, unclean: bool
+) -> Intent:
     """As if whoever of the ISR is away had nothing."""
     del unclean
-    return _trusting(context, state, intent, unclean=True)
+    return _trusting(context, assignment, state, intent, unclean=True)
 
 
 def _obeys_anybody(self: ControlFence, request: Any) -> ErrorCode:

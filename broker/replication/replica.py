@@ -294,11 +294,13 @@ class Replica:
             return self._check_epoch(current_leader_epoch)
         return self.check_leader(current_leader_epoch)
 
-    def _check_epoch(self, presumed: LeaderEpoch | None) -> ErrorCode:
-        if presumed is None or presumed in (NO_EPOCH, self.leader_epoch):
-            return ErrorCode.none
-        is_old = presumed < self.leader_epoch
-        return ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
+    def _check_epoch(self, current_leader_epoch: LeaderEpoch | None) -> ErrorCode:
+        if current_leader_epoch is not None and current_leader_epoch != NO_EPOCH:
+            if current_leader_epoch < self.leader_epoch:
+                return ErrorCode.fenced_leader_epoch
+            if current_leader_epoch > self.leader_epoch:
+                return ErrorCode.unknown_leader_epoch
+        return ErrorCode.none
 
     def followers_to_read_from(self, offset: Offset) -> Mapping[BrokerId, RemoteReplica]:
         """On a leader, those that a consumer may be sent to that reads on at ``offset``.

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from broker.config import Listener
 from broker.types import LEADER_DURING_DELETE, NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
-from broker.wire.interbroker import UpdateMetadataPartitionState, UpdateMetadataRequest
+from broker.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 
 FIRST_UPDATE_S = 30.0
 

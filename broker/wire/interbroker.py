@@ -6,21 +6,6 @@ LeaderAndIsr (api 4, version 5), StopReplica (5, 3), UpdateMetadata (6, 7) and C
 
 from typing import Final
 
-from broker.wire.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-)
-from broker.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
-
-__all__ = [
-    "LEADER_AND_ISR_FULL",
-    "LEADER_AND_ISR_INCREMENTAL",
-    "ControlledShutdownRequest",
-    "ControlledShutdownResponse",
-    "UpdateMetadataPartitionState",
-    "UpdateMetadataRequest",
-]
-
 LEADER_AND_ISR_INCREMENTAL: Final = 1
 """``LeaderAndIsrRequest.type_``: the request names some partitions; others stay as they are."""
 

@@ -10,6 +10,7 @@ from controller_world import World
 
 from broker.config import BrokerConfig
 from broker.controller import events
+from broker.controller.cluster import ReplicaAssignment
 from broker.server.controller.runtime import ControllerRuntime
 from broker.server.zk import znodes
 from broker.types import NO_LEADER, TopicPartition
@@ -389,6 +390,19 @@ def test_who_began_anew_with_less_does_not_lead_before_it_has_caught_up():
     made.isr_seen(TP)
     made.brokers(2, 3)
     assert made.state(TP)[:2] == (3, (3,))
+
+
+def test_nobody_is_trusted_who_is_no_replica_any_more():
+    """A person has written another assignment meanwhile. One that may not lead would be written
+    down as the last of the ISR, and suspected, for ever."""
+    made = world(3)
+    made.brokers(1, 2)
+    made.register(3)
+    elsewhere = {0: ReplicaAssignment(replicas=(2,))}
+    made.topics["orders"] = replace(made.topics["orders"], partitions=elsewhere)
+    elected_and_held(made)
+    assert made.state(TP) == (NO_LEADER, (3,), 1)
+    assert not made.held, "there is nothing to be written that would change anything"
 
 
 async def bounced(broker):

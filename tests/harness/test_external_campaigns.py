@@ -206,11 +206,13 @@ def test_a_dry_run_tells_every_host_and_command_and_asks_nobody(tmp_path: Path) 
         "broker-3": {"compose": "kafka/kafka-3"},
     }
     secrets = {"sasl.password": {"env": "NOT_SET_ANYWHERE"}}
-    path = written(tmp_path, KILL, servers=servers, secrets=secrets)
+    client = {"security.protocol": "SASL_SSL", "sasl.username": "ackproof"}
+    path = written(tmp_path, KILL, servers=servers, secrets=secrets, client=client)
     done = run(path, "run", path.name, "--dry-run")
     assert done.returncode == 0, done.stderr
     for line in (
         "connects to kafka-1:9092, deploys nothing",
+        "with sasl.username=ackproof, security.protocol=SASL_SSL",
         "reads sasl.password from $NOT_SET_ANYWHERE",
         "broker-1, to kill: hand kill",
         "broker-2, to start: root@kafka-2: systemctl start kafka",

@@ -258,6 +258,13 @@ SCRIPT: Mapping[str, list[tuple[tuple[str, str], tuple[str, str]]]] = {
         (("second", "verified"), ("first", "heal")),
         (("first", "healed"), ("second", "heal")),
     ],
+    "two-leaders-on-slow-links": [
+        (("slow", "verified"), ("first", "inject")),
+        (("first", "injected"), ("second", "inject")),
+        (("second", "verified"), ("slow", "heal")),
+        (("second", "verified"), ("first", "heal")),
+        (("first", "healed"), ("second", "heal")),
+    ],
     "zookeeper-hangs": [
         (("die", "injected"), ("hang", "inject")),
         (("hang", "healed"), ("die", "heal")),

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from infra import cleanup
 from infra.interface import InfraError, ProcessState
+from infra.registry import Kind, Registry
 from infra.secrets import Secret, handed, read_all
 from infra.systems.external.described import Action, Described, Handle
 from infra.systems.external.hands import lay
@@ -90,6 +92,29 @@ def test_what_a_killed_run_has_left_is_undone_once(tmp_path: Path, done: Action,
     assert len(told) == 1
     restore(tmp_path / "results", told.append)
     assert len(told) == 1
+
+
+def test_results_alone_are_enough_to_undo_what_is_left(tmp_path: Path) -> None:
+    """Of a machine that was restarted since, no registry knows the run. One that lives undoes its
+    own at its end."""
+    results = tmp_path / "results"
+    (results / "runs" / "1").mkdir(parents=True)
+    handle = touching(tmp_path)
+    journal = Journal.begin(results / "runs" / "1" / FILE, described(handle))
+    OutsideServer(7, handle, {}, lambda: journal).do(Action.KILL)
+    (tmp_path / "registry").mkdir()
+    registry = Registry(tmp_path / "registry")
+    told: list[str] = []
+    registry.add("mine", Kind.RUN, results=results)
+    assert cleanup.restore_results(registry, results, told.append)
+    assert "is alive" in told[0]
+    assert not (tmp_path / "start").exists()
+    registry.remove("mine")
+    assert cleanup.restore_results(registry, results, told.append)
+    assert (tmp_path / "start").exists()
+    journal.topic("ackproof-t")
+    assert not cleanup.restore_results(registry, results, told.append)
+    assert "NOT_SET_ANYWHERE is not set" in told[-1]
 
 
 def test_what_cannot_be_undone_stays_to_be_undone(tmp_path: Path) -> None:

@@ -157,6 +157,22 @@ def test_the_page_alone_is_made_of_what_was_run(tmp_path: Path) -> None:
     assert not (tmp_path / f"kip-966-{digest}").exists(), "nothing was run"
 
 
+def test_what_is_there_is_not_run_again(runs: Runs, tmp_path: Path) -> None:
+    campaign = (ROOT / "campaigns" / "quick.yaml").read_text(encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(campaign, encoding="utf-8")
+    file = tmp_path / "stories.yaml"
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    written["told"] |= {"has": [{"system": "bundled"}], "mended": []}
+    file.write_text(yaml.safe_dump(written), encoding="utf-8")
+    ours = Runs(stories=stories.read(file), campaigns=tmp_path, results=runs.results)
+    place = was_run(ours, Side(system="bundled"), 1, 7, Verdict.FAIL)
+    arguments = ["--runs", "1", "--stories", str(file), "--results", str(runs.results)]
+    told = CliRunner().invoke(cli, ["known-losses", *arguments])
+    assert told.exit_code == 0, told.output
+    assert told.output.splitlines()[0] == "told: bundled: seen in 1 of 1"
+    assert not place.with_name("seed-1.output").exists(), "nothing was started"
+
+
 def test_the_page_that_ships_has_every_story() -> None:
     text = (ROOT / "docs" / "known-losses.md").read_text(encoding="utf-8")
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(

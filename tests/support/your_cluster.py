@@ -64,15 +64,7 @@ class YourCluster:
 
     def servers(self) -> Mapping[str, Any]:
         """The inventory: commands."""
-        words = ("start", "stop", "kill", "pause", "resume")
-        return {
-            f"broker-{n}": {
-                "commands": {
-                    word: [sys.executable, by_hand.__file__, word, str(directory)] for word in words
-                }
-            }
-            for n, directory in self._directories.items()
-        }
+        return by_hand.inventory(self._directories)
 
     def section(self, **external: Any) -> Mapping[str, Any]:
         """The section ``cluster`` of a campaign file."""

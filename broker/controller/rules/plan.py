@@ -36,7 +36,7 @@ def plan(context: Context, tp: TopicPartition) -> Plan:
     if state.controller_epoch > context.epoch:
         return Plan(None, intent)  # a successor's: it knows of brokers that came or went since
     unclean = tp.topic in context.unclean or intent.unclean_once
-    intent = trusting_if_nobody_else(context, state, intent, unclean=unclean)
+    intent = trusting_if_nobody_else(context, assignment, state, intent, unclean=unclean)
     suspected = suspects(intent, state, context.live)
     reassigned = is_reassigned(context, assignment, state, intent)
     choice = choose(
@@ -69,7 +69,12 @@ def is_reassigned(
 
 
 def trusting_if_nobody_else(
-    context: Context, state: PartitionState, intent: Intent, *, unclean: bool
+    context: Context,
+    assignment: ReplicaAssignment,
+    state: PartitionState,
+    intent: Intent,
+    *,
+    unclean: bool,
 ) -> Intent:
     """When all of the ISR bounced, as after a power cut of the whole cluster, whatever they
     lost nobody has more. One of them leads in a new epoch, by which followers cut to what is
@@ -80,9 +85,14 @@ def trusting_if_nobody_else(
     is back, and 1, which dies before 2 has left the ISR, has all that was acknowledged on its
     disk. Seed 002 has whoever is back first lead ("any of them"), and so does an unclean
     election: one of the ISR that is there loses less than others.
+
+    It must be a replica. A person writes another assignment, and the next controller finds 3 alone
+    in the ISR, bounced, and no replica any more: trusted, it could not lead, and would be a suspect
+    again, trusted again and written down again, and the controller do nothing else for ever.
     """
     isr = set(state.isr)
-    suspected, able = suspects(intent, state, context.live), context.online & isr
+    suspected = suspects(intent, state, context.live)
+    able = context.online & isr & set(assignment.replicas)
     waited = not context.waits_for_isr or isr <= suspected & context.live.keys()
     if able and able <= suspected and (unclean or waited):
         return replace(intent, suspects=frozenset(), forced=True, begun_anew=True)

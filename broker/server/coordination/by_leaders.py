@@ -34,7 +34,10 @@ from broker.server.schedule import Spawn
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import SessionExpired
 from broker.types import BrokerId, TopicPartition
-from broker.wire.interbroker import ControlledShutdownRequest, ControlledShutdownResponse
+from broker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 
 logger = logging.getLogger(__name__)
 
