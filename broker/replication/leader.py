@@ -53,13 +53,12 @@ class Leader:
         self.epoch_start: Offset = log.log_end_offset
         self.serves = state.serves
         self.isr = IsrState(committed=state.isr, zk_version=state.zk_version)
+        self._broker = broker
         self.remotes: dict[BrokerId, RemoteReplica] = {
             replica: RemoteReplica(last_caught_up_time=state.now if replica in state.isr else NEVER)
-            for replica in state.replicas
-            if replica != broker
+            for replica in self._others(state.replicas)
         }
         self.pending = pending
-        self._broker = broker
         self._log = log
         self._now = state.now
         self._raises_watermark = state.as_printed
@@ -106,20 +105,24 @@ class Leader:
         return self._advance()
 
     def replicas_changed(self, event: ReplicasChanged) -> Effects:
-        """Other replicas are assigned: their fetches count from now on, those of others no more.
-
-        Who is in the ISR counts as ever, assigned or not: it may still be elected.
-        """
-        in_isr = (replica for replica in self.isr.maximal if replica not in event.replicas)
-        self._assign((*event.replicas, *sorted(in_isr)))
+        """Other replicas are assigned: their fetches count from now on, those of others no more."""
+        self._assign(event.replicas)
         return self._advance()
 
     def _assign(self, replicas: Iterable[BrokerId]) -> None:
         self.remotes = {
             replica: self.remotes.get(replica, RemoteReplica())
-            for replica in replicas
-            if replica != self._broker
+            for replica in self._others(replicas)
         }
+
+    def _others(self, replicas: Iterable[BrokerId]) -> Iterable[BrokerId]:
+        """All that the watermark has to do with: those assigned, and who is in the ISR.
+
+        A partition on its way from 5 to 2, which has joined the ISR, is sent to 1 instead. 2 is
+        assigned no more, and may be elected still: what is committed without it would be lost.
+        """
+        everybody = dict.fromkeys((*replicas, *sorted(self.isr.maximal)))
+        return (replica for replica in everybody if replica != self._broker)
 
     def resign(self) -> Effects:
         """Nobody here will ever know what becomes of the waiting requests."""

@@ -11,7 +11,6 @@ from kazoo.exceptions import NodeExistsError
 from broker.config import BrokerConfig
 from broker.server.admin.config_changes import ConfigChanges
 from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.zk import config_zk
 from broker.server.zk.config_zk import ConfigZk, of_topic
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import BrokerId, TopicPartition
@@ -211,9 +210,8 @@ def test_an_epoch_that_is_no_number_elects_nobody_until_it_is_mended(zookeeper, 
     run(main())
 
 
-def test_malformed_notes_of_changed_settings_are_passed_over(zookeeper, admin, monkeypatch):
+def test_malformed_notes_of_changed_settings_are_passed_over(zookeeper, admin):
     path = "/config/changes"
-    monkeypatch.setattr(config_zk, "EXPIRATION_MS", 0)  # every note is old
 
     async def main():
         heard = []
@@ -234,6 +232,9 @@ def test_malformed_notes_of_changed_settings_are_passed_over(zookeeper, admin, m
             await until(lambda: following.done() or {"orders"} in heard)
             assert not following.done(), following.exception()
             assert await ConfigZk(zk).read(of_topic("orders")) == {"flush.ms": "7"}
+            notes = await ConfigZk(zk).notes(lambda: None)
+            await ConfigZk(zk).remove_old_notes(notes, keep_ms=0)
+            assert await ConfigZk(zk).notes(lambda: None) == ["c"], "what has children stays"
         finally:
             following.cancel()
             await asyncio.wait([following])

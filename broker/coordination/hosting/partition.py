@@ -57,8 +57,7 @@ class HostedPartition:
     """A partition of which this broker has a started replica.
 
     ``topic_id``: whose partition it is, as long as it is hosted; a topic that is made again has
-    another, and when that is seen ``another`` is called. ``suspect``: the log may have lost its end
-    when the broker last stopped.
+    another: then ``another`` is called. ``suspect``: its log may have lost its end at the last stop.
     """
 
     def __init__(
@@ -162,14 +161,13 @@ class HostedPartition:
             return
         self._busy = False
         if None not in (self.topic_id, view.topic_id) and self.topic_id != view.topic_id:
-            # Its close-replica may have been read when the next topic of that name had been made:
-            # the replica was assigned again, and kept the former one's log. The leader refuses
-            # whoever fetches by the former id: it would never have joined the ISR.
+            # Its close-replica is stale if read when the next topic of that name has been made. Who
+            # fetches by the former id is refused, and never joins the ISR.
             self._another(self.tp, view)
-            return
-        self._reconcile(view)
-        self.seen = self.seen or not self._suspect
-        self._go_on()
+        else:
+            self._reconcile(view)
+            self.seen = self.seen or not self._suspect
+            self._go_on()
 
     def session_over(self) -> None:
         """Our ephemeral nodes are gone, and others may lead already.

@@ -89,8 +89,9 @@ class ConfigZk:
         node = await self._session.get(path)
         return None if node is None else understood(znodes.decode_config_change, path, node[0])
 
-    async def remove_old_notes(self, names: list[str]) -> None:
-        """Remove those of the notes that every broker has had time to read.
+    async def remove_old_notes(self, names: list[str], keep_ms: int = EXPIRATION_MS) -> None:
+        """Remove those of the notes that every broker has had time to read: ``keep_ms`` older than
+        the youngest.
 
         By ZooKeeper's clock alone: a broker whose own is a quarter of an hour ahead would remove
         each note as soon as it saw it, and one whose ZooKeeper server is 50 ms behind would find
@@ -103,7 +104,7 @@ class ConfigZk:
             if node is not None:
                 written[path] = int(node[1].ctime)
         for path, at_ms in written.items():
-            if at_ms <= max(written.values()) - EXPIRATION_MS:
+            if at_ms <= max(written.values()) - keep_ms:
                 with contextlib.suppress(NoNodeError, NotEmptyError):
                     await self._session.request(partial(_delete, path))
 

@@ -21,7 +21,7 @@ from broker.config import BrokerConfig
 from broker.controller.cluster import BrokerInfo, Endpoint
 from broker.controller.events import StateWrite
 from broker.server.admin.topic_configs import TopicConfigs
-from broker.server.zk import config_zk, znodes
+from broker.server.zk import znodes
 from broker.server.zk.config_zk import ConfigZk, of_topic
 from broker.server.zk.controller_zk import ControllerMoved, ControllerZk
 from broker.server.zk.isr_write import IsrWriteOutcome
@@ -199,7 +199,7 @@ def test_what_an_expired_session_asked_for_does_not_happen_in_the_next(world):
     world.run(case)
 
 
-def test_topics_settings_and_notes(world, monkeypatch):
+def test_topics_settings_and_notes(world):
     async def case(world):
         async with world.kafka() as zk, world.kafka() as other:
             ids = await asyncio.gather(zk.cluster_id(), other.cluster_id())
@@ -223,8 +223,7 @@ def test_topics_settings_and_notes(world, monkeypatch):
             }
             await ConfigZk(zk).remove_old_notes(["config_change_0000000000"])
             assert await ConfigZk(other).notes(noted.set) == ["config_change_0000000000"]
-            monkeypatch.setattr(config_zk, "EXPIRATION_MS", 0)
-            await ConfigZk(zk).remove_old_notes(["config_change_0000000000"])
+            await ConfigZk(zk).remove_old_notes(["config_change_0000000000"], keep_ms=0)
             assert await ConfigZk(zk).notes(noted.set) == []
             await zk.add_partitions("orders", {1: [2, 1]})
             assert set((await other.topic_assignments(["orders"]))["orders"].partitions) == {0, 1}
