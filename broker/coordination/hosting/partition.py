@@ -57,7 +57,7 @@ class HostedPartition:
     """A partition of which this broker has a started replica.
 
     ``topic_id``: whose partition it is, as long as it is hosted; a topic that is made again has
-    another: then ``another`` is called. ``suspect``: its log may have lost its end at the last stop.
+    another: then ``another`` is called. ``suspect``: its log may lack its end since the last stop.
     """
 
     def __init__(
