@@ -34,6 +34,7 @@ LEADER_DURING_DELETE = BrokerId(-2)
 """In place of a leader, in UpdateMetadata: the topic is being deleted, forget the partition."""
 NO_EPOCH = LeaderEpoch(-1)
 NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
+NO_BROKER_EPOCH = -1
 """In place of a controller's epoch, where there is none, or none is known."""
 NO_OFFSET = Offset(-1)
 EARLIEST_TIMESTAMP = -2

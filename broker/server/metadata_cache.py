@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from broker.config import Listener
-from broker.types import LEADER_DURING_DELETE, NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from broker.types import (
+    LEADER_DURING_DELETE,
+    NO_BROKER_EPOCH,
+    NO_LEADER,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
 from broker.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 
 FIRST_UPDATE_S = 30.0
@@ -45,6 +52,7 @@ class MetadataCache:
         self._brokers: dict[BrokerId, BrokerMetadata] = {}
         self._topics: dict[str, dict[int, PartitionMetadata]] = {}
         self._controller = NO_LEADER
+        self._broker_epoch = NO_BROKER_EPOCH
         self._changed = asyncio.Event()
         self.on_deleted: Callable[[Collection[TopicPartition]], None] | None = None
         """Called with partitions that are gone, where nobody's :meth:`update` says so."""
@@ -89,7 +97,15 @@ class MetadataCache:
             await self.wait_until(lambda: self.is_fresh(topics), FIRST_UPDATE_S)
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
-        """Takes what the controller sent; returns the partitions that were deleted by it."""
+        """Takes what the controller sent; returns the partitions that were deleted by it.
+
+        A new registration is told everything anew, and what was told to the former one is dropped:
+        a topic that was deleted between the two is in no update to either, and clients would be
+        sent to its leader for as long as this broker runs.
+        """
+        if request.broker_epoch > self._broker_epoch:
+            self._broker_epoch = request.broker_epoch
+            self._topics.clear()
         self._controller = request.controller_id
         self._see(
             BrokerMetadata(

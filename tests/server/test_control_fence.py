@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.server.controller.control_fence import NO_BROKER_EPOCH, ControlFence
+from broker.server.controller.control_fence import ControlFence
+from broker.types import NO_BROKER_EPOCH
 
 NONE = ErrorCode.none
 STALE_CONTROLLER = ErrorCode.stale_controller_epoch

@@ -1,6 +1,7 @@
 """The controller's latest word, and waiting for it."""
 
 import asyncio
+from dataclasses import replace
 
 from broker.config import Listener
 from broker.server.metadata_cache import MetadataCache
@@ -56,3 +57,12 @@ def test_before_the_first_word_nothing_is_known_and_whoever_asks_waits_for_it(up
         assert metadata.is_fresh(None)
 
     asyncio.run(test())
+
+
+def test_a_new_registration_is_told_everything_anew(metadata, updated) -> None:
+    first = replace(updated({"known": {0: 1}, "other": {0: 1}}), broker_epoch=7)
+    metadata.update(first)
+    metadata.update(replace(updated({"new": {0: 1}}), broker_epoch=7))
+    assert set(metadata.topics) == {"known", "other", "new"}
+    metadata.update(replace(updated({"other": {0: 1}}), broker_epoch=8))
+    assert set(metadata.topics) == {"other"}, "the rest was deleted between the two"

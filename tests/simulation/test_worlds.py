@@ -67,6 +67,9 @@ FAILED_ONCE = {
     60024: "an UpdateMetadata that had been sent again was obeyed late, on its old connection",
     60056: "a log of a former topic refused, without a controller, every role of the next one",
     60365: "a note of a change was removed before a broker whose ZooKeeper lags had read it",
+    62321: "the creator of __consumer_offsets stopped, without a controller, with one partition of "
+    "three there",
+    62945: "a broker that registered anew told clients of a topic that was deleted meanwhile",
     62999: "a leader that took over another ISR and another assignment at once, without a "
     "controller, committed without who was in the ISR and assigned no more",
 }

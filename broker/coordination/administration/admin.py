@@ -58,6 +58,9 @@ class Outcome(enum.Enum):
 
 Command = Generator[Step, Answer, Outcome]
 
+COMPLETED_AT_ONCE = 1_000
+"""Partitions. A write of ZooKeeper's has at most 1 MB (``jute.maxbuffer``)."""
+
 
 class Admin(AdminWrites):
     """The commands, under one variant."""
@@ -222,12 +225,25 @@ class Admin(AdminWrites):
             tp = TopicPartition(topic, partition)
             if not (yield from self.consumed(tp, replicas, names)):
                 return Outcome.TIMED_OUT
-            done = PutAssigned(
-                node=Node(Kind.REPLICAS, tp), replicas=replicas, expected=self.absent
-            )
-            begun = _delete(Kind.REASSIGNED, topic, partition)
-            written = yield from self.write(done, begun, hold=hold)
-            if written is not Result.DONE:
+        return (yield from self._complete(topic, assignment, hold))
+
+    def _complete(
+        self, topic: str, assignment: Mapping[int, Replicas], hold: Hold | None
+    ) -> Command:
+        """``replicas`` of partitions whose replicas are all started.
+
+        Fenced, of many at once. With the first of three there and the creator gone, the topic has a
+        live partition: nobody takes the others for what a failed attempt has left, and
+        ``__consumer_offsets`` had groups that nobody coordinated.
+        """
+        ops: list[Op] = []
+        for partition, replicas in sorted(assignment.items()):
+            node = Node(Kind.REPLICAS, TopicPartition(topic, partition))
+            ops.append(PutAssigned(node=node, replicas=replicas, expected=self.absent))
+            ops.append(_delete(Kind.REASSIGNED, topic, partition))
+        for first in range(0, len(ops), 2 * COMPLETED_AT_ONCE):
+            some = ops[first : first + 2 * COMPLETED_AT_ONCE]
+            if (yield from self.write(*some, hold=hold)) is not Result.DONE:
                 return Outcome.CONFLICT
         return Outcome.DONE
 

@@ -10,9 +10,7 @@ from typing import Protocol
 from kio.schema.errors import ErrorCode
 
 from broker.server.replication.roles import Origin
-from broker.types import BrokerId, ControllerEpoch
-
-NO_BROKER_EPOCH = -1
+from broker.types import NO_BROKER_EPOCH, BrokerId, ControllerEpoch
 
 
 class ControlRequest(Protocol):
