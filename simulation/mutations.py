@@ -70,7 +70,7 @@ def _waits_for_nobody(
     return _trusting(context, assignment, state, intent, unclean=True)
 
 
-def _obeys_anybody(self: ControlFence, request: Any) -> ErrorCode:
+def _obeys_anybody(self: ControlFence, request: Any, _connection: int) -> ErrorCode:
     self.controller_epoch = max(self.controller_epoch, request.controller_epoch)
     return ErrorCode.none
 

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.server.controller.control_fence import ControlFence
+from broker.server.network.connections import CloseConnection
 from broker.types import NO_BROKER_EPOCH
 
 NONE = ErrorCode.none
@@ -62,7 +63,9 @@ def test_what_was_sent_again_on_a_newer_connection_is_late_on_the_older() -> Non
     assert fence.admit(Order(5, 0), 3) is NONE
     assert fence.admit(Order(5, 0), 4) is NONE
     assert fence.admit(Order(5, 0), 4) is NONE
-    assert fence.admit(Order(5, 0), 3) is STALE_CONTROLLER
+    with pytest.raises(CloseConnection):
+        fence.admit(Order(5, 0), 3)
     assert fence.admit(Order(6, 0), 2) is NONE, "of another controller"
-    assert fence.admit(Order(6, 0), 1) is STALE_CONTROLLER
+    with pytest.raises(CloseConnection):
+        fence.admit(Order(6, 0), 1)
     assert fence.admit(Order(5, 0), 9) is STALE_CONTROLLER

@@ -3,7 +3,6 @@ and what an autopsy has to find."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from made_histories import ACKS_1, ALL, Entry, Made, Send, a_fault, cell, entry, indexed, state
@@ -124,7 +123,7 @@ class World:
             words=self.words,
             cuts=self.cuts,
             absences=absences(whole),
-            replicas=Path("nowhere"),
+            logs=(),
             readers_bound=MOMENT,
         )
         return scene(told), known

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+from broker.server.network.connections import CloseConnection
 from broker.server.replication.roles import Origin
 from broker.types import NO_BROKER_EPOCH, BrokerId, ControllerEpoch
 
@@ -57,11 +58,16 @@ class ControlFence:
         it: an UpdateMetadata would bring back former leaders and dead brokers, for good; a
         StopReplica of a deleted topic would delete the log of the next one of that name. Neither
         has an epoch of a leader that says so.
+
+        Raises:
+            CloseConnection: the connection is older than the newest. An answer would lock out the
+                controller for good when somebody else had sent an order in its name: closed, it
+                comes back on another.
         """
         if request.controller_epoch < self.controller_epoch:
             return ErrorCode.stale_controller_epoch
         if request.controller_epoch == self.controller_epoch and connection < self._connection:
-            return ErrorCode.stale_controller_epoch
+            raise CloseConnection("an order of the controller, which has a newer connection")
         if NO_BROKER_EPOCH != request.broker_epoch < self.broker_epoch:
             return ErrorCode.stale_broker_epoch
         self.controller_epoch, self._connection = request.controller_epoch, connection
