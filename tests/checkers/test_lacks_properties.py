@@ -33,7 +33,7 @@ from checkers.verdict import CampaignResult, Verdict
 from history.cell import Cell
 from history.manifest import FILE
 
-EXAMPLES = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -249,7 +249,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@settings(EXAMPLES, max_examples=150)
+@settings(EXAMPLES, max_examples=75)
 @given(data=st.data())
 def test_no_damage_makes_a_check_raise_and_no_file_that_was_cut_off_passes(
     tmp_path_factory: pytest.TempPathFactory, sample: Path, data: st.DataObject

@@ -21,7 +21,9 @@ from checkers.reads.anomalies import Coordinated, Promises
 from checkers.reads.looking import Consumed, looked_at
 
 ANY_MACHINE = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 """However slow it is; and not every anomaly can be planted in every world."""
 

@@ -18,6 +18,7 @@ SOON = {
 }
 
 
+@pytest.mark.long
 def test_it_costs_its_own_cell_alone(ackproof) -> None:
     ackproof.vary(
         {

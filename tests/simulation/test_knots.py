@@ -52,6 +52,7 @@ def test_a_knot_is_data_and_the_same_for_a_seed(knot: str) -> None:
         assert plan != draw(seed, next(other for other in KNOTS if other != knot))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("knot", KNOTS)
 def test_without_a_fault_everything_holds(knot: str) -> None:

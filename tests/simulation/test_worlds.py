@@ -29,7 +29,7 @@ from simulation.world import Outcome, Simulation, run
 
 pytestmark = pytest.mark.simulation
 
-WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "40"))
+WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "24"))
 PLANS = Path(__file__).parent / "plans"
 BLOCKS = 6
 SEEDS_FOR_A_MUTATION = 150
@@ -145,6 +145,7 @@ def test_a_quiet_world_commits_and_settles() -> None:
     assert not any(room == "fault" for room, _ in met)
 
 
+@pytest.mark.long
 def test_worlds_are_worth_something() -> None:
     """The seeds do elect, cut, fail and come back; a world where nothing happens proves nothing."""
     met = Coverage()
