@@ -227,7 +227,7 @@ class _Reader:
 
     def _preferred_read_replica(self, replica: Replica, offset: Offset) -> BrokerId | None:
         """None: here. A broker of which nothing is heard is in no rack: nobody is sent to it."""
-        if not self._from_followers:
+        if not self._from_followers or not self.request.rack_id:
             return None
         brokers = self.context.metadata.brokers
         return preferred_read_replica(

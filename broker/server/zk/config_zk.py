@@ -103,8 +103,9 @@ class ConfigZk:
             node = await self._session.get(path)
             if node is not None:
                 written[path] = int(node[1].ctime)
+        oldest_ms = max(written.values(), default=0) - keep_ms
         for path, at_ms in written.items():
-            if at_ms <= max(written.values()) - keep_ms:
+            if at_ms <= oldest_ms:
                 with contextlib.suppress(NoNodeError, NotEmptyError):
                     await self._session.request(partial(_delete, path))
 
