@@ -71,11 +71,22 @@ class Slowed(Parameters):
 class Flipped(Parameters):
     """Of a bit that flips."""
 
-    file: Literal["closed-segment", "active-segment", "index", "timeindex"] = Field(
+    file: Literal["closed-segment", "active-segment"] = Field(
         default="closed-segment", description="in which kind of file of a partition"
     )
     broker: Literal["runs", "down"] = Field(
         default="runs", description="whether the broker goes on, or is killed first"
+    )
+
+
+class IndexCorrupted(Parameters):
+    """Of a bit that flips in an index."""
+
+    file: Literal["index", "timeindex"] = Field(
+        default="index", description="by offset, or by timestamp"
+    )
+    broker: Literal["runs", "down"] = Field(
+        default="down", description="whether the broker goes on, or is killed first"
     )
 
 
@@ -153,6 +164,11 @@ def _failing(how: Failure) -> Callable[[str, Failing, random.Random], _Pair]:
     return makes
 
 
+def _flipping(server: str, own: Flipped | IndexCorrupted, rng: random.Random) -> _Pair:
+    process = Kill(server) if own.broker == "down" else StandBy(server)
+    return process, FlipBit(server, own.file, rng.random())
+
+
 POWER_FAILURE = StorageFault(
     name="power-failure",
     summary="kill -9 brokers and lose what they had not synced; start them again at the end",
@@ -201,15 +217,22 @@ SLOW_DISK = StorageFault(
 )
 BIT_FLIP = StorageFault(
     name="bit-flip",
-    summary="one bit of a segment or an index is another, for good; the broker runs, or is down",
+    summary="one bit of a segment is another, for good; the broker runs, or is down",
     parameters=Flipped,
-    makes=lambda server, own, rng: (
-        Kill(server) if own.broker == "down" else StandBy(server),
-        FlipBit(server, own.file, rng.random()),
-    ),
+    makes=_flipping,
     bite=[disks_seen.damaged],
     needs=frozenset({Capability.SIGNALS}),
     destroys="bits",
+)
+# A fault of its own, since it takes nothing: what an index says stands in the segment, too. Were it
+# one with the above, a broker that loses records for a bad index would be excused.
+CORRUPT_INDEX = StorageFault(
+    name="corrupt-index",
+    summary="one bit of an index is another, for good; the broker is down, or runs",
+    parameters=IndexCorrupted,
+    makes=_flipping,
+    bite=[disks_seen.damaged],
+    needs=frozenset({Capability.SIGNALS}),
 )
 LOSE_CHECKPOINT = StorageFault(
     name="lose-checkpoint",
@@ -238,6 +261,7 @@ STORAGE: Sequence[StorageFault[Any]] = (
     READ_ONLY,
     SLOW_DISK,
     BIT_FLIP,
+    CORRUPT_INDEX,
     LOSE_CHECKPOINT,
     LOSE_EPOCHS,
 )

@@ -301,7 +301,8 @@ SHAPES = {
     "minority": 4,
     **dict.fromkeys(CLIENTS, 2),
     "reassign": 2,
-    **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only", "bit-flip"), 50),
+    **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only"), 50),
+    **dict.fromkeys(("bit-flip", "corrupt-index"), 50),
     **dict.fromkeys((fault.name for fault in CHURN), 50),
 }
 """How many plans fifty seeds make; one, where it is not told."""

@@ -14,7 +14,7 @@ from nemesis.storage_effects import LosePower
 
 FOR_GOOD = [
     ("bit-flip", {}),
-    ("bit-flip", {"broker": "down", "file": "index"}),
+    ("corrupt-index", {}),
     ("lose-checkpoint", {}),
     ("lose-epochs", {}),
 ]

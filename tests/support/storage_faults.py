@@ -95,7 +95,8 @@ def files_are_damaged_under_brokers(backend: Backend, scratch: Path) -> None:
         _await_file(cluster, HIGH_WATERMARKS)
         for name, own in (
             ("bit-flip", {}),
-            ("bit-flip", {"file": "index", "broker": "down"}),
+            ("corrupt-index", {}),
+            ("corrupt-index", {"file": "timeindex", "broker": "runs"}),
             ("lose-checkpoint", {"file": HIGH_WATERMARKS}),
             ("lose-epochs", {}),
         ):
