@@ -26,6 +26,7 @@ QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"
 OF_PARTITION: Mapping[str, str] = {
     "leader": "the broker that leads the partition",
     "follower": "one in-sync follower of it",
+    "next-leader": "the in-sync follower that leads next if the leader dies: the first assigned",
     "isr": "every in-sync replica of it",
     "partition": "every broker with a replica of it",
 }

@@ -295,9 +295,14 @@ def _follower(moment: _Moment, partition: PartitionView) -> list[int]:
     return [b for b in order if b in partition.isr and b != partition.leader][:1]
 
 
+def _next_leader(_moment: _Moment, partition: PartitionView) -> list[int]:
+    return [b for b in partition.replicas if b in partition.isr and b != partition.leader][:1]
+
+
 _OF_PARTITION: Mapping[str, Callable[[_Moment, PartitionView], Sequence[int]]] = {
     "leader": lambda _moment, partition: [partition.leader],
     "follower": _follower,
+    "next-leader": _next_leader,
     "isr": lambda _moment, partition: partition.isr,
     "partition": lambda _moment, partition: partition.replicas,
 }

@@ -84,6 +84,17 @@ def test_follower_is_in_sync_and_not_the_leader(memory: Memory) -> None:
     assert drawn == {("broker-2",), ("broker-3",)}
 
 
+def test_the_next_leader_is_the_first_assigned_that_is_in_sync_and_does_not_lead(
+    memory: Memory,
+) -> None:
+    assert names(memory, "next-leader(orders, 0)") == ["broker-2"]
+    assert names(memory, "next-leader(orders, 1)") == ["broker-1"]
+    others = "isr(orders, 1) - leader(orders, 1) - next-leader(orders, 1)"
+    assert names(memory, others) == ["broker-3"]
+    memory.system.brokers[0].process.signal(9)
+    assert names(memory, "next-leader(orders, 1)") == ["broker-3"]
+
+
 @pytest.mark.parametrize(("role", "count"), [("one", 1), ("minority", 1), ("majority", 2)])
 def test_numbers_of_brokers(memory: Memory, role: str, count: int) -> None:
     assert len(names(memory, role)) == count
