@@ -100,7 +100,7 @@ def _certainly_less(taken: Combined) -> int:
     left, right = taken.left, taken.right
     if not isinstance(left, Role) or not isinstance(right, Role):
         return 0
-    of_partition = right.name in ("leader", "follower", "next-leader")
+    of_partition = right.name in ("leader", "follower", "next-leader", "last-follower")
     if left.name == "all":
         return int(of_partition or right.name.startswith("broker-"))
     same = (left.topic, left.partition) == (right.topic, right.partition)

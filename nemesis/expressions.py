@@ -27,6 +27,7 @@ OF_PARTITION: Mapping[str, str] = {
     "leader": "the broker that leads the partition",
     "follower": "one in-sync follower of it",
     "next-leader": "the in-sync follower that leads next if the leader dies: the first assigned",
+    "last-follower": "the in-sync follower that leads when all others have died: the last assigned",
     "isr": "every in-sync replica of it",
     "partition": "every broker with a replica of it",
 }

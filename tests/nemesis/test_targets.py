@@ -84,13 +84,13 @@ def test_follower_is_in_sync_and_not_the_leader(memory: Memory) -> None:
     assert drawn == {("broker-2",), ("broker-3",)}
 
 
-def test_the_next_leader_is_the_first_assigned_that_is_in_sync_and_does_not_lead(
+def test_in_sync_followers_lead_in_the_order_in_which_they_are_assigned(
     memory: Memory,
 ) -> None:
     assert names(memory, "next-leader(orders, 0)") == ["broker-2"]
     assert names(memory, "next-leader(orders, 1)") == ["broker-3"]
     others = "isr(orders, 1) - leader(orders, 1) - next-leader(orders, 1)"
-    assert names(memory, others) == ["broker-1"]
+    assert names(memory, others) == names(memory, "last-follower(orders, 1)") == ["broker-1"]
     memory.system.brokers[2].process.signal(9)
     assert names(memory, "next-leader(orders, 1)") == ["broker-1"]
 
