@@ -73,14 +73,14 @@ class FrameBuffer:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._buffer = bytearray(CHUNK_BYTES)
+        self._buffer = memoryview(bytearray(CHUNK_BYTES))
         self._begin = self._end = 0
 
     def room(self) -> memoryview:
         """Where the next bytes are to be put."""
         if self._end == len(self._buffer) or self._begin == self._end:
             self._make_room()
-        return memoryview(self._buffer)[self._end :]
+        return self._buffer[self._end :] if self._end else self._buffer
 
     def filled(self, count: int) -> None:
         """So many bytes were put there."""
@@ -92,16 +92,18 @@ class FrameBuffer:
         Raises:
             MalformedFrame: the size is negative or above ``max_bytes``.
         """
+        if self._begin == self._end:
+            return None
         size = self._size()
         first = self._begin + _SIZE.size
         if size is None or first + size > self._end:
             return None
-        payload = memoryview(self._buffer)[first : first + size].toreadonly()
+        payload = self._buffer[first : first + size]
         self._begin = first + size
         if size < CHUNK_BYTES:
             return bytes(payload)
         self._replace(CHUNK_BYTES)
-        return payload
+        return payload.toreadonly()
 
     def _size(self) -> int | None:
         if self._end - self._begin < _SIZE.size:
@@ -123,7 +125,7 @@ class FrameBuffer:
         self._replace(max(CHUNK_BYTES, left + min(missing, left + GROWTH_BYTES)))
 
     def _replace(self, capacity: int) -> None:
-        rest = memoryview(self._buffer)[self._begin : self._end]
-        self._buffer = bytearray(max(capacity, len(rest)))
+        rest = self._buffer[self._begin : self._end]
+        self._buffer = memoryview(bytearray(max(capacity, len(rest))))
         self._buffer[: len(rest)] = rest
         self._begin, self._end = 0, len(rest)
