@@ -59,6 +59,7 @@ class Segment:
         self._index_interval_bytes = index_interval_bytes
         self._log = directory.open(self.path.name)
         self.size = self._log.size
+        self._tail: RecordBatch | None = None
         self._offsets = _open_index(OffsetIndex, directory, stem + OFFSET_INDEX_SUFFIX)
         self._times = _open_index(TimeIndex, directory, stem + TIME_INDEX_SUFFIX)
         self._forget()
@@ -224,7 +225,7 @@ class Segment:
         self._directory.sync()
 
     def _forget(self) -> None:
-        self._tail: RecordBatch | None = None
+        self._tail = None
         self.next_offset = self.base_offset
         self.first_timestamp = _NO_TIMESTAMP
         self.max_timestamp = _NO_TIMESTAMP

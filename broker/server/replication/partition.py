@@ -236,7 +236,7 @@ class Partition:
                 self._count(batches, leads=effect.leader_epoch is not None)
                 self._context.purgatory.wake(self.tp)
             case HighWatermark():
-                self._context.purgatory.wake(self.tp)
+                self._context.purgatory.wake(self.tp, watermark=True)
             case Respond():
                 self._respond(effect)
             case WriteIsr():

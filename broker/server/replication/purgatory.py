@@ -21,31 +21,35 @@ class _Delayed(Generic[T]):
     """One waiting request. It looks once for all news of one turn of the event loop, and not in
     the middle of what makes the news."""
 
-    __slots__ = ("_answer", "_look", "_woken", "answered")
+    __slots__ = ("_answer", "_look", "_looks_soon", "_watermark", "_woken", "answered")
 
-    def __init__(self, look: Look, answer: Callable[[], T]) -> None:
+    def __init__(self, look: Look, answer: Callable[[], T], *, watermark: bool) -> None:
         self.answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._look = look
         self._answer = answer
+        self._watermark = watermark
         self._woken: dict[TopicPartition, None] = {}
+        self._looks_soon = False
 
-    def wake(self, partition: TopicPartition) -> None:
-        if not self._woken:
-            self.answered.get_loop().call_soon(self._look_again)
+    def wake(self, partition: TopicPartition, *, watermark: bool) -> None:
         self._woken[partition] = None
+        if not self._looks_soon and (self._watermark or not watermark):
+            self._looks_soon = True
+            self.answered.get_loop().call_soon(self._look_again)
 
     def expire(self) -> None:
-        self._complete(lambda: True)
+        self._complete(time_is_over=True)
 
     def _look_again(self) -> None:
-        woken, self._woken = self._woken.keys(), {}
-        self._complete(lambda: self._look(woken))
+        self._looks_soon = False
+        self._complete(time_is_over=False)
 
-    def _complete(self, is_over: Callable[[], bool]) -> None:
+    def _complete(self, *, time_is_over: bool) -> None:
         if self.answered.done():
             return
+        woken, self._woken = self._woken.keys(), {}
         try:
-            if is_over():
+            if (woken and self._look(woken)) or time_is_over:
                 self.answered.set_result(self._answer())
         except Exception as error:  # noqa: BLE001  who awaits the answer gets it
             self.answered.set_exception(error)
@@ -65,12 +69,18 @@ class Purgatory:
         timeout_s: float,
         look: Look,
         answer: Callable[[], T],
+        *,
+        watermark: bool = True,
     ) -> asyncio.Future[T]:
         """What ``answer`` says when ``look`` is content or ``timeout_s`` is over.
 
         News from the moment of this call on count. Whoever cancels the future waits no more.
+
+        Args:
+            watermark: that a high watermark has moved is reason enough to look. If not, it is seen
+                with what comes next, or when the time is over.
         """
-        delayed = _Delayed(look, answer)
+        delayed = _Delayed(look, answer, watermark=watermark)
         for partition in partitions:
             self._delayed.setdefault(partition, {})[delayed] = None
         self.waiting += 1
@@ -85,10 +95,14 @@ class Purgatory:
         delayed.answered.add_done_callback(leave)
         return delayed.answered
 
-    def wake(self, partition: TopicPartition) -> None:
-        """Lets everyone who waits for ``partition`` look again, in the order in which they came."""
+    def wake(self, partition: TopicPartition, *, watermark: bool = False) -> None:
+        """Lets everyone who waits for ``partition`` look again, in the order in which they came.
+
+        Args:
+            watermark: nothing has happened but that its high watermark has moved.
+        """
         for delayed in self._delayed.get(partition, ()):
-            delayed.wake(partition)
+            delayed.wake(partition, watermark=watermark)
 
     def _forget(self, partition: TopicPartition, delayed: _Delayed[Any]) -> None:
         waiting = self._delayed.get(partition, {})

@@ -96,6 +96,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Awaitable
         request.max_wait_ms / 1000,
         reader.look_again,
         reader.response,
+        watermark=request.replica_id == CONSUMER,  # followers read up to the log's end
     )
 
 
