@@ -4,7 +4,6 @@ Integers that mean different things have different types, so that an offset is n
 an epoch is meant. All of them are plain ``int`` at run time.
 """
 
-import uuid
 from typing import NamedTuple, NewType, TypeAlias
 
 Offset = NewType("Offset", int)
@@ -54,9 +53,12 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition of the topic that has this id, and of none that had or will have its name."""
+    """A partition of the topic that has this id, and of none that had or will have its name.
 
-    topic: uuid.UUID
+    ``topic`` are the id's 16 bytes: unlike those of a ``UUID`` their hash is computed once.
+    """
+
+    topic: bytes
     partition: int
 
 

@@ -7,6 +7,7 @@ refused before anything is made of it. Whoever reads catches what is in :data:`U
 import struct
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, Self, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -21,6 +22,9 @@ that without a bound a request of ``socket.request.max.bytes`` would take tens o
 
 NIL: Final = bytes(16)
 """The id that is none."""
+
+IDS_REMEMBERED = 1024
+"""Those of a broker's topics come again and again, and to make a ``UUID`` takes its time."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -206,6 +210,7 @@ def error(code: int) -> ErrorCode:
         raise MalformedMessage(f"there is no error code {code}") from None
 
 
+@lru_cache(IDS_REMEMBERED)
 def uuid_of(raw: bytes) -> uuid.UUID | None:
     """The id that these 16 bytes are; None for :data:`NIL`."""
     return None if raw == NIL else uuid.UUID(bytes=raw)

@@ -22,6 +22,7 @@ from broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from broker.wire.reader import uuid_of
 
 BY_NAME: Final = 11
 BY_ID: Final = 13
@@ -33,7 +34,7 @@ OFFSET_FOR_LEADER_EPOCH: Final = 4
 K = TypeVar("K")
 T = TypeVar("T")
 
-Named: TypeAlias = Iterable[tuple[tuple[str | uuid.UUID, int], T]]
+Named: TypeAlias = Iterable[tuple[tuple[str | bytes, int], T]]
 """Partitions by their topic's name or id."""
 
 
@@ -128,11 +129,11 @@ def list_offsets(
     )
 
 
-def _id(topic: str | uuid.UUID) -> uuid.UUID | None:
-    return topic if isinstance(topic, uuid.UUID) else None
+def _id(topic: str | bytes) -> uuid.UUID | None:
+    return uuid_of(topic) if isinstance(topic, bytes) else None
 
 
-def _name(topic: str | uuid.UUID) -> str:
+def _name(topic: str | bytes) -> str:
     return topic if isinstance(topic, str) else ""
 
 

@@ -130,7 +130,7 @@ class Partition:
     def id(self) -> TopicIdPartition | None:
         """By its topic's id; None if that is not known, or the topic has none."""
         topic_id = self.log.metadata.topic_id
-        return None if topic_id is None else TopicIdPartition(topic_id, self.tp.partition)
+        return None if topic_id is None else TopicIdPartition(topic_id.bytes, self.tp.partition)
 
     def configure(self, config: TopicConfig, replica_config: ReplicaConfig) -> None:
         """The topic's settings changed."""

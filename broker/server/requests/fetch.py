@@ -22,7 +22,6 @@ v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topi
 """
 
 import logging
-import uuid
 from collections.abc import Awaitable, Collection, Iterable
 from typing import NamedTuple
 
@@ -57,6 +56,7 @@ from broker.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from broker.wire.reader import uuid_of
 
 logger = logging.getLogger(__name__)
 
@@ -271,7 +271,7 @@ def _respond(
     session_id: int = INVALID_SESSION_ID,
     error: ErrorCode = ErrorCode.none,
 ) -> FetchResponse:
-    topics: dict[str | uuid.UUID, list[PartitionData]] = {}
+    topics: dict[str | bytes, list[PartitionData]] = {}
     for read in reads:
         topics.setdefault(read.name.topic, []).append(_partition_data(read))
     return FetchResponse(
@@ -280,7 +280,7 @@ def _respond(
         responses=tuple(
             FetchableTopicResponse(
                 topic=name if isinstance(name, str) else "",
-                topic_id=name if isinstance(name, uuid.UUID) else None,
+                topic_id=uuid_of(name) if isinstance(name, bytes) else None,
                 partitions=tuple(partitions),
             )
             for name, partitions in topics.items()
