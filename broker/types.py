@@ -4,7 +4,11 @@ Integers that mean different things have different types, so that an offset is n
 an epoch is meant. All of them are plain ``int`` at run time.
 """
 
-from typing import NamedTuple, NewType, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, NewType, TypeAlias, TypeVar, dataclass_transform
+
+T = TypeVar("T")
 
 Offset = NewType("Offset", int)
 """Position of a record in a partition's log, from 0."""
@@ -65,3 +69,13 @@ class TopicIdPartition(NamedTuple):
 NamedPartition: TypeAlias = TopicPartition | TopicIdPartition
 """A partition as requests name it: up to Fetch v12 by its topic's name, from v13 on by its
 id (KIP-516)."""
+
+
+@dataclass_transform(frozen_default=True)
+def value(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
+    """A dataclass with slots and a hash, whose fields nobody sets.
+
+    That they are not set is mypy's to see. At run time it would make an object two and a half times
+    as slow to build, and of these a produce request has a dozen.
+    """
+    return dataclass(slots=True, kw_only=kw_only, unsafe_hash=True)
