@@ -78,9 +78,9 @@ class FetchSession:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def asked(self) -> list[tuple[NamedPartition, FetchPartition]]:
+    def asked(self) -> dict[NamedPartition, FetchPartition]:
         """What is fetched; those that had no records for longest come first."""
-        return [(name, fetched.asked) for name, fetched in self._partitions.items()]
+        return {name: fetched.asked for name, fetched in self._partitions.items()}
 
     def update(self, request: FetchRequest) -> None:
         """Takes in what the request adds, changes and forgets."""

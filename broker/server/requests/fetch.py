@@ -23,7 +23,7 @@ v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topi
 
 import logging
 from collections.abc import Awaitable, Collection, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
@@ -66,7 +66,8 @@ NOWHERE_ELSE = BrokerId(-1)
 """In place of a preferred read replica: the consumer is to stay."""
 
 
-class _Read(NamedTuple):
+@dataclass(slots=True)
+class _Read:
     name: NamedPartition
     error: ErrorCode
     high_watermark: Offset = NO_OFFSET
@@ -115,15 +116,15 @@ class _Reader:
             and request.version >= FROM_FOLLOWERS_SINCE
             and context.config.replica_selector_class == RACK_AWARE
         )
-        self._asked = dict(session.asked() if session else asked_in(request))
-        self._names = {self._found(name): name for name in self._asked}
+        self._asked = session.asked() if session else dict(asked_in(request))
+        self._names: dict[TopicPartition, NamedPartition] = {}
         self._reads: dict[NamedPartition, _Read] = {}
         self._size = 0
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """What is asked for, as far as it is known."""
-        return [tp for tp in self._names if tp is not None]
+        """What was read; where something could not be, nothing is waited for."""
+        return tuple(self._names)
 
     @property
     def has_enough(self) -> bool:
@@ -168,13 +169,6 @@ class _Reader:
         ]
         return _respond(news, self._session.id)
 
-    def _found(self, name: NamedPartition) -> TopicPartition | None:
-        """Whose news are its news; None: there will be none, it is answered with an error."""
-        if isinstance(name, TopicPartition):
-            return name
-        partition = self.context.replicas.named(name)
-        return partition.tp if isinstance(partition, Partition) else None
-
     def _read(self, names: Iterable[NamedPartition]) -> None:
         limit = min(self.request.max_bytes, self.context.config.fetch_max_bytes)
         self._size = 0
@@ -187,14 +181,16 @@ class _Reader:
         partition = self.context.replicas.named(name)
         if not isinstance(partition, Partition):
             return _Read(name, partition)
+        self._names[partition.tp] = name
         replica, log = partition.replica, partition.log
         error = self._check(replica, asked)
         if error is not ErrorCode.none:
             return _Read(name, error, meters=partition.meters)
-        elsewhere = self._preferred_read_replica(replica, asked.fetch_offset)
-        if elsewhere is not None:
-            start, end = log.log_start_offset, replica.high_watermark
-            return _Read(name, error, end, start, b"", partition.meters, elsewhere)
+        if self._from_followers:
+            elsewhere = self._preferred_read_replica(replica, asked.fetch_offset)
+            if elsewhere is not None:
+                start, end = log.log_start_offset, replica.high_watermark
+                return _Read(name, error, end, start, b"", partition.meters, elsewhere)
         bound = replica.read_bound(self._follower)
         max_bytes = min(left, asked.partition_max_bytes)
         records: BytesLike = b""
@@ -228,7 +224,7 @@ class _Reader:
 
     def _preferred_read_replica(self, replica: Replica, offset: Offset) -> BrokerId | None:
         """None: here. A broker of which nothing is heard is in no rack: nobody is sent to it."""
-        if not self._from_followers or not self.request.rack_id:
+        if not self.request.rack_id:
             return None
         brokers = self.context.metadata.brokers
         return preferred_read_replica(
@@ -255,9 +251,7 @@ class _Reader:
                     now=now,
                 )
             )
-            if partition.replica.high_watermark != read.high_watermark:
-                high_watermark = partition.replica.high_watermark
-                self._reads[name] = read._replace(high_watermark=high_watermark)
+            read.high_watermark = partition.replica.high_watermark
 
     def _count(self, reads: Iterable[_Read]) -> None:
         by_follower = self._follower is not None
