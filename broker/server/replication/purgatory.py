@@ -7,11 +7,16 @@ wait in their replica instead, which knows when they are done.)
 
 import asyncio
 from collections.abc import Callable, Collection
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from broker.types import TopicPartition
 
 T = TypeVar("T")
+
+SPARE = 100
+"""Answered requests of which it costs less to remember the deadlines than to look for them."""
 
 Look: TypeAlias = Callable[[Collection[TopicPartition]], bool]
 """Told which partitions have news; says whether there is nothing more to wait for."""
@@ -21,9 +26,12 @@ class _Delayed(Generic[T]):
     """One waiting request. It looks once for all news of one turn of the event loop, and not in
     the middle of what makes the news."""
 
-    __slots__ = ("_answer", "_look", "_looks_soon", "_watermark", "_woken", "answered")
+    __slots__ = ("_answer", "_look", "_looks_soon", "_watermark", "_woken", "answered", "deadline")
 
-    def __init__(self, look: Look, answer: Callable[[], T], *, watermark: bool) -> None:
+    def __init__(
+        self, deadline: float, look: Look, answer: Callable[[], T], *, watermark: bool
+    ) -> None:
+        self.deadline = deadline
         self.answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._look = look
         self._answer = answer
@@ -55,10 +63,45 @@ class _Delayed(Generic[T]):
             self.answered.set_exception(error)
 
 
+class _Deadlines:
+    """One timer for all who wait: most of them are answered long before it is due, and to set and
+    cancel one for each takes longer than to wake it."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, _Delayed[Any]]] = []
+        self._numbers = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+
+    def add(self, delayed: _Delayed[Any], waiting: int) -> None:
+        """``waiting``: how many there are; of others the heap holds no more than as many again."""
+        if len(self._heap) > 2 * waiting + SPARE:
+            self._heap = [entry for entry in self._heap if not entry[2].answered.done()]
+            heapify(self._heap)
+        heappush(self._heap, (delayed.deadline, next(self._numbers), delayed))
+        if self._timer is None or delayed.deadline < self._due:
+            self._set_timer(delayed.answered.get_loop())
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = self._heap[0][0]
+        self._timer = loop.call_at(self._due, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        now = loop.time()
+        while self._heap and (self._heap[0][0] <= now or self._heap[0][2].answered.done()):
+            heappop(self._heap)[2].expire()
+        if self._heap:
+            self._set_timer(loop)
+
+
 class Purgatory:
     """Who waits, by partition."""
 
     def __init__(self) -> None:
+        self._deadlines = _Deadlines()
         self._delayed: dict[TopicPartition, dict[_Delayed[Any], None]] = {}
         self.waiting = 0
         """How many requests wait."""
@@ -80,14 +123,14 @@ class Purgatory:
             watermark: that a high watermark has moved is reason enough to look. If not, it is seen
                 with what comes next, or when the time is over.
         """
-        delayed = _Delayed(look, answer, watermark=watermark)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        delayed = _Delayed(deadline, look, answer, watermark=watermark)
         for partition in partitions:
             self._delayed.setdefault(partition, {})[delayed] = None
         self.waiting += 1
-        timer = delayed.answered.get_loop().call_later(timeout_s, delayed.expire)
+        self._deadlines.add(delayed, self.waiting)
 
         def leave(_answered: asyncio.Future[T]) -> None:
-            timer.cancel()
             self.waiting -= 1
             for partition in partitions:
                 self._forget(partition, delayed)
