@@ -255,7 +255,7 @@ class Partition:
         if leads:
             self.meters.appended(sum(batch.count for batch in batches), size)
         else:
-            REPLICATION_BYTES_IN.inc(size)
+            REPLICATION_BYTES_IN.value += size
 
     def _truncate(self, cut: Truncate | TruncateFully, event: Event, committed: Offset) -> None:
         before = self.log.log_end_offset
