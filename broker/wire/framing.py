@@ -52,8 +52,11 @@ class FrameWriter:
 
     def pieces(self) -> list[BytesLike]:
         """The whole frame; nothing may be written after that."""
-        size = sum(map(len, self._pieces)) - _SIZE.size
         first = cast(bytearray, self._pieces[0])
+        if first is self._small:
+            _SIZE.pack_into(first, 0, len(first) - _SIZE.size)
+            return self._pieces
+        size = sum(map(len, self._pieces)) - _SIZE.size
         _SIZE.pack_into(first, 0, size)
         return [piece for piece in self._pieces if piece]
 

@@ -90,7 +90,10 @@ class Reader:
 
     def structs(self, read: Callable[[Self, int], T], version: int) -> tuple[T, ...]:
         """An array of structs that is not null."""
-        count = self._admitted(self._not_null(self._length()))
+        count = self._length()
+        if count == 0:
+            return ()
+        self._admitted(self._not_null(count))
         return tuple([read(self, version) for _ in range(count)])
 
     def nullable_structs(
