@@ -175,12 +175,15 @@ class Leader:
         then one was dropped, and the watermark rose by the leader's log alone. That two hold it
         would be a lie. Who is about to join may count, since the watermark has waited for it.
         """
+        reached = self.pending.reached(self._log.high_watermark)
+        if not reached:
+            return ()
         enough = len(self.isr.maximal) >= self.config.min_insync_replicas
         return tuple(
             Respond(request=done.request, error=ErrorCode.none, base_offset=done.base_offset)
             if enough
             else refuse(done.request, ErrorCode.not_enough_replicas_after_append)
-            for done in self.pending.reached(self._log.high_watermark)
+            for done in reached
         )
 
     def delete_records(self, event: DeleteRecords) -> Effects:

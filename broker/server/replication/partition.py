@@ -253,9 +253,9 @@ class Partition:
                 self._raise_alarm(effect)
 
     def _count(self, batches: Sequence[RecordBatch], *, leads: bool) -> None:
-        size = sum(batch.size for batch in batches)
+        size = sum([batch.size for batch in batches])
         if leads:
-            self.meters.appended(sum(batch.count for batch in batches), size)
+            self.meters.appended(sum([batch.count for batch in batches]), size)
         else:
             REPLICATION_BYTES_IN.value += size
 
