@@ -273,10 +273,10 @@ class _Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         try:
-            self._send_those_ready(transport)
+            if self._replies:
+                self._send_those_ready(transport)
             if arrived or self._held:
-                while not self._is_full and self._start_next():
-                    self._send_those_ready(transport)
+                self._start_those_there(transport)
         except (CloseConnection, MalformedFrame) as error:
             logger.warning("Closing the connection from %s: %s", self._peer.address, error)
             self.close()
@@ -290,28 +290,27 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _hold(self, transport: asyncio.Transport) -> None:
         """Reads no further as long as no request can be started."""
-        if self._held != self._is_full:
-            self._held = not self._held
-            (transport.pause_reading if self._held else transport.resume_reading)()
+        is_full = len(self._replies) >= PIPELINE or not self._writable
+        if self._held != is_full:
+            self._held = is_full
+            (transport.pause_reading if is_full else transport.resume_reading)()
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self._replies) >= PIPELINE or not self._writable
-
-    def _start_next(self) -> bool:
-        """Starts a request; False when no whole one is there."""
-        frame = self._frames.next()
-        if frame is None:
-            return False
-        PEER.set(self._peer)
-        reply = self._dispatch(frame)
-        if isinstance(reply, Later):
-            result = asyncio.ensure_future(reply.result)
-            result.add_done_callback(self._answered)
-            self._replies.append(Later(result, reply.then))
-        elif reply is not None:
-            self._replies.append(reply)
-        return True
+    def _start_those_there(self, transport: asyncio.Transport) -> None:
+        """Starts requests, as far as they are there as a whole and there is room for them."""
+        while len(self._replies) < PIPELINE and self._writable:
+            frame = self._frames.next()
+            if frame is None:
+                return
+            PEER.set(self._peer)
+            reply = self._dispatch(frame)
+            if isinstance(reply, Later):
+                result = asyncio.ensure_future(reply.result)
+                result.add_done_callback(self._answered)
+                self._replies.append(Later(result, reply.then))
+            elif reply is not None:
+                self._replies.append(reply)
+            if self._replies:
+                self._send_those_ready(transport)
 
     def _answered(self, result: asyncio.Future[Any]) -> None:
         if self._replies:
