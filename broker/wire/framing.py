@@ -81,9 +81,12 @@ class FrameBuffer:
 
     def room(self) -> memoryview:
         """Where the next bytes are to be put."""
+        if self._begin == self._end and len(self._buffer) == CHUNK_BYTES:
+            self._begin = self._end = 0
+            return self._buffer
         if self._end == len(self._buffer) or self._begin == self._end:
             self._make_room()
-        return self._buffer[self._end :] if self._end else self._buffer
+        return self._buffer[self._end :]
 
     def filled(self, count: int) -> None:
         """So many bytes were put there."""
@@ -119,9 +122,6 @@ class FrameBuffer:
     def _make_room(self) -> None:
         """Begins the buffer with what is not taken yet; enlarges it if that is all there is."""
         left = self._end - self._begin
-        if left == 0 and len(self._buffer) == CHUNK_BYTES:
-            self._begin = self._end = 0
-            return
         missing = _SIZE.size + (self._size() or 0) - left
         if missing <= 0:  # whole frames, not taken yet
             missing = left

@@ -94,6 +94,8 @@ class Reader:
         if count == 0:
             return ()
         self._admitted(self._not_null(count))
+        if count == 1:  # as of nearly all that is sent with every record
+            return (read(self, version),)
         return tuple([read(self, version) for _ in range(count)])
 
     def nullable_structs(
