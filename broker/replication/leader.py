@@ -6,7 +6,7 @@ the two another broker may have led, and followers may have cut what this leader
 to hold.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kio.schema.errors import ErrorCode
 
@@ -212,11 +212,13 @@ class Leader:
         """
         return min([self._log.log_end_offset, *self._counted_ends()])
 
-    def _counted_ends(self) -> Iterable[Offset]:
+    def _counted_ends(self) -> Sequence[Offset]:
         maximal = self.isr.maximal
-        for replica, remote in self.remotes.items():
-            if replica in maximal or self._is_caught_up(remote):
-                yield remote.log_end_offset
+        return [
+            remote.log_end_offset
+            for replica, remote in self.remotes.items()
+            if replica in maximal or self._is_caught_up(remote)
+        ]
 
     def _is_caught_up(self, remote: RemoteReplica) -> bool:
         return remote.is_caught_up(

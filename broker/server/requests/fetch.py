@@ -31,7 +31,7 @@ from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Replica
 from broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
-from broker.server.metrics.meters import CONSUMER, TopicMeters
+from broker.server.metrics.meters import CONSUMER
 from broker.server.replication.fetch_session_cache import (
     INVALID_SESSION_ID,
     FetchSession,
@@ -73,7 +73,7 @@ class _Read:
     high_watermark: Offset = NO_OFFSET
     log_start_offset: Offset = NO_OFFSET
     records: BytesLike = b""
-    meters: TopicMeters | None = None
+    partition: Partition | None = None
     preferred_read_replica: BrokerId = NOWHERE_ELSE
 
     @property
@@ -185,12 +185,12 @@ class _Reader:
         replica, log = partition.replica, partition.log
         error = self._check(replica, asked)
         if error is not ErrorCode.none:
-            return _Read(name, error, meters=partition.meters)
+            return _Read(name, error, partition=partition)
         if self._from_followers:
             elsewhere = self._preferred_read_replica(replica, asked.fetch_offset)
             if elsewhere is not None:
                 start, end = log.log_start_offset, replica.high_watermark
-                return _Read(name, error, end, start, b"", partition.meters, elsewhere)
+                return _Read(name, error, end, start, b"", partition, elsewhere)
         bound = replica.read_bound(self._follower)
         max_bytes = min(left, asked.partition_max_bytes)
         records: BytesLike = b""
@@ -208,10 +208,8 @@ class _Reader:
             partition.fail(refusal)
             error = ErrorCode.kafka_storage_error
         if self._follower is None and error is not ErrorCode.none:
-            return _Read(name, error, meters=partition.meters)
-        return _Read(
-            name, error, replica.high_watermark, log.log_start_offset, records, partition.meters
-        )
+            return _Read(name, error, partition=partition)
+        return _Read(name, error, replica.high_watermark, log.log_start_offset, records, partition)
 
     def _check(self, replica: Replica, asked: FetchPartition) -> ErrorCode:
         if self._from_followers:
@@ -239,8 +237,8 @@ class _Reader:
         may hold other records below the offset it names, and would be counted as holding ours."""
         now = self.context.clock.now()
         for name, read in self._reads.items():
-            partition = self.context.replicas.named(name)
-            if read.error is not ErrorCode.none or not isinstance(partition, Partition):
+            partition = read.partition
+            if read.error is not ErrorCode.none or partition is None:
                 continue
             asked = self._asked[name]
             partition.step(
@@ -256,8 +254,10 @@ class _Reader:
     def _count(self, reads: Iterable[_Read]) -> None:
         by_follower = self._follower is not None
         for read in reads:
-            if read.meters is not None:
-                read.meters.fetched(read.error, len(read.records), by_follower=by_follower)
+            if read.partition is not None:
+                read.partition.meters.fetched(
+                    read.error, len(read.records), by_follower=by_follower
+                )
 
 
 def _respond(
@@ -272,12 +272,14 @@ def _respond(
         error_code=error,
         session_id=session_id,
         responses=tuple(
-            FetchableTopicResponse(
-                topic=name if isinstance(name, str) else "",
-                topic_id=uuid_of(name) if isinstance(name, bytes) else None,
-                partitions=tuple(partitions),
-            )
-            for name, partitions in topics.items()
+            [
+                FetchableTopicResponse(
+                    topic=name if isinstance(name, str) else "",
+                    topic_id=uuid_of(name) if isinstance(name, bytes) else None,
+                    partitions=tuple(partitions),
+                )
+                for name, partitions in topics.items()
+            ]
         ),
     )
 
