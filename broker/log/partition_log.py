@@ -378,8 +378,9 @@ class PartitionLog:
 
     def _number_of(self, offset: int) -> int:
         """The number of the last segment that begins at or below ``offset``, else 0."""
-        bases = [segment.base_offset for segment in self._segments]
-        return max(0, bisect_right(bases, offset) - 1)
+        if self._segments and offset >= self._segments[-1].base_offset:
+            return len(self._segments) - 1
+        return max(0, bisect_right(self._segments, offset, key=lambda one: one.base_offset) - 1)
 
     def _notice(self, batch: RecordBatch) -> None:
         if batch.leader_epoch >= 0:

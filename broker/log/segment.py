@@ -29,6 +29,10 @@ LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
+TAIL_BYTES_MAX = 2**12
+"""A last batch up to this size is kept in memory: whoever keeps up asks for it as soon as it is
+there. A broker may have thousands of logs."""
+
 _NO_TIMESTAMP = -1
 _RELATIVE_OFFSET_MAX = 2**31 - 1
 
@@ -55,6 +59,7 @@ class Segment:
         self._index_interval_bytes = index_interval_bytes
         self._log = directory.open(self.path.name)
         self.size = self._log.size
+        self._tail: RecordBatch | None = None
         self._offsets = _open_index(OffsetIndex, directory, stem + OFFSET_INDEX_SUFFIX)
         self._times = _open_index(TimeIndex, directory, stem + TIME_INDEX_SUFFIX)
         self._forget()
@@ -121,9 +126,12 @@ class Segment:
         Raises:
             OSError: the disk is full or broken; the log file is as it was before.
         """
+        self._tail = None
         self._log.append(batch.raw)
         self._note(batch, self.size)
         self.size += batch.size
+        if memoryview(batch.raw.obj).nbytes <= TAIL_BYTES_MAX:  # it may be part of a large frame
+            self._tail = batch
 
     def has_room_for(self, batch: RecordBatch, segment_bytes: int, index_bytes: int) -> bool:
         """Whether ``batch`` may be appended to this segment, whatever its age."""
@@ -137,6 +145,9 @@ class Segment:
         self, offset: int, max_bytes: int, bound: int, at_least_one: bool
     ) -> bytes | memoryview:
         """Whole batches from the one that holds ``offset`` on; see ``PartitionLog.read``."""
+        tail = self._tail
+        if tail is not None and tail.base_offset <= offset < tail.next_offset <= bound:
+            return tail.raw if at_least_one or tail.size <= max_bytes else b""
         found = self._locate(offset)
         if found is None:
             return b""
@@ -194,6 +205,7 @@ class Segment:
 
     def finish(self) -> None:
         """Notes the greatest timestamp in the time index; the segment is to be closed or full."""
+        self._tail = None
         self._index_timestamp()
 
     def close(self) -> None:
@@ -213,6 +225,7 @@ class Segment:
         self._directory.sync()
 
     def _forget(self) -> None:
+        self._tail = None
         self.next_offset = self.base_offset
         self.first_timestamp = _NO_TIMESTAMP
         self.max_timestamp = _NO_TIMESTAMP

@@ -8,7 +8,6 @@ is not in the log (in the operating system's hands, as Kafka's default is; fsync
 business, ``log.flush.interval.*``).
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from kio.schema.errors import ErrorCode
@@ -20,6 +19,7 @@ from broker.types import (
     Millis,
     Offset,
     ZkVersion,
+    value,
 )
 
 
@@ -41,7 +41,7 @@ class Batch(Protocol):
 # --- events ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LeaderAndIsr:
     """What the coordinator says of this partition: a controller (one partition of its LeaderAndIsr
     request), or what the partition's own leader or follower read in ZooKeeper (seed 001)."""
@@ -61,7 +61,7 @@ class LeaderAndIsr:
     new leader's high watermark is its log's end (``r.hw = r.leo``)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StartServing:
     """The leader of this epoch, which was waiting for its followers, now serves clients."""
 
@@ -69,7 +69,7 @@ class StartServing:
     now: Millis
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReplicasChanged:
     """Other replicas are assigned, or are about to be, within the leader's epoch."""
 
@@ -77,7 +77,7 @@ class ReplicasChanged:
     replicas: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Resigned:
     """This broker leads no more in this epoch, and who does is not known yet. Who waits is
     answered NOT_LEADER_OR_FOLLOWER."""
@@ -85,7 +85,7 @@ class Resigned:
     leader_epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Produce:
     """A client's batches for this partition, already validated (CRC, size, magic, sequence).
 
@@ -103,7 +103,7 @@ class Produce:
     them again. They are answered as if they were appended now, and are not appended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FollowerFetch:
     """A follower fetched from ``offset``: everything below it is in that follower's log."""
 
@@ -113,7 +113,7 @@ class FollowerFetch:
     now: Millis
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Fetched:
     """The leader's answer to this follower's fetch, for the epoch in which it was asked."""
 
@@ -124,7 +124,7 @@ class Fetched:
     log_start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EpochEndOffset:
     """The leader's answer to OffsetForLeaderEpoch, asked in ``current_leader_epoch``.
 
@@ -137,7 +137,7 @@ class EpochEndOffset:
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchOutOfRange:
     """The leader answered a fetch of epoch ``leader_epoch`` with OFFSET_OUT_OF_RANGE.
 
@@ -150,14 +150,14 @@ class FetchOutOfRange:
     log_end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LogStartMoved:
     """The log gave up its oldest records by itself (retention): it starts at ``offset`` now."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LogEndMoved:
     """The log ends at ``offset`` now, lower than :class:`Truncate` asked for: that was inside a
     batch, and batches are not split. What is missing is fetched again."""
@@ -165,19 +165,19 @@ class LogEndMoved:
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Stopped:
     """The replica is given up, and its log about to be deleted. Later events concern nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DeleteRecords:
     """A client gives up the records below ``offset``, which is not above the high watermark."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IsrWritten:
     """ZooKeeper took the ISR that :class:`WriteIsr` asked for; the znode now has ``zk_version``."""
 
@@ -186,7 +186,7 @@ class IsrWritten:
     zk_version: ZkVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IsrWriteFailed:
     """The ISR write did not happen, or nobody knows.
 
@@ -198,7 +198,7 @@ class IsrWriteFailed:
     conflict: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Tick:
     """Time passed. Expires acks=-1 waits, and shrinks the ISR when a check is due."""
 
@@ -228,21 +228,21 @@ Event = (
 # --- effects --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Truncate:
     """Cut the log so that ``offset`` is its end (leader-epoch-checkpoint likewise)."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TruncateFully:
     """Throw the whole log away and begin anew at ``offset`` (fetch offset out of range)."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Append:
     """Append batches at ``base_offset``.
 
@@ -255,7 +255,7 @@ class Append:
     leader_epoch: LeaderEpoch | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StartEpoch:
     """A new leader notes where its epoch begins (leader-epoch-checkpoint), before any append."""
 
@@ -263,14 +263,14 @@ class StartEpoch:
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AdvanceLogStart:
     """Give up the records below ``offset``, as a client asked for or the leader has done."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WriteIsr:
     """Write this ISR to the partition's state znode, if its version is still ``zk_version``.
 
@@ -284,14 +284,14 @@ class WriteIsr:
     zk_version: ZkVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HighWatermark:
     """The high watermark moved: waiting consumers and fetching followers may be answered."""
 
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Respond:
     """Answer the produce request ``request``. ``base_offset`` is -1 with an error."""
 
@@ -300,7 +300,7 @@ class Respond:
     base_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LeaderLostRecords:
     """Alarm: the leader has not got what it served to this follower in this very epoch.
 
@@ -328,7 +328,7 @@ Effect = (
 # --- what a follower's fetcher is to do next ------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchFrom:
     """Fetch from ``leader``, with ``leader_epoch`` as the request's current leader epoch."""
 
@@ -338,7 +338,7 @@ class FetchFrom:
     log_start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AskEpoch:
     """Ask ``leader`` where ``epoch`` ended (OffsetForLeaderEpoch), in ``leader_epoch``."""
 

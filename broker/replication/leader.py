@@ -6,7 +6,7 @@ the two another broker may have led, and followers may have cut what this leader
 to hold.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kio.schema.errors import ErrorCode
 
@@ -175,12 +175,15 @@ class Leader:
         then one was dropped, and the watermark rose by the leader's log alone. That two hold it
         would be a lie. Who is about to join may count, since the watermark has waited for it.
         """
+        reached = self.pending.reached(self._log.high_watermark)
+        if not reached:
+            return ()
         enough = len(self.isr.maximal) >= self.config.min_insync_replicas
         return tuple(
             Respond(request=done.request, error=ErrorCode.none, base_offset=done.base_offset)
             if enough
             else refuse(done.request, ErrorCode.not_enough_replicas_after_append)
-            for done in self.pending.reached(self._log.high_watermark)
+            for done in reached
         )
 
     def delete_records(self, event: DeleteRecords) -> Effects:
@@ -209,11 +212,13 @@ class Leader:
         """
         return min([self._log.log_end_offset, *self._counted_ends()])
 
-    def _counted_ends(self) -> Iterable[Offset]:
+    def _counted_ends(self) -> Sequence[Offset]:
         maximal = self.isr.maximal
-        for replica, remote in self.remotes.items():
-            if replica in maximal or self._is_caught_up(remote):
-                yield remote.log_end_offset
+        return [
+            remote.log_end_offset
+            for replica, remote in self.remotes.items()
+            if replica in maximal or self._is_caught_up(remote)
+        ]
 
     def _is_caught_up(self, remote: RemoteReplica) -> bool:
         return remote.is_caught_up(

@@ -6,16 +6,15 @@ for the repetitions of idempotent producers. What one heap is done with, the oth
 gets there.
 """
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from broker.types import Millis, Offset
+from broker.types import Millis, Offset, value
 
 Key = TypeVar("Key", Millis, Offset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Waiting:
     """Appended at ``base_offset``; done when the high watermark reaches ``required_offset``."""
 

@@ -3,16 +3,14 @@
 Follows ``Replica.updateFetchStateOrThrow`` and ``ReplicaState.isCaughtUp`` of Kafka 3.x.
 """
 
-from dataclasses import dataclass, replace
-
 from broker.replication.epochs import UNKNOWN_OFFSET
-from broker.types import Millis, Offset
+from broker.types import Millis, Offset, value
 
 NEVER = Millis(-(2**62))
 """Longer ago than any lag time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RemoteReplica:
     """A follower in the leader's eyes; offsets are -1 until its first fetch of this epoch."""
 
@@ -37,8 +35,7 @@ class RemoteReplica:
             caught_up = max(caught_up, now)
         elif offset >= self.last_fetch_leader_log_end:
             caught_up = max(caught_up, self.last_fetch_time)
-        return replace(
-            self,
+        return RemoteReplica(
             log_start_offset=log_start,
             log_end_offset=offset,
             last_fetch_leader_log_end=max(leader_log_end, self.last_fetch_leader_log_end),

@@ -22,12 +22,12 @@ data. Older formats (magic 0 and 1) are refused, as Kafka 4 refuses them (KIP-72
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from broker.types import value
 from broker.wire.framing import BytesLike
 
 HEADER_BYTES = 61
@@ -77,7 +77,7 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RecordBatch:
     """One batch: its header, decoded, and its bytes.
 
@@ -211,7 +211,20 @@ def stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordBa
     raw = bytearray(batch.raw)
     _BASE_OFFSET.pack_into(raw, 0, base_offset)
     _EPOCH.pack_into(raw, _EPOCH_AT, leader_epoch)
-    return parse_batch(raw, verify_crc=False)
+    return RecordBatch(
+        memoryview(raw),
+        base_offset,
+        leader_epoch,
+        batch.crc,
+        batch.attributes,
+        batch.last_offset_delta,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.count,
+    )
 
 
 def with_append_time(batch: RecordBatch, moment_ms: int) -> RecordBatch:

@@ -52,8 +52,11 @@ class FrameWriter:
 
     def pieces(self) -> list[BytesLike]:
         """The whole frame; nothing may be written after that."""
-        size = sum(map(len, self._pieces)) - _SIZE.size
         first = cast(bytearray, self._pieces[0])
+        if first is self._small:
+            _SIZE.pack_into(first, 0, len(first) - _SIZE.size)
+            return self._pieces
+        size = sum(map(len, self._pieces)) - _SIZE.size
         _SIZE.pack_into(first, 0, size)
         return [piece for piece in self._pieces if piece]
 
@@ -73,14 +76,17 @@ class FrameBuffer:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._buffer = bytearray(CHUNK_BYTES)
+        self._buffer = memoryview(bytearray(CHUNK_BYTES))
         self._begin = self._end = 0
 
     def room(self) -> memoryview:
         """Where the next bytes are to be put."""
+        if self._begin == self._end and len(self._buffer) == CHUNK_BYTES:
+            self._begin = self._end = 0
+            return self._buffer
         if self._end == len(self._buffer) or self._begin == self._end:
             self._make_room()
-        return memoryview(self._buffer)[self._end :]
+        return self._buffer[self._end :]
 
     def filled(self, count: int) -> None:
         """So many bytes were put there."""
@@ -92,16 +98,18 @@ class FrameBuffer:
         Raises:
             MalformedFrame: the size is negative or above ``max_bytes``.
         """
+        if self._begin == self._end:
+            return None
         size = self._size()
         first = self._begin + _SIZE.size
         if size is None or first + size > self._end:
             return None
-        payload = memoryview(self._buffer)[first : first + size].toreadonly()
+        payload = self._buffer[first : first + size]
         self._begin = first + size
         if size < CHUNK_BYTES:
             return bytes(payload)
         self._replace(CHUNK_BYTES)
-        return payload
+        return payload.toreadonly()
 
     def _size(self) -> int | None:
         if self._end - self._begin < _SIZE.size:
@@ -114,16 +122,13 @@ class FrameBuffer:
     def _make_room(self) -> None:
         """Begins the buffer with what is not taken yet; enlarges it if that is all there is."""
         left = self._end - self._begin
-        if left == 0 and len(self._buffer) == CHUNK_BYTES:
-            self._begin = self._end = 0
-            return
         missing = _SIZE.size + (self._size() or 0) - left
         if missing <= 0:  # whole frames, not taken yet
             missing = left
         self._replace(max(CHUNK_BYTES, left + min(missing, left + GROWTH_BYTES)))
 
     def _replace(self, capacity: int) -> None:
-        rest = memoryview(self._buffer)[self._begin : self._end]
-        self._buffer = bytearray(max(capacity, len(rest)))
+        rest = self._buffer[self._begin : self._end]
+        self._buffer = memoryview(bytearray(max(capacity, len(rest))))
         self._buffer[: len(rest)] = rest
         self._begin, self._end = 0, len(rest)

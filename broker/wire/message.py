@@ -5,9 +5,9 @@ that are served. A field that a version lacks has its default when it is read, a
 it is written, silently: handlers name everything they know.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self, TypeVar, dataclass_transform
 
+from broker.types import value
 from broker.wire.reader import Reader
 from broker.wire.writer import Writer
 
@@ -19,13 +19,9 @@ NEVER = 2**15
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def message(cls: type[T]) -> type[T]:
-    """A dataclass with slots, named arguments alone, and fields that nobody sets.
-
-    That they are not set is mypy's to see. At run time it would make a class two and a half times
-    as slow to build, and a fetch has one for each partition. So a hash may be made of the fields,
-    which keys of stored records need.
-    """
-    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
+    """A :func:`~broker.types.value` with named arguments alone: a fetch has one for each partition.
+    Keys of stored records need its hash."""
+    return value(kw_only=True)(cls)
 
 
 class Response(Protocol):

@@ -7,6 +7,7 @@ refused before anything is made of it. Whoever reads catches what is in :data:`U
 import struct
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, Self, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -21,6 +22,9 @@ that without a bound a request of ``socket.request.max.bytes`` would take tens o
 
 NIL: Final = bytes(16)
 """The id that is none."""
+
+IDS_REMEMBERED = 1024
+"""Those of a broker's topics come again and again, and to make a ``UUID`` takes its time."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -86,7 +90,12 @@ class Reader:
 
     def structs(self, read: Callable[[Self, int], T], version: int) -> tuple[T, ...]:
         """An array of structs that is not null."""
-        count = self._admitted(self._not_null(self._length()))
+        count = self._length()
+        if count == 0:
+            return ()
+        self._admitted(self._not_null(count))
+        if count == 1:  # as of nearly all that is sent with every record
+            return (read(self, version),)
         return tuple([read(self, version) for _ in range(count)])
 
     def nullable_structs(
@@ -206,6 +215,7 @@ def error(code: int) -> ErrorCode:
         raise MalformedMessage(f"there is no error code {code}") from None
 
 
+@lru_cache(IDS_REMEMBERED)
 def uuid_of(raw: bytes) -> uuid.UUID | None:
     """The id that these 16 bytes are; None for :data:`NIL`."""
     return None if raw == NIL else uuid.UUID(bytes=raw)

@@ -86,7 +86,7 @@ class Writer(FrameWriter):
 
     def no_tags(self) -> None:
         """No tagged fields, at the end of a struct of a flexible version."""
-        self.put(b"\0")
+        self._small.append(0)
 
     def payload(self) -> bytes:
         """What was written, without a frame's size; nothing may be written after that."""

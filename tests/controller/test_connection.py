@@ -85,6 +85,20 @@ def test_timeout_fails_every_waiting_call_and_the_next_one_reconnects():
     run(main)
 
 
+def test_a_call_has_all_its_time_though_an_earlier_one_s_is_over():
+    async def main():
+        async with Peer() as peer:
+            hasty = peer.call(timeout_s=0.2)
+            await peer.answer()
+            assert await hasty == ANSWER
+            patient = peer.call(timeout_s=0.4)
+            with pytest.raises(Disconnected, match=r"no answer from .* within 0\.4 s"):
+                await patient
+            assert peer.connections == 1
+
+    run(main)
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

@@ -48,6 +48,21 @@ def test_offsets_too_far_for_the_index_roll_as_well(tmp_path: Path) -> None:
     log.close()
 
 
+def test_what_was_cut_is_not_read_from_memory(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for offset, value in enumerate((b"first", b"cut")):
+        log.append([batch([value])], offset, 0, NOW_MS)
+    assert b"cut" in bytes(log.read(1, WHOLE, WHOLE))
+    assert log.read(1, 1, WHOLE, at_least_one=False) == b""
+    assert log.read(1, WHOLE, 1) == b""
+    log.truncate_to(1)
+    assert log.read(1, WHOLE, WHOLE) == b""
+    assert b"first" in bytes(log.read(0, WHOLE, WHOLE))
+    log.append([batch([b"another"])], 1, 1, NOW_MS)
+    assert b"another" in bytes(log.read(1, WHOLE, WHOLE))
+    log.close()
+
+
 def test_log_append_time_counts_in_look_ups(tmp_path: Path) -> None:
     log = opened(tmp_path)
     log.append([with_append_time(batch([b"a", b"b"]), NOW_MS + 777)], 0, 1, NOW_MS)

@@ -94,7 +94,8 @@ def test_a_log_that_cannot_be_read_halts_the_broker(tmp_path):
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
             await elect(brokers, TP, 1, 0, (1,))
-            await host.produce(TP, b"a")
+            for value in (b"a", b"b"):  # the last one is not read from the disk
+                await host.produce(TP, value)
             refuse_reads(log_of(host, TP))
             assert await answers(host, (TP, 0)) == [(ErrorCode.kafka_storage_error, 0)]
             assert [error.errno for error in host.halted] == [errno.EISDIR]

@@ -58,7 +58,7 @@ class Leader:
         except SessionRefused as refused:
             return SimpleNamespace(error_code=refused.error, session_id=INVALID_SESSION_ID, news={})
         news = {}
-        for tp, asked in session.asked() if session else asked_in(request):
+        for tp, asked in session.asked().items() if session else asked_in(request):
             size = self.ends[tp] - asked.fetch_offset
             watermark = Offset(self.watermarks[tp])
             if session is None or session.is_news(tp, ErrorCode.none, watermark, Offset(0), size):
@@ -201,7 +201,7 @@ def test_an_error_is_always_news_and_so_is_its_end() -> None:
 def test_those_with_records_go_to_the_end() -> None:
     session = begun(FetchSessionCache(1, Random(1)), first(3))
     session.is_news(PARTITIONS[0], ErrorCode.none, Offset(5), Offset(0), 100)
-    assert [tp for tp, _ in session.asked()] == [PARTITIONS[1], PARTITIONS[2], PARTITIONS[0]]
+    assert list(session.asked()) == [PARTITIONS[1], PARTITIONS[2], PARTITIONS[0]]
 
 
 JUST_OVER = MIN_EVICTION_MS + 1

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from kio.schema.errors import ErrorCode
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.config import ConfigError, load
@@ -25,6 +26,7 @@ from broker.server.gauges import take
 from broker.server.metrics import meters
 from broker.server.metrics.endpoint import MetricsEndpoint
 from broker.server.metrics.snapshot import PartitionGauges, Snapshot
+from broker.server.metrics.tally import TimesByLabel
 from broker.server.replication.fetch_session_cache import FetchSessionCache
 from broker.server.replication.purgatory import Purgatory
 from broker.types import (
@@ -208,3 +210,17 @@ def test_the_listener_is_off_unless_given(tmp_path: Path) -> None:
     path.write_text(minimal + "metrics.listener=https://0.0.0.0:9308\n")
     with pytest.raises(ConfigError, match=r"an address such as http://host:9308"):
         load(path)
+
+
+def test_a_time_is_counted_in_its_bucket_and_those_above() -> None:
+    registry = CollectorRegistry()
+    times = TimesByLabel("waited", "Milliseconds.", ("who",), registry, (1, 2.5))
+    for milliseconds in (0.5, 1, 2, 100):
+        times.labels("me").observe(milliseconds)
+    page = generate_latest(registry).decode()
+    found = {
+        sample.labels.get("le", sample.name): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    assert found == {"1.0": 2, "2.5": 3, "+Inf": 4, "waited_count": 4, "waited_sum": 103.5}

@@ -1,7 +1,9 @@
 """The small parts that decide when: purgatory, fence, ISR change notification."""
 
 import asyncio
+import weakref
 from collections.abc import Collection
+from functools import partial
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -9,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from broker.server.clock import Clock
 from broker.server.controller.control_fence import ControlFence
 from broker.server.controller.isr_changes import IsrChanges
-from broker.server.replication.purgatory import Purgatory
+from broker.server.replication.purgatory import SPARE, Purgatory
 from broker.types import BrokerId, ControllerEpoch, Millis, TopicPartition
 from broker.wire.messages.stop_replica import StopReplicaRequest
 
@@ -67,6 +69,55 @@ def test_waiting_ends_with_time_with_an_error_or_when_nobody_is_interested() -> 
         await asyncio.sleep(0)
         assert purgatory.waiting == 0
         purgatory.wake(A)  # nobody is there
+
+    asyncio.run(test())
+
+
+def test_a_watermark_alone_is_seen_with_the_next_news_or_when_time_is_over() -> None:
+    async def test() -> None:
+        purgatory = Purgatory()
+        looks: list[list[TopicPartition]] = []
+
+        def look(woken: Collection[TopicPartition]) -> bool:
+            looks.append(list(woken))
+            return False
+
+        answer = purgatory.wait([A, B], 0.05, look, lambda: "late", watermark=False)
+        purgatory.wake(A, watermark=True)
+        await asyncio.sleep(0)
+        assert not looks
+        purgatory.wake(B)
+        await asyncio.sleep(0)
+        assert looks == [[A, B]]
+        purgatory.wake(B, watermark=True)
+        assert (await answer, looks) == ("late", [[A, B], [B]])
+
+    asyncio.run(test())
+
+
+def test_each_waits_for_its_own_time_and_who_was_answered_is_not_kept() -> None:
+    class Answer:
+        def __call__(self) -> str:
+            return "answer"
+
+    async def test() -> None:
+        purgatory = Purgatory()
+        order: list[str] = []
+        waiting = [
+            purgatory.wait([A], seconds, lambda _: False, partial(order.append, str(seconds)))
+            for seconds in (0.03, 0.01, 0.02)
+        ]
+        await asyncio.gather(*waiting)
+        assert order == ["0.01", "0.02", "0.03"]
+        kept: list[weakref.ref[Answer]] = []
+        for _ in range(1000):
+            answer = Answer()
+            kept.append(weakref.ref(answer))
+            answered = purgatory.wait([A], 3600, lambda _: True, answer)
+            purgatory.wake(A)
+            assert await answered == "answer"
+            await asyncio.sleep(0)
+        assert sum(1 for known in kept if known() is not None) <= SPARE + 2
 
     asyncio.run(test())
 

@@ -17,12 +17,11 @@ Transactions are not handled; their markers are passed over.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
 from broker.log.refused import RefusedBatch
-from broker.types import Offset, ProducerId
+from broker.types import Offset, ProducerId, value
 from broker.wire.batch import RecordBatch
 
 BATCHES_REMEMBERED = 5
@@ -30,7 +29,7 @@ SEQUENCES = 2**31
 """After the last sequence number comes 0 again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Appended:
     """A batch in the log; ``timestamp`` is its greatest one, in ms."""
 
@@ -46,7 +45,7 @@ class Appended:
         return Offset(self.last_offset + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Producer:
     """A producer's latest epoch and the last batches of it, oldest first; there is at least one."""
 

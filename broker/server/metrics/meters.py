@@ -7,11 +7,12 @@ Prometheus computes the rate. Sums over topics, which Kafka has as MBeans of the
 Prometheus' business too. What can be read off the broker's state is not counted but looked at:
 :mod:`broker.server.gauges`.
 
-There is one registry per process, since there is one broker per process. Whoever counts on the
-hot path holds on to a labelled child: to look one up takes longer than to count.
+There is one registry per process, since there is one broker per process. What happens with every
+record is tallied (:mod:`broker.server.metrics.tally`), by whoever holds on to a labelled child: to
+look one up takes longer than to count.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from broker.server.metrics.tally import Tallies, Tally, Times, TimesByLabel
 from broker.wire.message import Request, Response
 from broker.wire.messages.fetch import FetchRequest
 
@@ -61,19 +63,26 @@ def _counter(name: str, what: str, *labels: str) -> Counter:
     return Counter(name, what, labels, registry=REGISTRY)
 
 
+def _tallies(name: str, what: str, *labels: str) -> Tallies:
+    """A counter of what happens with every record."""
+    return Tallies(name, what, labels, REGISTRY)
+
+
 def _milliseconds(name: str, what: str, *labels: str) -> Histogram:
     return Histogram(name, what, labels, registry=REGISTRY, buckets=MILLISECONDS)
 
 
 # --- requests ---------------------------------------------------------------------------------
 
-_REQUESTS = _counter(
+_REQUESTS = _tallies(
     "kafka_network_requestmetrics_requests", "Requests answered.", "request", "version"
 )
-_TIMES = _milliseconds(
+_TIMES = TimesByLabel(
     "kafka_network_requestmetrics_totaltimems",
     "Milliseconds from a request's decoding to its encoded response; waiting included.",
-    "request",
+    ("request",),
+    REGISTRY,
+    MILLISECONDS,
 )
 MALFORMED_REQUESTS = _counter(
     "kafka_network_requestmetrics_malformedrequests",
@@ -87,24 +96,21 @@ def request_done(request: Request[Response], seconds: float) -> None:
     kind = 0
     if isinstance(request, FetchRequest):
         kind = 1 if request.replica_id == CONSUMER else 2
-    count, observe = _of_request(type(request).__name__, request.version, kind)
-    count()
-    observe(seconds * 1000)
+    requests, times = _of_request(type(request), request.version, kind)
+    requests.value += 1
+    times.observe(seconds * 1000)
 
 
 @cache
-def _of_request(
-    request: str, version: int, kind: int
-) -> tuple[Callable[[], None], Callable[[float], None]]:
-    name = request.removesuffix("Request") + ("", "Consumer", "Follower")[kind]
-    requests = _REQUESTS.labels(name, str(version))
-    return requests.inc, _TIMES.labels(name).observe
+def _of_request(request: type[Request[Response]], version: int, kind: int) -> tuple[Tally, Times]:
+    name = request.__name__.removesuffix("Request") + ("", "Consumer", "Follower")[kind]
+    return _REQUESTS.labels(name, str(version)), _TIMES.labels(name)
 
 
 # --- topics -----------------------------------------------------------------------------------
 
 _BY_TOPIC = tuple(
-    _counter(f"kafka_server_brokertopicmetrics_{name}", what, "topic")
+    _tallies(f"kafka_server_brokertopicmetrics_{name}", what, "topic")
     for name, what in (
         ("messagesin", "Records appended as leader."),
         ("bytesin", "Bytes appended as leader."),
@@ -115,12 +121,12 @@ _BY_TOPIC = tuple(
         ("failedfetchrequests", "Of these, failed for a reason that is not the client's."),
     )
 )
-REPLICATION_BYTES_IN = _counter(
+REPLICATION_BYTES_IN = _tallies(
     "kafka_server_brokertopicmetrics_replicationbytesin", "Bytes appended as follower."
-)
-REPLICATION_BYTES_OUT = _counter(
+).labels()
+REPLICATION_BYTES_OUT = _tallies(
     "kafka_server_brokertopicmetrics_replicationbytesout", "Bytes sent to followers."
-)
+).labels()
 
 
 class TopicMeters:
@@ -149,22 +155,22 @@ class TopicMeters:
 
     def appended(self, records: int, size: int) -> None:
         """Records were appended as leader, ``size`` bytes in all."""
-        self.messages_in.inc(records)
-        self.bytes_in.inc(size)
+        self.messages_in.value += records
+        self.bytes_in.value += size
 
     def produced(self, error: ErrorCode) -> None:
         """One partition of a Produce request was appended or refused."""
-        self.produces.inc()
+        self.produces.value += 1
         if error is not ErrorCode.none and error not in _EXPECTED_OF_PRODUCE:
-            self.failed_produces.inc()
+            self.failed_produces.value += 1
 
     def fetched(self, error: ErrorCode, size: int, *, by_follower: bool) -> None:
         """One partition of a Fetch request was read, ``size`` bytes of it."""
-        self.fetches.inc()
+        self.fetches.value += 1
         if size:
-            (REPLICATION_BYTES_OUT if by_follower else self.bytes_out).inc(size)
+            (REPLICATION_BYTES_OUT if by_follower else self.bytes_out).value += size
         if error is not ErrorCode.none and error not in _EXPECTED_OF_FETCH:
-            self.failed_fetches.inc()
+            self.failed_fetches.value += 1
 
 
 @cache

@@ -29,10 +29,19 @@ R = TypeVar("R", bound=Response)
 class _Call(Generic[R]):
     """A request that was sent, and its answer to be."""
 
-    def __init__(self, request: Request[R], correlation_id: int) -> None:
+    def __init__(
+        self, request: Request[R], correlation_id: int, deadline: float, timeout_s: float
+    ) -> None:
         self._request = request
         self._correlation_id = correlation_id
+        self.deadline = deadline
+        self.timeout_s = timeout_s
         self.response: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody waits for the answer any more."""
+        return self.response.done()
 
     def answered(self, payload: BytesLike) -> None:
         """Raises ValueError for what is no answer to this request."""
@@ -49,7 +58,13 @@ class _Call(Generic[R]):
 
 
 class _Waiting(Protocol):
-    """A call of whatever request."""
+    """A call of whatever request; ``deadline`` is the loop's time by which it must be answered."""
+
+    deadline: float
+    timeout_s: float
+
+    @property
+    def is_over(self) -> bool: ...
 
     def answered(self, payload: BytesLike) -> None: ...
 
@@ -57,13 +72,16 @@ class _Waiting(Protocol):
 
 
 class _Link(asyncio.BufferedProtocol):
-    """One TCP connection with the calls that wait on it."""
+    """One TCP connection with the calls that wait on it, and one timer for all of them: nearly
+    always they are answered long before it is due."""
 
     def __init__(self, name: str, max_frame_bytes: int) -> None:
         self._name = name
         self._frames = FrameBuffer(max_frame_bytes)
         self._waiting: deque[_Waiting] = deque()
         self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -76,13 +94,35 @@ class _Link(asyncio.BufferedProtocol):
             raise Disconnected(f"connection to {self._name} lost")
         self._waiting.append(call)
         self._transport.write(frame)
+        if self._timer is None or call.deadline < self._due:
+            self._set_timer(call.deadline)
 
     def fail(self, why: str) -> None:
         """Close, and fail every waiting call; harmless when done twice."""
         if self._transport is not None:
             self._transport.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         while self._waiting:
             self._waiting.popleft().fail(why)
+
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = deadline
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        waiting = [call for call in self._waiting if not call.is_over]
+        if not waiting:
+            return
+        first = min(waiting, key=lambda call: call.deadline)
+        if first.deadline <= asyncio.get_running_loop().time():
+            self.fail(f"no answer from {self._name} within {first.timeout_s} s")
+        else:
+            self._set_timer(first.deadline)
 
     # --- what the event loop tells ----------------------------------------------------------
 
@@ -143,27 +183,24 @@ class BrokerConnection:
         Raises:
             Disconnected: no connection, no answer within ``timeout_s``, or no sense in the answer.
         """
-        link: _Link | None = None
-        try:
-            async with asyncio.timeout(timeout_s):
-                link = await self._connected()
-                return await self._send(link, request)
-        except TimeoutError as error:
-            why = f"no answer from {self.name} within {timeout_s} s"
-            if link is not None:
-                link.fail(why)
-            raise Disconnected(why) from error
-        except Disconnected:
-            raise
-        except OSError as error:
-            raise Disconnected(f"cannot reach {self.name}: {error}") from error
-
-    def _send(self, link: _Link, request: Request[R]) -> asyncio.Future[R]:
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        link = self._link
+        if link is None or not link.is_open:
+            link = await self._connected_within(timeout_s)
         self._next_correlation_id = (self._next_correlation_id + 1) % 2**31
         frame = write_request(request, self._next_correlation_id, self._client_id)
-        call = _Call(request, self._next_correlation_id)
+        call = _Call(request, self._next_correlation_id, deadline, timeout_s)
         link.send(frame, call)
-        return call.response
+        return await call.response
+
+    async def _connected_within(self, timeout_s: float) -> _Link:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._connected()
+        except TimeoutError as error:
+            raise Disconnected(f"no answer from {self.name} within {timeout_s} s") from error
+        except OSError as error:
+            raise Disconnected(f"cannot reach {self.name}: {error}") from error
 
     async def _connected(self) -> _Link:
         if self._link is not None and self._link.is_open:

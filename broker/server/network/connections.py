@@ -190,7 +190,8 @@ class _Connection(asyncio.BufferedProtocol):
     """One connection, from the event loop's hands.
 
     ``_replies`` are those of the requests that were started and not answered, in their order. The
-    connection is read while there is room for more of them and the client takes its responses.
+    connection is read while there is room for more of them and the client takes its responses;
+    else it is held.
     """
 
     def __init__(
@@ -208,6 +209,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._replies: deque[Frame | Later[Frame | None]] = deque()
         self._transport: asyncio.Transport | None = None
         self._writable = True
+        self._held = False
         self._max_idle_s = config.max_idle_ms / 1000
         self._last_active = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -252,7 +254,7 @@ class _Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._last_active = self._loop.time()
         self._frames.filled(nbytes)
-        self._go_on()
+        self._go_on(arrived=True)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -264,15 +266,17 @@ class _Connection(asyncio.BufferedProtocol):
 
     # --- requests and responses -------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Sends the responses that are due and starts the requests that are there."""
+    def _go_on(self, *, arrived: bool = False) -> None:
+        """Sends the responses that are due and starts the requests that are there: none, unless
+        bytes have ``arrived`` or the connection was held until now."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         try:
-            self._send_those_ready(transport)
-            while not self._is_full and self._start_next():
+            if self._replies:
                 self._send_those_ready(transport)
+            if arrived or self._held:
+                self._start_those_there(transport)
         except (CloseConnection, MalformedFrame) as error:
             logger.warning("Closing the connection from %s: %s", self._peer.address, error)
             self.close()
@@ -282,26 +286,31 @@ class _Connection(asyncio.BufferedProtocol):
             logger.exception("Closing the connection from %s: request failed", self._peer.address)
             self.close()
         else:
-            (transport.pause_reading if self._is_full else transport.resume_reading)()
+            self._hold(transport)
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self._replies) >= PIPELINE or not self._writable
+    def _hold(self, transport: asyncio.Transport) -> None:
+        """Reads no further as long as no request can be started."""
+        is_full = len(self._replies) >= PIPELINE or not self._writable
+        if self._held != is_full:
+            self._held = is_full
+            (transport.pause_reading if is_full else transport.resume_reading)()
 
-    def _start_next(self) -> bool:
-        """Starts a request; False when no whole one is there."""
-        frame = self._frames.next()
-        if frame is None:
-            return False
-        PEER.set(self._peer)
-        reply = self._dispatch(frame)
-        if isinstance(reply, Later):
-            result = asyncio.ensure_future(reply.result)
-            result.add_done_callback(self._answered)
-            self._replies.append(Later(result, reply.then))
-        elif reply is not None:
-            self._replies.append(reply)
-        return True
+    def _start_those_there(self, transport: asyncio.Transport) -> None:
+        """Starts requests, as far as they are there as a whole and there is room for them."""
+        while len(self._replies) < PIPELINE and self._writable:
+            frame = self._frames.next()
+            if frame is None:
+                return
+            PEER.set(self._peer)
+            reply = self._dispatch(frame)
+            if isinstance(reply, Later):
+                result = asyncio.ensure_future(reply.result)
+                result.add_done_callback(self._answered)
+                self._replies.append(Later(result, reply.then))
+            elif reply is not None:
+                self._replies.append(reply)
+            if self._replies:
+                self._send_those_ready(transport)
 
     def _answered(self, result: asyncio.Future[Any]) -> None:
         if self._replies:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 from broker.config import BrokerConfig
 from broker.replication.events import AskEpoch, FetchFrom
 from broker.server.replication.fetch_session_handler import FetchAsk
-from broker.types import BrokerId, TopicPartition
+from broker.types import BrokerId, NamedPartition, TopicPartition
 from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from broker.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -22,6 +22,7 @@ from broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from broker.wire.reader import uuid_of
 
 BY_NAME: Final = 11
 BY_ID: Final = 13
@@ -33,7 +34,7 @@ OFFSET_FOR_LEADER_EPOCH: Final = 4
 K = TypeVar("K")
 T = TypeVar("T")
 
-Named: TypeAlias = Iterable[tuple[tuple[str | uuid.UUID, int], T]]
+Named: TypeAlias = Iterable[tuple[tuple[str | bytes, int], T]]
 """Partitions by their topic's name or id."""
 
 
@@ -66,7 +67,6 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
     that was deleted and made again begins in the same epoch, and a request of the former one may
     be under way all the time."""
     changed: Named[FetchFrom] = ask.changed.items()
-    forgotten: Named[None] = dict.fromkeys(ask.forgotten).items()
     return FetchRequest(
         version=BY_ID if ask.by_id else BY_NAME,
         replica_id=config.id,
@@ -76,30 +76,38 @@ def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
         session_id=ask.session_id,
         session_epoch=ask.session_epoch,
         topics=tuple(
-            FetchTopic(
-                topic_id=_id(topic),
-                topic=_name(topic),
-                partitions=tuple(
-                    FetchPartition(
-                        partition=partition,
-                        current_leader_epoch=todo.leader_epoch,
-                        fetch_offset=todo.offset,
-                        log_start_offset=todo.log_start_offset,
-                        partition_max_bytes=config.replica_fetch_max_bytes,
-                    )
-                    for partition, todo in partitions
-                ),
-            )
-            for topic, partitions in _by_topic(changed)
+            [
+                FetchTopic(
+                    topic_id=_id(topic),
+                    topic=_name(topic),
+                    partitions=tuple([_from(todo, partition, config) for partition, todo in them]),
+                )
+                for topic, them in _by_topic(changed)
+            ]
         ),
-        forgotten_topics_data=tuple(
-            ForgottenTopic(
-                topic_id=_id(topic),
-                topic=_name(topic),
-                partitions=tuple(partition for partition, _ in them),
-            )
-            for topic, them in _by_topic(forgotten)
-        ),
+        forgotten_topics_data=_forgotten(ask.forgotten) if ask.forgotten else (),
+    )
+
+
+def _from(todo: FetchFrom, partition: int, config: BrokerConfig) -> FetchPartition:
+    return FetchPartition(
+        partition=partition,
+        current_leader_epoch=todo.leader_epoch,
+        fetch_offset=todo.offset,
+        log_start_offset=todo.log_start_offset,
+        partition_max_bytes=config.replica_fetch_max_bytes,
+    )
+
+
+def _forgotten(partitions: Iterable[NamedPartition]) -> tuple[ForgottenTopic, ...]:
+    forgotten: Named[None] = dict.fromkeys(partitions).items()
+    return tuple(
+        ForgottenTopic(
+            topic_id=_id(topic),
+            topic=_name(topic),
+            partitions=tuple(partition for partition, _ in them),
+        )
+        for topic, them in _by_topic(forgotten)
     )
 
 
@@ -128,11 +136,11 @@ def list_offsets(
     )
 
 
-def _id(topic: str | uuid.UUID) -> uuid.UUID | None:
-    return topic if isinstance(topic, uuid.UUID) else None
+def _id(topic: str | bytes) -> uuid.UUID | None:
+    return uuid_of(topic) if isinstance(topic, bytes) else None
 
 
-def _name(topic: str | uuid.UUID) -> str:
+def _name(topic: str | bytes) -> str:
     return topic if isinstance(topic, str) else ""
 
 

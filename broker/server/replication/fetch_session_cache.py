@@ -12,7 +12,6 @@ consumer's two minutes to be over. Unlike Kafka's, the session tells everything 
 when something else is asked of it: who began a new epoch may have passed over the last answer.
 """
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -28,6 +27,7 @@ from broker.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from broker.wire.writer import uuid_bytes
 
 INVALID_SESSION_ID = 0
 FINAL_EPOCH = -1
@@ -41,9 +41,6 @@ FIRST_BY_ID = 13
 EPOCH_MAX = ID_MAX = 2**31 - 1
 MIN_EVICTION_MS = 120_000
 """How long a session has its slot for sure."""
-
-NO_TOPIC = uuid.UUID(int=0)
-"""The id that no topic has."""
 
 _UNKNOWN = Offset(-1)
 
@@ -81,9 +78,9 @@ class FetchSession:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def asked(self) -> list[tuple[NamedPartition, FetchPartition]]:
+    def asked(self) -> dict[NamedPartition, FetchPartition]:
         """What is fetched; those that had no records for longest come first."""
-        return [(name, fetched.asked) for name, fetched in self._partitions.items()]
+        return {name: fetched.asked for name, fetched in self._partitions.items()}
 
     def update(self, request: FetchRequest) -> None:
         """Takes in what the request adds, changes and forgets."""
@@ -230,7 +227,7 @@ def name_of(
 ) -> NamedPartition:
     """A partition as an entry of its topic names it, in a request or response of that version."""
     if version >= FIRST_BY_ID:
-        return TopicIdPartition(topic.topic_id or NO_TOPIC, partition)
+        return TopicIdPartition(uuid_bytes(topic.topic_id), partition)
     return TopicPartition(topic.topic, partition)
 
 

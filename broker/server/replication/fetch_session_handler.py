@@ -42,17 +42,17 @@ class FetchSessionHandler:
     def ask(self, wanted: Mapping[NamedPartition, FetchFrom]) -> FetchAsk:
         """The next request, by which the leader will know of all that is ``wanted``: either all
         of it by ids, or all by names. A session has one of the two."""
-        by_id = bool(wanted) and all(isinstance(name, TopicIdPartition) for name in wanted)
+        by_id = isinstance(next(iter(wanted), None), TopicIdPartition)
         if by_id != self._by_id:
             self._by_id = by_id
             self.interrupted()
-        changed = dict(wanted)
+        changed = wanted
         forgotten: tuple[NamedPartition, ...] = ()
         if self._epoch != INITIAL_EPOCH:
-            changed = {
-                name: todo for name, todo in wanted.items() if self._requested.get(name) != todo
-            }
-            forgotten = tuple(name for name in self._requested if name not in wanted)
+            before = self._requested
+            changed = {name: todo for name, todo in wanted.items() if before.get(name) != todo}
+            if before.keys() != wanted.keys():
+                forgotten = tuple(name for name in before if name not in wanted)
         self._requested = dict(wanted)
         return FetchAsk(self._id, self._epoch, changed, forgotten, by_id)
 

@@ -94,11 +94,11 @@ class Fetcher:
     async def _round(self) -> None:
         self._added.clear()
         try:
-            due = self._due()
-            if epochs := _those_that(AskEpoch, due):
+            epochs, fetches = self._due()
+            if epochs:
                 await self._ask_epochs(epochs)
-                due = self._due()
-            if fetches := _those_that(FetchFrom, due):
+                _, fetches = self._due()
+            if fetches:
                 await self._fetch(fetches)
             elif not epochs:
                 await self._idle()
@@ -107,18 +107,26 @@ class Fetcher:
             self._session.interrupted()
             await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
-    def _due(self) -> Mapping[TopicPartition, tuple[Partition, AskEpoch | FetchFrom]]:
+    def _due(self) -> tuple[Asked[AskEpoch], Asked[FetchFrom]]:
         """What every replica wants to know, but for those that were refused a moment ago, and
         those whose leader has lost what they hold: it would pass their ends again, with other
         records, and take them for in sync."""
         now = self._clock.now()
-        return {
-            tp: (partition, todo)
-            for tp, partition in self._partitions.items()
-            if (todo := partition.replica.fetching()) is not None
-            and self._delayed.get(tp, now) <= now
-            and todo.leader_epoch != partition.not_to_be_fetched_in
-        }
+        epochs: dict[TopicPartition, tuple[Partition, AskEpoch]] = {}
+        fetches: dict[TopicPartition, tuple[Partition, FetchFrom]] = {}
+        for tp, partition in self._partitions.items():
+            todo = partition.replica.fetching()
+            if (
+                todo is None
+                or self._delayed.get(tp, now) > now
+                or todo.leader_epoch == partition.not_to_be_fetched_in
+            ):
+                continue
+            if isinstance(todo, FetchFrom):
+                fetches[tp] = (partition, todo)
+            else:
+                epochs[tp] = (partition, todo)
+        return epochs, fetches
 
     async def _idle(self) -> None:
         """Nothing to ask: until a partition is added, or those refused may be tried again."""
@@ -270,15 +278,10 @@ class Fetcher:
 def _named(asked: Asked[FetchFrom]) -> Mapping[NamedPartition, TopicPartition]:
     """How a fetch names each partition: by its topic's id, unless one of them has none (as long as
     brokers of a time before ids say who leads). As in Kafka a request has one of the two."""
-    names: dict[NamedPartition, TopicPartition] = {
-        partition.id: tp for tp, (partition, _) in asked.items() if partition.id is not None
-    }
-    return names if len(names) == len(asked) else {tp: tp for tp in asked}
-
-
-def _those_that(
-    kind: type[K], due: Mapping[TopicPartition, tuple[Partition, AskEpoch | FetchFrom]]
-) -> Asked[K]:
-    return {
-        tp: (partition, todo) for tp, (partition, todo) in due.items() if isinstance(todo, kind)
-    }
+    names: dict[NamedPartition, TopicPartition] = {}
+    for tp, (partition, _) in asked.items():
+        name = partition.id
+        if name is None:
+            return {tp: tp for tp in asked}
+        names[name] = tp
+    return names

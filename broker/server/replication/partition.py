@@ -121,6 +121,7 @@ class Partition:
         """Called when a follower has fetched."""
         self.meters = of_topic(tp.topic)
         self._context = context
+        self._id: TopicIdPartition | None = None
         self._failed = False
         self._tokens = itertools.count()
         self._producers: dict[int, _Waiting] = {}
@@ -129,8 +130,9 @@ class Partition:
     @property
     def id(self) -> TopicIdPartition | None:
         """By its topic's id; None if that is not known, or the topic has none."""
-        topic_id = self.log.metadata.topic_id
-        return None if topic_id is None else TopicIdPartition(topic_id, self.tp.partition)
+        if self._id is None and (topic_id := self.log.metadata.topic_id) is not None:
+            self._id = TopicIdPartition(topic_id.bytes, self.tp.partition)
+        return self._id
 
     def configure(self, config: TopicConfig, replica_config: ReplicaConfig) -> None:
         """The topic's settings changed."""
@@ -236,7 +238,7 @@ class Partition:
                 self._count(batches, leads=effect.leader_epoch is not None)
                 self._context.purgatory.wake(self.tp)
             case HighWatermark():
-                self._context.purgatory.wake(self.tp)
+                self._context.purgatory.wake(self.tp, watermark=True)
             case Respond():
                 self._respond(effect)
             case WriteIsr():
@@ -251,11 +253,11 @@ class Partition:
                 self._raise_alarm(effect)
 
     def _count(self, batches: Sequence[RecordBatch], *, leads: bool) -> None:
-        size = sum(batch.size for batch in batches)
+        size = sum([batch.size for batch in batches])
         if leads:
-            self.meters.appended(sum(batch.count for batch in batches), size)
+            self.meters.appended(sum([batch.count for batch in batches]), size)
         else:
-            REPLICATION_BYTES_IN.inc(size)
+            REPLICATION_BYTES_IN.value += size
 
     def _truncate(self, cut: Truncate | TruncateFully, event: Event, committed: Offset) -> None:
         before = self.log.log_end_offset

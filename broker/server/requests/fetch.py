@@ -22,9 +22,8 @@ v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topi
 """
 
 import logging
-import uuid
 from collections.abc import Awaitable, Collection, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
@@ -32,7 +31,7 @@ from broker.log.partition_log import OffsetOutOfRange
 from broker.replication.events import FollowerFetch
 from broker.replication.replica import Replica
 from broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
-from broker.server.metrics.meters import CONSUMER, TopicMeters
+from broker.server.metrics.meters import CONSUMER
 from broker.server.replication.fetch_session_cache import (
     INVALID_SESSION_ID,
     FetchSession,
@@ -57,6 +56,7 @@ from broker.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from broker.wire.reader import uuid_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +66,14 @@ NOWHERE_ELSE = BrokerId(-1)
 """In place of a preferred read replica: the consumer is to stay."""
 
 
-class _Read(NamedTuple):
+@dataclass(slots=True)
+class _Read:
     name: NamedPartition
     error: ErrorCode
     high_watermark: Offset = NO_OFFSET
     log_start_offset: Offset = NO_OFFSET
     records: BytesLike = b""
-    meters: TopicMeters | None = None
+    partition: Partition | None = None
     preferred_read_replica: BrokerId = NOWHERE_ELSE
 
     @property
@@ -96,6 +97,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Awaitable
         request.max_wait_ms / 1000,
         reader.look_again,
         reader.response,
+        watermark=request.replica_id == CONSUMER,  # followers read up to the log's end
     )
 
 
@@ -114,15 +116,15 @@ class _Reader:
             and request.version >= FROM_FOLLOWERS_SINCE
             and context.config.replica_selector_class == RACK_AWARE
         )
-        self._asked = dict(session.asked() if session else asked_in(request))
-        self._names = {self._found(name): name for name in self._asked}
+        self._asked = session.asked() if session else dict(asked_in(request))
+        self._names: dict[TopicPartition, NamedPartition] = {}
         self._reads: dict[NamedPartition, _Read] = {}
         self._size = 0
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """What is asked for, as far as it is known."""
-        return [tp for tp in self._names if tp is not None]
+        """What was read; where something could not be, nothing is waited for."""
+        return tuple(self._names)
 
     @property
     def has_enough(self) -> bool:
@@ -167,13 +169,6 @@ class _Reader:
         ]
         return _respond(news, self._session.id)
 
-    def _found(self, name: NamedPartition) -> TopicPartition | None:
-        """Whose news are its news; None: there will be none, it is answered with an error."""
-        if isinstance(name, TopicPartition):
-            return name
-        partition = self.context.replicas.named(name)
-        return partition.tp if isinstance(partition, Partition) else None
-
     def _read(self, names: Iterable[NamedPartition]) -> None:
         limit = min(self.request.max_bytes, self.context.config.fetch_max_bytes)
         self._size = 0
@@ -186,14 +181,16 @@ class _Reader:
         partition = self.context.replicas.named(name)
         if not isinstance(partition, Partition):
             return _Read(name, partition)
+        self._names[partition.tp] = name
         replica, log = partition.replica, partition.log
         error = self._check(replica, asked)
         if error is not ErrorCode.none:
-            return _Read(name, error, meters=partition.meters)
-        elsewhere = self._preferred_read_replica(replica, asked.fetch_offset)
-        if elsewhere is not None:
-            start, end = log.log_start_offset, replica.high_watermark
-            return _Read(name, error, end, start, b"", partition.meters, elsewhere)
+            return _Read(name, error, partition=partition)
+        if self._from_followers:
+            elsewhere = self._preferred_read_replica(replica, asked.fetch_offset)
+            if elsewhere is not None:
+                start, end = log.log_start_offset, replica.high_watermark
+                return _Read(name, error, end, start, b"", partition, elsewhere)
         bound = replica.read_bound(self._follower)
         max_bytes = min(left, asked.partition_max_bytes)
         records: BytesLike = b""
@@ -211,10 +208,8 @@ class _Reader:
             partition.fail(refusal)
             error = ErrorCode.kafka_storage_error
         if self._follower is None and error is not ErrorCode.none:
-            return _Read(name, error, meters=partition.meters)
-        return _Read(
-            name, error, replica.high_watermark, log.log_start_offset, records, partition.meters
-        )
+            return _Read(name, error, partition=partition)
+        return _Read(name, error, replica.high_watermark, log.log_start_offset, records, partition)
 
     def _check(self, replica: Replica, asked: FetchPartition) -> ErrorCode:
         if self._from_followers:
@@ -227,7 +222,7 @@ class _Reader:
 
     def _preferred_read_replica(self, replica: Replica, offset: Offset) -> BrokerId | None:
         """None: here. A broker of which nothing is heard is in no rack: nobody is sent to it."""
-        if not self._from_followers or not self.request.rack_id:
+        if not self.request.rack_id:
             return None
         brokers = self.context.metadata.brokers
         return preferred_read_replica(
@@ -242,8 +237,8 @@ class _Reader:
         may hold other records below the offset it names, and would be counted as holding ours."""
         now = self.context.clock.now()
         for name, read in self._reads.items():
-            partition = self.context.replicas.named(name)
-            if read.error is not ErrorCode.none or not isinstance(partition, Partition):
+            partition = read.partition
+            if read.error is not ErrorCode.none or partition is None:
                 continue
             asked = self._asked[name]
             partition.step(
@@ -254,15 +249,15 @@ class _Reader:
                     now=now,
                 )
             )
-            if partition.replica.high_watermark != read.high_watermark:
-                high_watermark = partition.replica.high_watermark
-                self._reads[name] = read._replace(high_watermark=high_watermark)
+            read.high_watermark = partition.replica.high_watermark
 
     def _count(self, reads: Iterable[_Read]) -> None:
         by_follower = self._follower is not None
         for read in reads:
-            if read.meters is not None:
-                read.meters.fetched(read.error, len(read.records), by_follower=by_follower)
+            if read.partition is not None:
+                read.partition.meters.fetched(
+                    read.error, len(read.records), by_follower=by_follower
+                )
 
 
 def _respond(
@@ -270,19 +265,21 @@ def _respond(
     session_id: int = INVALID_SESSION_ID,
     error: ErrorCode = ErrorCode.none,
 ) -> FetchResponse:
-    topics: dict[str | uuid.UUID, list[PartitionData]] = {}
+    topics: dict[str | bytes, list[PartitionData]] = {}
     for read in reads:
         topics.setdefault(read.name.topic, []).append(_partition_data(read))
     return FetchResponse(
         error_code=error,
         session_id=session_id,
         responses=tuple(
-            FetchableTopicResponse(
-                topic=name if isinstance(name, str) else "",
-                topic_id=name if isinstance(name, uuid.UUID) else None,
-                partitions=tuple(partitions),
-            )
-            for name, partitions in topics.items()
+            [
+                FetchableTopicResponse(
+                    topic=name if isinstance(name, str) else "",
+                    topic_id=uuid_of(name) if isinstance(name, bytes) else None,
+                    partitions=tuple(partitions),
+                )
+                for name, partitions in topics.items()
+            ]
         ),
     )
 
