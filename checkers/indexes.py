@@ -235,7 +235,7 @@ def index(
     ).to_numpy()
     named = log.filter(pa.array(ours))
     cell_names: dict[str, int] = {}
-    cells = np.concatenate([_codes(table["cell"], cell_names) for table in (sends, named)])
+    cells = np.concatenate([codes_of(table["cell"], cell_names) for table in (sends, named)])
     producers, sequences = (
         np.concatenate([numbers_of(table[column]) for table in (sends, named)])
         for column in ("producer", "sequence")
@@ -275,7 +275,7 @@ def index(
 
 def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     types: dict[str, int] = {}
-    codes = _codes(sends["type"], types)
+    codes = codes_of(sends["type"], types)
     invoked, acks, failed = (
         codes == types.get(kind, NONE) for kind in (SendType.INVOKE, SendType.OK, SendType.FAIL)
     )
@@ -327,7 +327,7 @@ def _without_repeats(offsets: Array, records: Array) -> Array:
     return new
 
 
-def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
+def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     """Numbers for strings, the same string the same number; new ones are added to ``known``."""
     codes = [np.empty(0, dtype=np.int64)]
     for chunk in column.dictionary_encode().chunks:
