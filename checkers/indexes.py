@@ -230,10 +230,8 @@ def index(
     number that they recorded of this partition; ``deleted_before``: see :class:`PartitionHistory`.
     """
     log = _in_offset_order(log)
-    ours = pc.and_(
-        pc.and_(log["cell"].is_valid(), log["producer"].is_valid()), log["sequence"].is_valid()
-    ).to_numpy()
-    named = log.filter(pa.array(ours))
+    ours = _where(_named(log))
+    named = log if isinstance(ours, slice) else log.filter(pa.array(ours))
     cell_names: dict[str, int] = {}
     cells = np.concatenate([codes_of(table["cell"], cell_names) for table in (sends, named)])
     producers, sequences = (
@@ -245,7 +243,8 @@ def index(
     sent, logged = numbers[: len(sends)], numbers[len(sends) :]
     log_record = np.full(len(log), NONE, dtype=np.int64)
     log_record[ours] = logged
-    new = _without_repeats(numbers_of(log["offset"]), log_record)
+    log_offset = numbers_of(log["offset"])
+    new = _where(_without_repeats(log_offset, log_record))
     log_record = log_record[new]
     cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
     untold = np.zeros(count, dtype=bool)
@@ -264,7 +263,7 @@ def index(
         sequence=sequence,
         untold=untold,
         **_fates(sends, sent, count),
-        log_offset=numbers_of(log["offset"])[new],
+        log_offset=log_offset[new],
         log_epoch=numbers_of(log["leader_epoch"])[new],
         log_record=log_record,
         first=first_positions(log_record, count),
@@ -310,6 +309,20 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "begun": int(times.min()) if len(times) else NONE,
         "contradicted": (invokes > 1) | (completions > 1) | (completions > invokes),
     }
+
+
+def _where(which: Array) -> Array | slice:
+    """To pick by; where it holds of all, as it mostly does, nothing is copied."""
+    return slice(None) if which.all() else which
+
+
+def _named(log: pa.Table) -> Array:
+    """Which rows of a log name a record."""
+    named = np.ones(len(log), dtype=bool)
+    for column in ("cell", "producer", "sequence"):
+        if log[column].null_count:
+            named &= log[column].is_valid().to_numpy()
+    return named
 
 
 def _in_offset_order(log: pa.Table) -> pa.Table:

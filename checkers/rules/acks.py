@@ -69,15 +69,24 @@ def _undercut(partition: PartitionHistory, acked: Array) -> tuple[Array, Array]:
     by_send = acked[np.argsort(partition.asked[acked], kind="stable")]
     sent, offsets = partition.asked[by_send], partition.acked_offset[by_send]
     lowest_since = np.minimum.accumulate(offsets[::-1])[::-1]
-    places = np.arange(len(offsets))
-    holds_it = np.where(offsets == lowest_since, places, len(offsets))
-    lowest_at = np.minimum.accumulate(holds_it[::-1])[::-1]
-    since = partition.answered[acked] + 2 * (partition.timeline.clock_bound_ns or 0)
-    after = np.searchsorted(sent, since, side="right")
+    since = partition.answered[by_send] + 2 * (partition.timeline.clock_bound_ns or 0)
+    # Mostly offsets rise in the order of sends: what stands below all that comes behind it there
+    # need not be looked up. Sent before it was asked for is what a damaged history tells alone.
+    below_all = np.append(offsets[:-1] < lowest_since[1:], True) & (since >= sent)
+    places = np.flatnonzero(~below_all)
+    after = np.searchsorted(sent, since[places], side="right")
     later = after < len(sent)
-    records, after = acked[later], after[later]
-    under = lowest_since[after] <= partition.acked_offset[records]
-    return records[under], by_send[lowest_at[after[under]]]
+    places, after = places[later], after[later]
+    under = lowest_since[after] <= offsets[places]
+    return by_send[places[under]], by_send[_lowest_from(offsets)[after[under]]]
+
+
+def _lowest_from(values: Array) -> Array:
+    """Of each place, the first one from there on that holds the lowest value from there on."""
+    lowest = np.minimum.accumulate(values[::-1])[::-1]
+    holds_it = np.where(values == lowest, np.arange(len(values)), len(values))
+    first: Array = np.minimum.accumulate(holds_it[::-1])[::-1]
+    return first
 
 
 def _undercut_by(partition: PartitionHistory, other: int) -> str:
