@@ -297,8 +297,6 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     time = np.where((fate != Fate.ACKED) & (asked != NONE), asked, answered)
     acked_offset = np.full(count, NONE, dtype=np.int64)
     acked_offset[acked] = numbers_of(sends["offset"])[of_ack]
-    invokes = np.bincount(asks, minlength=count)
-    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
     return {
         "fate": fate,
         "acked_offset": acked_offset,
@@ -307,8 +305,23 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "answered": answered,
         "due": due,
         "begun": int(times.min()) if len(times) else NONE,
-        "contradicted": (invokes > 1) | (completions > 1) | (completions > invokes),
+        "contradicted": _contradicted(asks, acked, others, count),
     }
+
+
+def _contradicted(asks: Array, acked: Array, others: Array, count: int) -> Array:
+    """Which of so many records were invoked or completed twice, or completed and never invoked."""
+    invoked, completed = np.zeros((2, count), dtype=bool)
+    invoked[asks] = completed[acked] = completed[others] = True
+    # As many as there are events: none of them is of a record that had one.
+    if len(asks) == np.count_nonzero(invoked) and (
+        len(acked) + len(others) == np.count_nonzero(completed)
+    ):
+        never: Array = completed & ~invoked
+        return never
+    invokes = np.bincount(asks, minlength=count)
+    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
+    return (invokes > 1) | (completions > 1) | (completions > invokes)
 
 
 def _where(which: Array) -> Array | slice:

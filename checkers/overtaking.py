@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from checkers.numbering import Array, dense
+from checkers.numbering import Array, dense, streams_of
 
 _NARROW = 2**15
 
@@ -11,7 +11,7 @@ def overtaken(cell_of: Array, producer: Array, rank: Array) -> tuple[Array, Arra
     """Of records in some order: producer by producer, the places of those that rank lower than one
     of the same producer before them, and for each the place of the one before it that ranks
     highest."""
-    by_stream, ends = _by_stream(cell_of << 32 | (producer & 0xFFFFFFFF))
+    by_stream, ends = _by_stream(streams_of(cell_of, producer))
     pairs = [_of_one(group, rank[group]) for group in np.split(by_stream, ends)]
     return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
 

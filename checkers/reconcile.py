@@ -342,10 +342,11 @@ def metrics(
     consumption: list[Counted],
     causes: list[Cause],
 ) -> dict[str, Any]:
-    """What of a partition is no anomaly: of a row of RESULTS, what is not null there."""
+    """What of a partition is no anomaly, a row of RESULTS."""
     where = f"{item.topic}-{item.partition}"
     told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
     return {
+        **dict.fromkeys(RESULTS.names),
         "run": item.run,
         "cell": item.cell,
         "topic": item.topic,

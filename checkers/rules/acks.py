@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from checkers.indexes import NONE, Array, PartitionHistory
 from checkers.overtaking import overtaken
-from checkers.rules.rows import rows
+from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import joined, names
 from checkers.timeline.known import Timeline
 
@@ -151,7 +151,8 @@ def _beside_the_leader(
     """Of the acked records that are not at their offsets, those acked while the leader's log was
     already beyond."""
     timeline = partition.timeline
-    for epoch, until in zip(timeline.epochs, _until(timeline), strict=True):
+    epochs_seen = zip(timeline.epochs, _until(timeline), strict=True) if len(gone) else ()
+    for epoch, until in epochs_seen:
         of_epoch = there[epochs == epoch]
         if not len(of_epoch):
             continue
@@ -179,8 +180,10 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     have been given before or after. Nor where the observer did not see versions: an ISR that grew
     and shrank again unseen would be missing.
     """
-    acked = _telling(partition)
     timeline = partition.timeline
+    if not len(timeline.thin_starts):
+        return NOTHING
+    acked = _telling(partition)
     starts, ends = (np.array(t, np.int64) for t in (timeline.thin_starts, timeline.thin_ends))
     which = np.searchsorted(starts, partition.asked[acked], side="left") - 1
     inside = which >= 0

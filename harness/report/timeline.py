@@ -113,10 +113,11 @@ def _acks(history: AnyPath) -> dict[str, Counter[int]]:
         kinds: dict[str, int] = {}
         cell_of, kind = codes_of(rows["cell"], cells), codes_of(rows["type"], kinds)
         acked = kind == kinds.get(SendType.OK, NONE)
-        seconds = rows["time"].to_numpy() // NS_PER_S
+        cell_of, times = cell_of[acked], rows["time"].to_numpy()[acked]
         for cell, number in cells.items():
             counter = counted.setdefault(cell, Counter())
-            counter.update(_frequencies(seconds[acked & (cell_of == number)]))
+            mine = times if len(cells) == 1 else times[cell_of == number]
+            counter.update(_frequencies(mine // NS_PER_S))
     return {cell: counter for cell, counter in sorted(counted.items()) if counter}
 
 
