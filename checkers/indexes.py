@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.numbering import first_positions, record_numbers
-from checkers.overtaking import overtaken
+from checkers.overtaking import overtaken, stream_numbers
 from checkers.reach import NO_FAULTS, FaultWindows
 from checkers.replicas.sessions import UNTOLD, Written
 from checkers.timeline.known import UNSEEN, Timeline
@@ -152,6 +152,11 @@ class PartitionHistory:
         return int(np.count_nonzero(unnamed)) if self.deleted_before else 0
 
     @cached_property
+    def stream(self) -> Array:
+        """By record number: whose it is, :func:`checkers.overtaking.stream_numbers`."""
+        return stream_numbers(self.cell_of, self.producer)
+
+    @cached_property
     def out_of_order(self) -> tuple[Array, Array]:
         """Numbers of the records that stand behind one that their producer sent later, in log
         order, and for each of the latest-sent one of its producer that stands before it. First
@@ -159,8 +164,7 @@ class PartitionHistory:
         first = np.zeros(len(self.log_record), dtype=bool)
         first[self.first[(self.first != NONE) & (self.fate != Fate.NEVER_SENT)]] = True
         records = self.log_record[first]
-        identity = (self.cell_of[records], self.producer[records], self.sequence[records])
-        behind, ahead = overtaken(*identity)
+        behind, ahead = overtaken(self.stream[records], self.sequence[records])
         in_log_order = np.argsort(behind)
         return records[behind[in_log_order]], records[ahead[in_log_order]]
 

@@ -26,7 +26,7 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     named = partition.named_acks
     sent = named[np.argsort(partition.sequence[named], kind="stable")]
     acked = partition.acked_offset[sent]
-    places, before = overtaken(partition.cell_of[sent], partition.producer[sent], acked)
+    places, before = overtaken(partition.stream[sent], acked)
     behind, offsets = sent[places], acked[places]
     earlier = joined(names(partition, sent[before]), ", which its producer sent before, ")
     details = joined("acked at offset ", offsets, "; ", earlier, "at offset ", acked[before])
