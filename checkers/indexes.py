@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.numbering import first_positions, record_numbers
-from checkers.overtaking import overtaken
+from checkers.overtaking import overtaken, stream_numbers
 from checkers.reach import NO_FAULTS, FaultWindows
 from checkers.replicas.sessions import UNTOLD, Written
 from checkers.timeline.known import UNSEEN, Timeline
@@ -152,6 +152,11 @@ class PartitionHistory:
         return int(np.count_nonzero(unnamed)) if self.deleted_before else 0
 
     @cached_property
+    def stream(self) -> Array:
+        """By record number: whose it is, :func:`checkers.overtaking.stream_numbers`."""
+        return stream_numbers(self.cell_of, self.producer)
+
+    @cached_property
     def out_of_order(self) -> tuple[Array, Array]:
         """Numbers of the records that stand behind one that their producer sent later, in log
         order, and for each of the latest-sent one of its producer that stands before it. First
@@ -159,8 +164,7 @@ class PartitionHistory:
         first = np.zeros(len(self.log_record), dtype=bool)
         first[self.first[(self.first != NONE) & (self.fate != Fate.NEVER_SENT)]] = True
         records = self.log_record[first]
-        identity = (self.cell_of[records], self.producer[records], self.sequence[records])
-        behind, ahead = overtaken(*identity)
+        behind, ahead = overtaken(self.stream[records], self.sequence[records])
         in_log_order = np.argsort(behind)
         return records[behind[in_log_order]], records[ahead[in_log_order]]
 
@@ -230,12 +234,10 @@ def index(
     number that they recorded of this partition; ``deleted_before``: see :class:`PartitionHistory`.
     """
     log = _in_offset_order(log)
-    ours = pc.and_(
-        pc.and_(log["cell"].is_valid(), log["producer"].is_valid()), log["sequence"].is_valid()
-    ).to_numpy()
-    named = log.filter(pa.array(ours))
+    ours = _where(_named(log))
+    named = log if isinstance(ours, slice) else log.filter(pa.array(ours))
     cell_names: dict[str, int] = {}
-    cells = np.concatenate([_codes(table["cell"], cell_names) for table in (sends, named)])
+    cells = np.concatenate([codes_of(table["cell"], cell_names) for table in (sends, named)])
     producers, sequences = (
         np.concatenate([numbers_of(table[column]) for table in (sends, named)])
         for column in ("producer", "sequence")
@@ -245,7 +247,8 @@ def index(
     sent, logged = numbers[: len(sends)], numbers[len(sends) :]
     log_record = np.full(len(log), NONE, dtype=np.int64)
     log_record[ours] = logged
-    new = _without_repeats(numbers_of(log["offset"]), log_record)
+    log_offset = numbers_of(log["offset"])
+    new = _where(_without_repeats(log_offset, log_record))
     log_record = log_record[new]
     cell_of, producer, sequence = (of[representative] for of in (cells, producers, sequences))
     untold = np.zeros(count, dtype=bool)
@@ -264,7 +267,7 @@ def index(
         sequence=sequence,
         untold=untold,
         **_fates(sends, sent, count),
-        log_offset=numbers_of(log["offset"])[new],
+        log_offset=log_offset[new],
         log_epoch=numbers_of(log["leader_epoch"])[new],
         log_record=log_record,
         first=first_positions(log_record, count),
@@ -275,7 +278,7 @@ def index(
 
 def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     types: dict[str, int] = {}
-    codes = _codes(sends["type"], types)
+    codes = codes_of(sends["type"], types)
     invoked, acks, failed = (
         codes == types.get(kind, NONE) for kind in (SendType.INVOKE, SendType.OK, SendType.FAIL)
     )
@@ -298,8 +301,6 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
     time = np.where((fate != Fate.ACKED) & (asked != NONE), asked, answered)
     acked_offset = np.full(count, NONE, dtype=np.int64)
     acked_offset[acked] = numbers_of(sends["offset"])[of_ack]
-    invokes = np.bincount(asks, minlength=count)
-    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
     return {
         "fate": fate,
         "acked_offset": acked_offset,
@@ -308,8 +309,37 @@ def _fates(sends: pa.Table, sent: Array, count: int) -> Mapping[str, Any]:
         "answered": answered,
         "due": due,
         "begun": int(times.min()) if len(times) else NONE,
-        "contradicted": (invokes > 1) | (completions > 1) | (completions > invokes),
+        "contradicted": _contradicted(asks, acked, others, count),
     }
+
+
+def _contradicted(asks: Array, acked: Array, others: Array, count: int) -> Array:
+    """Which of so many records were invoked or completed twice, or completed and never invoked."""
+    invoked, completed = np.zeros((2, count), dtype=bool)
+    invoked[asks] = completed[acked] = completed[others] = True
+    # As many as there are events: none of them is of a record that had one.
+    if len(asks) == np.count_nonzero(invoked) and (
+        len(acked) + len(others) == np.count_nonzero(completed)
+    ):
+        never: Array = completed & ~invoked
+        return never
+    invokes = np.bincount(asks, minlength=count)
+    completions = np.bincount(acked, minlength=count) + np.bincount(others, minlength=count)
+    return (invokes > 1) | (completions > 1) | (completions > invokes)
+
+
+def _where(which: Array) -> Array | slice:
+    """To pick by; where it holds of all, as it mostly does, nothing is copied."""
+    return slice(None) if which.all() else which
+
+
+def _named(log: pa.Table) -> Array:
+    """Which rows of a log name a record."""
+    named = np.ones(len(log), dtype=bool)
+    for column in ("cell", "producer", "sequence"):
+        if log[column].null_count:
+            named &= log[column].is_valid().to_numpy()
+    return named
 
 
 def _in_offset_order(log: pa.Table) -> pa.Table:
@@ -327,7 +357,7 @@ def _without_repeats(offsets: Array, records: Array) -> Array:
     return new
 
 
-def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
+def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
     """Numbers for strings, the same string the same number; new ones are added to ``known``."""
     codes = [np.empty(0, dtype=np.int64)]
     for chunk in column.dictionary_encode().chunks:

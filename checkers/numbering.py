@@ -26,11 +26,16 @@ _FAR = 2**62
 def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, Array]:
     """Of each row the number of its record, and of each record its first row. Numbers are dense and
     in the order of these. Exact whatever the values are."""
-    stream, streams = dense(cell_of << 32 | (producer & 0xFFFFFFFF))
+    stream, streams = dense(streams_of(cell_of, producer))
     addressed = addresses(stream, len(streams), sequence)
     if addressed is not None:
         return _by_appearance(*addressed)
     return hashed(stream, sequence)
+
+
+def streams_of(cell_of: Array, producer: Array) -> Array:
+    """A number for cell and producer of each row, the same for the same alone."""
+    return cell_of << 32 | (producer & 0xFFFFFFFF) if cell_of.any() else producer
 
 
 def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:
@@ -78,14 +83,22 @@ def _strided(steps: Array) -> tuple[int, Array]:
 
 
 def _by_appearance(address: Array, size: int) -> tuple[Array, Array]:
-    first = first_positions(address, size)
-    begins = np.flatnonzero(first[address] == np.arange(len(address)))
-    number = first
+    number = first_positions(address, size)
+    first = np.zeros(len(address), dtype=bool)
+    first[number[number >= 0]] = True
+    begins = np.flatnonzero(first)
     number[address[begins]] = np.arange(len(begins))
     return number[address], begins
 
 
 def dense(values: Array) -> tuple[Array, Array]:
     """A number for each value, the same for the same alone; and the values, by these numbers."""
+    least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if greatest - least < _FEW:
+        seen = np.zeros(greatest - least + 1, dtype=bool)
+        codes = values - least
+        seen[codes] = True
+        places = np.flatnonzero(seen)
+        return codes if seen.all() else (np.cumsum(seen) - 1)[codes], places + least
     encoded = pa.array(values).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()

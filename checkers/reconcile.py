@@ -10,7 +10,7 @@ whose ``anomaly`` is null.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,6 @@ from checkers.consumption import COUNTED, Counted
 from checkers.indexes import (
     LOG_COLUMNS,
     SEND_COLUMNS,
-    Fate,
     FinalRead,
     PartitionHistory,
     index,
@@ -40,7 +39,7 @@ from checkers.reads.looking import Consumed, consumed
 from checkers.replicas.divergence import Divergence
 from checkers.replicas.segments import OtherFormat
 from checkers.replicas.sessions import UNTOLD, Written, written
-from checkers.rules.order import copies, renewed
+from checkers.rules.order import copies
 from checkers.verdict import ANOMALIES, Cause
 from checkers.work_item import WorkItem
 from history.storage import located
@@ -80,12 +79,6 @@ may not be promised; acks by moment (``checkers.coverage``); nanoseconds without
 what, and why.
 ``consumption``: :class:`checkers.consumption.Counted`. ``autopsy``: of an anomaly that has one;
 ``causes``: :class:`checkers.verdict.Cause`."""
-
-BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
-"""Offences of acked records: promised or not by when each was acked."""
-
-BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
-"""Offences promised or not with the partition as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +131,7 @@ def ruled(
     goes into ``counts``, ``causes`` and ``doubts``. Nothing where it throws."""
     try:
         found = CHECKERS[name].rule(history)
-        counts.update(counted(item, history, name, found))
+        counts.update(tally.of_rule(item, history, name, found))
         if not len(found):
             return
         if name in _PERFORMED:
@@ -352,48 +345,27 @@ def metrics(
     """What of a partition is no anomaly, a row of RESULTS."""
     where = f"{item.topic}-{item.partition}"
     told = [replace(doubt, message=f"{where}: {doubt.message}") for doubt in doubts]
-    row = {
+    return {
+        **dict.fromkeys(RESULTS.names),
         "run": item.run,
         "cell": item.cell,
         "topic": item.topic,
         "partition": item.partition,
-        "counts": [{"name": name, "count": count} for name, count in counts.items()],
-        "doubts": [asdict(doubt) for doubt in told],
-        "consumption": [one.row() for one in consumption],
-        "causes": [asdict(cause) for cause in causes],
+        "counts": [{"name": str(name), "count": int(count)} for name, count in counts.items()],
+        "doubts": [_fields(doubt) for doubt in told],
+        "consumption": _plain([one.row() for one in consumption], COUNTED),
+        "causes": _plain([_fields(cause) for cause in causes], _CAUSES),
     }
-    # As Arrow gives them back: lists, and numbers of Python's.
-    return dict(pa.array([row], pa.struct(list(RESULTS)))[0].as_py())
 
 
-def counted(
-    item: WorkItem,
-    history: PartitionHistory,
-    name: str,
-    rows: pa.Table,
-    records: int | None = None,
-) -> Counter[str]:
-    """What a rule found, as counts. ``records``: so many of the first of the history's are what the
-    rows are about; without it, all."""
-    counts = Counter({name: len(rows)})
-    if name in BY_TIME:
-        counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
-    if name in BY_PARTITION:
-        counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
-    if name == DUPLICATED and history.written:
-        excused = sum(renewed(history, offsets) for offsets in copies(history).values())
-        counts[standing.name(name, standing.of_partition(history.begun, item.terms))] -= excused
-        counts[standing.name(name, standing.Standing.UNPROMISED)] += excused
-    if name == "epoch-regressed":
-        # What brokers and ZooKeeper say is promised always; how a log came to be follows from where
-        # replicas cut theirs.
-        in_log = len(rows) - rows["offset"].null_count
-        counts[standing.name(name, standing.Standing.PROMISED)] += len(rows) - in_log
-        counts[standing.name(name, standing.Standing(item.agreement))] += in_log
-    if name == "reordered" and len(rows):
-        behind, _ = history.out_of_order
-        own = behind if records is None else behind[behind < records]
-        acked = int(np.count_nonzero(history.fate[own] == Fate.ACKED))
-        of_partition = standing.of_partition(history.begun, item.terms)
-        counts[standing.name(standing.REORDERED_ACKED, of_partition)] += acked
-    return counts
+_CAUSES = RESULTS.field("causes").type
+
+
+def _fields(one: Doubt | Cause) -> dict[str, Any]:
+    """Not ``asdict``, which copies each value deeply: that took longer than most rules."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
+
+
+def _plain(rows: list[dict[str, Any]], kind: pa.ListType) -> list[dict[str, Any]]:
+    """As Arrow gives them back: lists, and numbers of Python's."""
+    return list(pa.scalar(rows, kind).as_py()) if rows else []

@@ -4,11 +4,20 @@ slices of it, and of the partition as such, once."""
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 
 from checkers import standing
+from checkers.autopsy.repeated import DUPLICATED
 from checkers.indexes import Array, Fate, PartitionHistory
+from checkers.rules.order import copies, renewed
 from checkers.timeline.known import Timeline
 from checkers.work_item import WorkItem
+
+BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
+"""Offences of acked records: promised or not by when each was acked."""
+
+BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
+"""Offences promised or not with the partition as a whole."""
 
 
 def of_records(item: WorkItem, history: PartitionHistory) -> Counter[str]:
@@ -34,6 +43,39 @@ def of_partition(item: WorkItem, begun: int) -> Counter[str]:
     first record was sent to it, NONE for never."""
     counts = Counter({standing.name("partitions", standing.of_partition(begun, item.terms)): 1})
     counts.update(_watched(item.timeline))
+    return counts
+
+
+def of_rule(
+    item: WorkItem,
+    history: PartitionHistory,
+    name: str,
+    rows: pa.Table,
+    records: int | None = None,
+) -> Counter[str]:
+    """What a rule found, as counts. ``records``: so many of the first of the history's are what the
+    rows are about; without it, all."""
+    counts = Counter({name: len(rows)})
+    if name in BY_TIME:
+        counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
+    if name in BY_PARTITION:
+        counts[standing.name(name, standing.of_partition(history.begun, item.terms))] += len(rows)
+    if name == DUPLICATED and history.written:
+        excused = sum(renewed(history, offsets) for offsets in copies(history).values())
+        counts[standing.name(name, standing.of_partition(history.begun, item.terms))] -= excused
+        counts[standing.name(name, standing.Standing.UNPROMISED)] += excused
+    if name == "epoch-regressed":
+        # What brokers and ZooKeeper say is promised always; how a log came to be follows from where
+        # replicas cut theirs.
+        in_log = len(rows) - rows["offset"].null_count
+        counts[standing.name(name, standing.Standing.PROMISED)] += len(rows) - in_log
+        counts[standing.name(name, standing.Standing(item.agreement))] += in_log
+    if name == "reordered" and len(rows):
+        behind, _ = history.out_of_order
+        own = behind if records is None else behind[behind < records]
+        acked = int(np.count_nonzero(history.fate[own] == Fate.ACKED))
+        of_partition = standing.of_partition(history.begun, item.terms)
+        counts[standing.name(standing.REORDERED_ACKED, of_partition)] += acked
     return counts
 
 

@@ -1,6 +1,7 @@
 """The autopsies of records that stand in a partition's log more than once."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,18 @@ def perform_repeated(
     rows = [_row(one, *of_record[one.record], history) for one in repeats]
     when = np.array([history.time[one.record] for one in repeats], dtype=np.int64)
     in_sync = isrs(when, scene).to_pylist()
+    causes = [
+        _cause(number, story, place, history, promised=promised)
+        for number, story in enumerate(explained, start=1)
+    ]
     return Autopsies(
         of_records=of_rows([{**row, "isr": isr} for row, isr in zip(rows, in_sync, strict=True)]),
-        causes=told(
-            [
-                _cause(number, story, place, history, scene, promised=promised)
-                for number, story in enumerate(explained, start=1)
-            ]
-        ),
+        causes=[
+            replace(one, sentence=_sentence(explained[one.number - 1], history, scene))
+            if one.number
+            else one
+            for one in told(causes)
+        ],
     )
 
 
@@ -90,10 +95,10 @@ def _cause(
     story: RepeatStory,
     place: Place,
     history: PartitionHistory,
-    scene: Scene,
     *,
     promised: bool,
 ) -> Cause:
+    """Without its sentence: of many causes few are told, and it takes as long as all else."""
     times = [int(history.time[one.record]) for one in story.repeats]
     firsts = [one.offsets[0] for one in story.repeats]
     # As the rule excuses them: who began another session is no log's to know again.
@@ -102,7 +107,7 @@ def _cause(
         **place._asdict(),
         number=number,
         kind=story.kind.value,
-        sentence=sentence(story, scene.sender.client, history.timeline.acks),
+        sentence="",
         records=len(story.repeats),
         promised=broken if promised else 0,
         first_offset=min(firsts),
@@ -113,3 +118,7 @@ def _cause(
         epochs=tuple(story.epochs),
         faults=tuple(fault.label for fault in story.disks or story.faults),
     )
+
+
+def _sentence(story: RepeatStory, history: PartitionHistory, scene: Scene) -> str:
+    return sentence(story, scene.sender.client, history.timeline.acks)

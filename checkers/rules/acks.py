@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from checkers.indexes import NONE, Array, PartitionHistory
 from checkers.overtaking import overtaken
-from checkers.rules.rows import rows
+from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import joined, names
 from checkers.timeline.known import Timeline
 
@@ -26,7 +26,7 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     named = partition.named_acks
     sent = named[np.argsort(partition.sequence[named], kind="stable")]
     acked = partition.acked_offset[sent]
-    places, before = overtaken(partition.cell_of[sent], partition.producer[sent], acked)
+    places, before = overtaken(partition.stream[sent], acked)
     behind, offsets = sent[places], acked[places]
     earlier = joined(names(partition, sent[before]), ", which its producer sent before, ")
     details = joined("acked at offset ", offsets, "; ", earlier, "at offset ", acked[before])
@@ -69,15 +69,24 @@ def _undercut(partition: PartitionHistory, acked: Array) -> tuple[Array, Array]:
     by_send = acked[np.argsort(partition.asked[acked], kind="stable")]
     sent, offsets = partition.asked[by_send], partition.acked_offset[by_send]
     lowest_since = np.minimum.accumulate(offsets[::-1])[::-1]
-    places = np.arange(len(offsets))
-    holds_it = np.where(offsets == lowest_since, places, len(offsets))
-    lowest_at = np.minimum.accumulate(holds_it[::-1])[::-1]
-    since = partition.answered[acked] + 2 * (partition.timeline.clock_bound_ns or 0)
-    after = np.searchsorted(sent, since, side="right")
+    since = partition.answered[by_send] + 2 * (partition.timeline.clock_bound_ns or 0)
+    # Mostly offsets rise in the order of sends: what stands below all that comes behind it there
+    # need not be looked up. Sent before it was asked for is what a damaged history tells alone.
+    below_all = np.append(offsets[:-1] < lowest_since[1:], True) & (since >= sent)
+    places = np.flatnonzero(~below_all)
+    after = np.searchsorted(sent, since[places], side="right")
     later = after < len(sent)
-    records, after = acked[later], after[later]
-    under = lowest_since[after] <= partition.acked_offset[records]
-    return records[under], by_send[lowest_at[after[under]]]
+    places, after = places[later], after[later]
+    under = lowest_since[after] <= offsets[places]
+    return by_send[places[under]], by_send[_lowest_from(offsets)[after[under]]]
+
+
+def _lowest_from(values: Array) -> Array:
+    """Of each place, the first one from there on that holds the lowest value from there on."""
+    lowest = np.minimum.accumulate(values[::-1])[::-1]
+    holds_it = np.where(values == lowest, np.arange(len(values)), len(values))
+    first: Array = np.minimum.accumulate(holds_it[::-1])[::-1]
+    return first
 
 
 def _undercut_by(partition: PartitionHistory, other: int) -> str:
@@ -142,7 +151,8 @@ def _beside_the_leader(
     """Of the acked records that are not at their offsets, those acked while the leader's log was
     already beyond."""
     timeline = partition.timeline
-    for epoch, until in zip(timeline.epochs, _until(timeline), strict=True):
+    epochs_seen = zip(timeline.epochs, _until(timeline), strict=True) if len(gone) else ()
+    for epoch, until in epochs_seen:
         of_epoch = there[epochs == epoch]
         if not len(of_epoch):
             continue
@@ -170,8 +180,10 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     have been given before or after. Nor where the observer did not see versions: an ISR that grew
     and shrank again unseen would be missing.
     """
-    acked = _telling(partition)
     timeline = partition.timeline
+    if not len(timeline.thin_starts):
+        return NOTHING
+    acked = _telling(partition)
     starts, ends = (np.array(t, np.int64) for t in (timeline.thin_starts, timeline.thin_ends))
     which = np.searchsorted(starts, partition.asked[acked], side="left") - 1
     inside = which >= 0

@@ -13,7 +13,7 @@ from checkers import latency, outages, tally
 from checkers.catalogue import CHECKERS
 from checkers.indexes import NONE, Array, PartitionHistory, numbers_of
 from checkers.outages import Asked
-from checkers.reconcile import Doubt, counted, failed, last_recorded, metrics, padded
+from checkers.reconcile import Doubt, failed, last_recorded, metrics, padded
 from checkers.splitting.pieces import pieces
 from checkers.splitting.ranges import Range, ranges
 from checkers.splitting.slices import Part, Split, indexed, put_aside, taken, together
@@ -118,7 +118,7 @@ def judge_slice(task: SliceTask) -> dict[str, Any]:
         for name in [name for name in CHECKERS if name not in OF_THE_WHOLE]:
             try:
                 rows = _own_rows(CHECKERS[name].rule(history), task.own)
-                counts.update(counted(item, history, name, rows, records))
+                counts.update(tally.of_rule(item, history, name, rows, records))
                 found.write(padded(item, rows))
             except Exception as error:  # noqa: BLE001 - one checker never takes down another
                 doubts.append(failed(name, error))

@@ -18,7 +18,6 @@ from checkers.reconcile import (
     Doubt,
     consumption,
     contradictions,
-    counted,
     divergent,
     incomplete,
     metrics,
@@ -136,7 +135,7 @@ def _renumbered(rows: pa.Table, before: int) -> pa.Table:
 def _of_log(task: RareTask, counts: Counter[str], doubts: list[Doubt]) -> Iterator[pa.Table]:
     split, item = task.split, task.split.item
     scanned = scan(replace(split, log=pieces("log", item.log, "offset")))
-    counts.update(counted(item, nothing(split), "offset-gap", scanned.gaps))
+    counts.update(tally.of_rule(item, nothing(split), "offset-gap", scanned.gaps))
     yield padded(item, scanned.gaps)
     turned = [one.some(_NONE, one.rows_at(scanned.turns)) for one in _slices(task)]
     history = at(together(split, turned, task.begun), scanned.turns)

@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from made_histories import AFTER, BEFORE, DURING, MadeRun, kept, write_campaign
 from pyspark.sql import SparkSession
 
-from checkers.session import CLASSES
+from checkers.session import CLASSES, KEPT_MEMORY
 
 ALONE = """
 import pathlib, sys, psutil
@@ -53,6 +54,16 @@ def test_a_check_on_its_own_ends_its_jvm_and_leaves_nothing(tmp_path: Path) -> N
         "anomalies.parquet",
         "autopsies.parquet",
     }
+
+
+@pytest.mark.spark
+def test_workers_keep_the_memory_that_they_free(spark: SparkSession) -> None:
+    def told(_: int) -> tuple[str, dict[str, str | None]]:
+        return pa.default_memory_pool().backend_name, {n: os.environ.get(n) for n in names}
+
+    names = list(KEPT_MEMORY)
+    (found,) = spark.sparkContext.parallelize([0], 1).map(told).collect()
+    assert found == ("system", KEPT_MEMORY)
 
 
 @pytest.mark.spark

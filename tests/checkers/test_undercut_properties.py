@@ -1,0 +1,68 @@
+"""The rule watermark-regressed against each pair of acks: what it does not look up, since offsets
+rise as they mostly do, is nothing that it would have found."""
+
+from typing import NamedTuple
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from made_histories import Made, indexed, send
+
+from checkers.rules.acks import watermark_regressed
+from checkers.timeline.known import Timeline
+
+
+class Ack(NamedTuple):
+    """Of a record: when it was sent, when the client was answered, and where it was to stand."""
+
+    asked: int
+    answered: int
+    offset: int
+
+
+SCATTERED = st.lists(
+    st.builds(Ack, st.integers(0, 12), st.integers(0, 12), st.integers(0, 6)), max_size=12
+)
+"""Some of them answered before they were sent."""
+
+RISING = st.lists(st.integers(0, 3), max_size=12).map(
+    lambda waits: [Ack(place, place + wait, place) for place, wait in enumerate(waits)]
+)
+
+
+@st.composite
+def one_astray(draw: st.DrawFn) -> list[Ack]:
+    """Offsets that rise, but for one."""
+    acks = draw(RISING.filter(bool))
+    place = draw(st.integers(0, len(acks) - 1))
+    return [
+        ack._replace(offset=draw(st.integers(0, 12))) if number == place else ack
+        for number, ack in enumerate(acks)
+    ]
+
+
+@settings(deadline=None)
+@given(acks=SCATTERED | RISING | one_astray(), bound=st.integers(0, 2))
+def test_it_finds_whatever_was_undercut(acks: list[Ack], bound: int) -> None:
+    expected = {
+        number
+        for number, one in enumerate(acks)
+        for other in acks
+        if other.asked > one.answered + 2 * bound and other.offset <= one.offset
+    }
+    event("some" if expected else "none")
+    timeline = Timeline(acks="all", clock_bound_ns=bound)
+    sends = tuple(
+        row
+        for number, one in enumerate(acks)
+        for row in (
+            send("invoke", 0, number, one.asked),
+            send("ok", 0, number, one.answered, one.offset),
+        )
+    )
+    found = watermark_regressed(indexed(Made(sends=sends, log=(), end=0), timeline=timeline))
+    assert set(found["sequence"].to_pylist()) == expected
+    for row in found.to_pylist():
+        one = acks[row["sequence"]]
+        by = acks[int(row["detail"].split("sequence ")[1].split(",")[0])]
+        assert by.asked > one.answered + 2 * bound
+        assert by.offset <= one.offset
