@@ -45,23 +45,23 @@ def rows(directory: Path, partition: int) -> list[tuple]:
 def test_rows_go_to_the_file_of_their_partition(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    first, second = recorder.invoke(0), recorder.invoke(1)
+    first, second = recorder.invoke([0, 1], [None, None])
     recorder.resolve(second, SendType.OK, offset=7, error=None)
     recorder.resolve(first, SendType.FAIL, offset=None, error="_QUEUE_FULL")
     writer.close()
     assert rows(tmp_path, 0) == [
         (0, "invoke", 100, None, None),
-        (0, "fail", 103, None, "_QUEUE_FULL"),
+        (0, "fail", 102, None, "_QUEUE_FULL"),
     ]
-    assert rows(tmp_path, 1) == [(1, "invoke", 101, None, None), (1, "ok", 102, 7, None)]
+    assert rows(tmp_path, 1) == [(1, "invoke", 100, None, None), (1, "ok", 101, 7, None)]
 
 
 def test_what_was_late_tells_when_it_was_due(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    recorder.invoke(0)
-    late = recorder.invoke(0, 80e-9)
-    recorder.resolve(late, SendType.OK, offset=0, error=None)
+    recorder.invoke([0], [None])
+    (late,) = recorder.invoke([0], [80e-9])
+    recorder.resolve(late, SendType.OK, offset=0)
     writer.close()
     found = read_files("sends", partitions(tmp_path)["t", 0]["sends"], ["time", "due"])
     assert [tuple(row.values()) for row in found.to_pylist()] == [
@@ -74,21 +74,25 @@ def test_what_was_late_tells_when_it_was_due(
 def test_a_second_outcome_is_not_recorded(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    sequence = recorder.invoke(0)
-    recorder.resolve(sequence, SendType.INFO, offset=None, error="_TIMED_OUT")
-    recorder.resolve(sequence, SendType.OK, offset=3, error=None)
+    sequence, other = recorder.invoke([0, 1], [None, None])
+    recorder.resolve(sequence, SendType.INFO, error="_TIMED_OUT")
+    recorder.resolve(sequence, SendType.OK, offset=3)
+    twice = [sequence, other, other]
+    recorder.resolve_all(twice, [SendType.OK] * 3, [7, 8, 9], [4, 5, 6], [None] * 3)
     writer.close()
     assert [row[1] for row in rows(tmp_path, 0)] == ["invoke", "info"]
-    assert recorder.waiting(0) == 0
+    assert rows(tmp_path, 1)[1:] == [(1, "ok", 8, 5, None)]
+    assert recorder.waiting == [0, 0]
+    assert (recorder.figures()["acked"], recorder.figures()["indeterminate"]) == (1, 1)
 
 
 def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
-    resolved = recorder.invoke(0)
-    recorder.resolve(resolved, SendType.OK, offset=0, error=None)
-    recorder.invoke(0)
-    assert recorder.waiting(0) == 1
+    (resolved,) = recorder.invoke([0], [None])
+    recorder.resolve(resolved, SendType.OK, offset=0)
+    recorder.invoke([0], [None])
+    assert recorder.waiting == [1, 0]
     recorder.abandon("_TIMED_OUT")
     writer.close()
     assert rows(tmp_path, 0)[-1][:2] == (1, "info")
@@ -106,11 +110,11 @@ def test_a_session_is_in_its_file_before_its_first_record_is_sent(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     """Killed at any moment, a producer leaves no record of a session of which no row tells."""
-    recorder.invoke(0)
+    recorder.invoke([0], [None])
     assert not partitions(tmp_path)
     recorder.begin_session(session_number(4, 1), "out of sequence")
-    recorder.invoke(0)
-    recorder.invoke(0)
+    recorder.invoke([0], [None])
+    recorder.invoke([0], [None])
     told = read_files("sends", partitions(tmp_path)["t", 0]["sends"], ["producer", "sequence"])
     assert [tuple(row.values()) for row in told.to_pylist()] == [(4, 0), (session_number(4, 1), 1)]
     assert ("t", 1) not in partitions(tmp_path)
