@@ -108,8 +108,7 @@ class TableWriter:
 
     def extend(self, batch: pa.RecordBatch) -> None:
         """Add rows: a batch of the table's schema, without dictionaries. It stays in memory until
-        the next flush. Raises HistoryError for rows before it that do not fit the schema."""
-        self._gather()
+        the next flush, and is written before rows that were appended one by one since the last."""
         self._batches.append(batch)
 
     def write(self, **columns: object) -> None:

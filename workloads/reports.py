@@ -48,7 +48,7 @@ class Reports:
             outcomes=[of_report(error) for error in errors],
             times=times,
             offsets=[
-                offset if told and error is None and (offset := message.offset()) >= 0 else None
+                message.offset() if told and error is None else None
                 for message, error in zip(messages, errors, strict=True)
             ],
             errors=[None if error is None else error.name() for error in errors],

@@ -156,3 +156,44 @@ def test_a_busy_client_keeps_what_is_not_at_a_rate_waiting(tmp_path: Path) -> No
     assert producer.turns.seconds_to_next() == math.inf
     producer.busy = False
     assert len(producer.send()) == 2
+
+
+def one_by_one(waiting: list[int], share: int, turn: int, due: int, left: int) -> list[int]:
+    """The turns that are given when each is asked for by itself."""
+    waiting, given = list(waiting), []
+    while due and left and any(many < share for many in waiting):
+        if waiting[turn] < share:
+            waiting[turn] += 1
+            given.append(turn)
+            left -= 1
+        turn, due = (turn + 1) % len(waiting), due - 1
+    return given
+
+
+@given(st.data(), st.integers(1, 5), st.integers(1, 4), st.integers(0, 40), st.integers(1, 30))
+def test_many_turns_at_once_are_those_that_would_be_given_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    partitions: int,
+    share: int,
+    due: int,
+    left: int,
+) -> None:
+    """At a rate, and flat out."""
+    for rate in (100, None):
+        directory = tmp_path_factory.mktemp("turns")
+        records = partitions * share + left
+        producer = Producer(directory, share, rate=rate, partitions=partitions, records=records)
+        producer.now = 0.9
+        sent = producer.send()
+        assert [one[1] for one in sent] == [*range(partitions)] * share
+        assert producer.send() == [], "nothing is let go while no partition has room"
+        answered = data.draw(st.lists(st.sampled_from([one[0] for one in sent]), unique=True))
+        producer.answered(*answered)
+        waiting = [share] * partitions
+        for sequence in answered:
+            waiting[sequence % partitions] -= 1
+        producer.now += due / 100
+        owed = TURNS_MAX if rate is None else 90 - len(sent) + due
+        expected = one_by_one(waiting, share, 0, owed, left)
+        assert [one[1] for one in producer.send()] == expected

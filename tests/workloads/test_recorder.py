@@ -4,6 +4,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from history.reader import partitions, read_files
 from history.schema import SendType
@@ -104,6 +106,80 @@ def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
         "failed": 0,
         "indeterminate": 1,
     }
+
+
+class Both:
+    """A recorder, and a list that is appended to event by event."""
+
+    def __init__(self, directory: Path) -> None:
+        self.writer = PartitionedWriter(directory, "sends", "c-4")
+        self.recorder = SendRecorder(SPEC, self.writer, lambda: self.now)
+        self.happened: list[tuple[int, tuple]] = []
+        self.under_way: dict[int, int] = {}
+        self.now = 100
+
+    def invoke(self, to: list[int]) -> None:
+        for sequence, partition in zip(self.recorder.invoke(to, [None] * len(to)), to, strict=True):
+            self.under_way[sequence] = partition
+            self.happened.append((partition, (sequence, "invoke", self.now, None, None)))
+
+    def refused(self, sequence: int) -> None:
+        self.recorder.resolve(sequence, SendType.FAIL, error="_QUEUE_FULL")
+        self._resolved(sequence, "fail", self.now, None, "_QUEUE_FULL")
+
+    def acked(self, some: list[tuple[int, int]]) -> None:
+        sequences, times = [one[0] for one in some], [one[1] for one in some]
+        outcomes, errors = [SendType.OK] * len(some), [None] * len(some)
+        self.recorder.resolve_all(sequences, outcomes, times, sequences, errors)
+        for sequence, time in some:
+            self._resolved(sequence, "ok", time, sequence, None)
+
+    def abandon(self) -> None:
+        self.recorder.abandon("_TIMED_OUT")
+        for sequence in sorted(self.under_way):
+            self._resolved(sequence, "info", self.now, None, "_TIMED_OUT")
+
+    def flush(self) -> None:
+        self.writer.flush()
+
+    def _resolved(self, sequence: int, *row: object) -> None:
+        if sequence in self.under_way:
+            self.happened.append((self.under_way.pop(sequence), (sequence, *row)))
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("invoke"), st.lists(st.integers(0, 1), max_size=6)),
+    st.tuples(st.just("refused"), st.integers(0, 20)),
+    st.tuples(st.just("acked"), st.lists(st.tuples(st.integers(0, 20), st.integers(1, 99)))),
+    st.tuples(st.just("abandon")),
+    st.tuples(st.just("flush")),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(EVENTS, max_size=12))
+def test_what_is_on_disk_is_what_happened(
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple]
+) -> None:
+    """Whatever comes in which order, flushed or not, one by one or many at once."""
+    directory = tmp_path_factory.mktemp("history")
+    both = Both(directory)
+    for name, *arguments in events:
+        both.now += 1
+        getattr(both, name)(*arguments)
+        assert both.recorder.unresolved == len(both.under_way)
+        under_way = [*both.under_way.values()]
+        assert list(both.recorder.waiting) == [under_way.count(0), under_way.count(1)]
+    both.writer.close()
+    assert {number: rows(directory, number) for _, number in partitions(directory)} == {
+        number: [row for partition, row in both.happened if partition == number]
+        for number in {partition for partition, _ in both.happened}
+    }
+    words = [row[1] for _, row in both.happened]
+    figures = both.recorder.figures()
+    assert [figures[name] for name in ("sent", "acked", "failed", "indeterminate")] == [
+        words.count(word) for word in ("invoke", "ok", "fail", "info")
+    ]
 
 
 def test_a_session_is_in_its_file_before_its_first_record_is_sent(
