@@ -95,8 +95,16 @@ class SendRecorder:
         offset: int | None = None,
         error: str | None = None,
     ) -> None:
-        """The outcome of a record; a second one is not recorded."""
-        self.resolve_all([sequence], [outcome], [self._clock()], [offset], [error])
+        """The outcome of a record; a second one is not recorded. For one at a time this costs less
+        than :meth:`resolve_all`, which is for many."""
+        partition = self._unresolved.pop(sequence, None)
+        if partition is None:
+            return
+        row = (partition, sequence, outcome, self._clock(), offset, error, None)
+        for values, value in zip(self._columns, row, strict=True):
+            values.append(value)
+        self._waiting[partition] -= 1
+        self._counts[_COUNTED_AS[outcome]] += 1
 
     def resolve_all(
         self,
