@@ -7,6 +7,7 @@ zeros, which is what a file system gives back for blocks that it lost.
 """
 
 import struct
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import crc32c
@@ -17,6 +18,8 @@ _BODY = struct.Struct(">iqH")
 _WHOLE = struct.Struct(">4sIiqH")
 """Head and body, read in one go: the readers of a cell do that for each record that they are
 shown."""
+_SEQUENCE = struct.Struct(">q")
+_SEQUENCE_AT = _HEAD.size + struct.calcsize(">i")
 _FILLER = bytes(range(1, 256))
 
 
@@ -58,23 +61,55 @@ class Encoder:
         self._producer = producer
         self._name_bytes = len(name)
         self._tail = name + filler
-        self._least = len(name) + record_bytes - needed
+        self._least = record_bytes - _HEAD.size
         self._sizes = most - record_bytes + 1
 
     def encode(self, sequence: int) -> bytes:
         """The value of that sequence number."""
-        head = _BODY.pack(self._producer, sequence, self._name_bytes)
-        drawn = crc32c.crc32c(head) % self._sizes if self._sizes > 1 else 0
-        body = head + self._tail[: self._least + drawn]
-        return _HEAD.pack(MAGIC, crc32c.crc32c(body)) + body
+        return next(self.encode_all((sequence,)))
+
+    def encode_all(self, sequences: Iterable[int]) -> Iterator[bytes]:
+        """The values of these sequence numbers, each made when it is asked for."""
+        producer, name_bytes, tail = self._producer, self._name_bytes, self._tail
+        least, sizes = self._least, self._sizes
+        for sequence in sequences:
+            head = _BODY.pack(producer, sequence, name_bytes)
+            body = head + tail
+            if sizes > 1:
+                body = body[: least + crc32c.crc32c(head) % sizes]
+            yield _HEAD.pack(MAGIC, crc32c.crc32c(body)) + body
+
+
+def sequences_of(values: Iterable[bytes]) -> list[int]:
+    """The sequence numbers in values that an :class:`Encoder` made, and nobody has touched since;
+    of no others."""
+    return [_SEQUENCE.unpack_from(value, _SEQUENCE_AT)[0] for value in values]
 
 
 def decode(value: bytes | None) -> Identity | None:
     """Whose value it is; None for what no :class:`Encoder` made, or was damaged since."""
-    if value is None or len(value) < _WHOLE.size:
-        return None
-    magic, checksum, producer, sequence, name_bytes = _WHOLE.unpack_from(value)
-    if magic != MAGIC or crc32c.crc32c(memoryview(value)[_HEAD.size :]) != checksum:
-        return None
-    name = value[_WHOLE.size : _WHOLE.size + name_bytes]
-    return Identity(name.decode(), producer, sequence)
+    told = next(_told((value,)))
+    return None if told is None else Identity(*told)
+
+
+def decode_all(
+    values: Iterable[bytes | None],
+) -> tuple[Sequence[str | None], Sequence[int | None], Sequence[int | None]]:
+    """Likewise of one or more: cells, producers and sequence numbers, None in all three for a value
+    that tells nothing."""
+    cells, producers, sequences = zip(
+        *[told or (None, None, None) for told in _told(values)], strict=True
+    )
+    return cells, producers, sequences
+
+
+def _told(values: Iterable[bytes | None]) -> Iterator[tuple[str, int, int] | None]:
+    for value in values:
+        if value is None or len(value) < _WHOLE.size:
+            yield None
+            continue
+        magic, checksum, producer, sequence, name_bytes = _WHOLE.unpack_from(value)
+        if magic != MAGIC or crc32c.crc32c(value[_HEAD.size :]) != checksum:
+            yield None
+            continue
+        yield value[_WHOLE.size : _WHOLE.size + name_bytes].decode(), producer, sequence

@@ -1,8 +1,9 @@
 """Writing a table so that whatever ends the process, what was flushed stays readable.
 
-Rows gather in memory and are flushed, a batch at a time, to the end of a part (``history.stream``:
-what is cut short there does not count). A file for every flush would be thousands after a while,
-and closing would take as long as the run. At close the parts of one writer become one Parquet file:
+Rows gather in memory, one by one or in columns (``history.columns``), and are flushed, a batch at a
+time, to the end of a part (``history.stream``: what is cut short there does not count). A file for
+every flush would be thousands after a while, and closing would take as long as the run. At close
+the parts of one writer become one Parquet file:
 
 1. the parts are copied into a file whose name begins with a dot,
 2. which is renamed to the closed name: from here on the parts no longer count,
@@ -17,7 +18,7 @@ Files are not fsynced: they survive the death of the process, not a power failur
 that runs the clients. A writer belongs to one thread.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ import pyarrow.parquet as pq
 
 from history import stream
 from history.aside import written_aside
+from history.columns import Columns, array
 from history.errors import HistoryError, WriteFailed
 from history.names import Stem
 from history.schema import TABLES, decoded
@@ -81,9 +83,9 @@ class TableWriter:
         self._stem = Stem(table=table, writer=writer, partition=partition)
         self._schema = TABLES[table]
         self._rows: list[Row] = []
+        self._batches: list[pa.RecordBatch] = []
         self._rows_max = rows_max
-        self._seconds_max = seconds_max
-        self._flushed_at: float | None = None
+        self._interval = _Interval(seconds_max)
         self._parts: list[Path] = []
         self._part_bytes = part_bytes
         self._part_size = part_bytes
@@ -104,6 +106,11 @@ class TableWriter:
         if len(self._rows) >= self._rows_max:
             self.flush()
 
+    def extend(self, batch: pa.RecordBatch) -> None:
+        """Add rows: a batch of the table's schema, without dictionaries. It stays in memory until
+        the next flush, and is written before rows that were appended one by one since the last."""
+        self._batches.append(batch)
+
     def write(self, **columns: object) -> None:
         """Add one row by column names, absent ones null, and flush it: for rare rows that must
         not be lost. Raises ValueError for a column that the table has not."""
@@ -115,26 +122,17 @@ class TableWriter:
     def flush_due(self, now: float) -> None:
         """Flush if the last flush is ``seconds_max`` ago; ``now`` in seconds of any clock that
         only goes forward. To be called several times a second."""
-        if self._flushed_at is None or now - self._flushed_at >= self._seconds_max:
-            self._flushed_at = now
+        if self._interval.is_over(now):
             self.flush()
 
     def flush(self) -> None:
         """Write what is in memory. Raises WriteFailed (and keeps the rows)."""
         if self._closed:
             raise HistoryError(f"{self._stem} is closed")
-        if not self._rows:
-            return
-        batch = _batch(self._rows, decoded(self._schema), self._stem)
-        if self._part_size >= self._part_bytes:
-            self._parts.append(self._directory / self._stem.part(len(self._parts) + 1))
-            self._part_size = 0
-        try:
-            self._part_size = stream.append(self._parts[-1], self._part_size, batch)
-        except OSError as error:
-            raise WriteFailed(self._parts[-1], error) from error
-        self._written += len(self._rows)
-        self._rows.clear()
+        self._gather()
+        while self._batches:
+            self._append(self._batches[0])
+            del self._batches[0]
 
     def close(self) -> None:
         """Flush, make one file of the parts, and say how many rows it has. Idempotent. A writer
@@ -151,6 +149,21 @@ class TableWriter:
         if self._closing:
             _write_closings(self._directory, _closings(self._stem), [self.closing])
         self._closed = True
+
+    def _gather(self) -> None:
+        if self._rows:
+            self._batches.append(_batch(self._rows, decoded(self._schema), self._stem))
+            self._rows.clear()
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        if self._part_size >= self._part_bytes:
+            self._parts.append(self._directory / self._stem.part(len(self._parts) + 1))
+            self._part_size = 0
+        try:
+            self._part_size = stream.append(self._parts[-1], self._part_size, batch)
+        except OSError as error:
+            raise WriteFailed(self._parts[-1], error) from error
+        self._written += len(batch)
 
     def _merge(self, aside: Path) -> None:
         with pq.ParquetWriter(aside, self._schema, compression="zstd") as merged:
@@ -188,6 +201,8 @@ class PartitionedWriter:
         self._writer = writer
         self._part_bytes = part_bytes
         self._writers: dict[tuple[str, int], TableWriter] = {}
+        self._columns: list[tuple[str, Columns]] = []
+        self._interval = _Interval(SECONDS_MAX)
         for topic, partition in partitions:
             self.partition(topic, partition)
 
@@ -205,19 +220,35 @@ class PartitionedWriter:
             )
         return self._writers[key]
 
+    def columns(self, topic: str, partitions: int, constants: Mapping[str, object]) -> Columns:
+        """Rows in memory of so many partitions of a topic, which are opened. ``constants``: what is
+        the same in all of these rows, by column, besides the topic."""
+        for partition in range(partitions):
+            self.partition(topic, partition)
+        made = Columns(self._table, {"topic": topic, **constants})
+        self._columns.append((topic, made))
+        return made
+
     def flush_due(self, now: float) -> None:
-        """As :meth:`TableWriter.flush_due`, for all."""
-        for writer in self._writers.values():
-            writer.flush_due(now)
+        """As :meth:`TableWriter.flush_due`, for all; and if there are :data:`ROWS_MAX` rows in
+        columns, however young."""
+        rows = sum(len(columns) for _, columns in self._columns)
+        if self._interval.is_over(now) or rows >= ROWS_MAX:
+            self.flush()
 
     def flush(self) -> None:
         """As :meth:`TableWriter.flush`, for all."""
+        self._gather()
         for writer in self._writers.values():
             writer.flush()
 
     def close(self) -> None:
         """Close all, and write one file of their closings; when some fail the others are closed
-        all the same, with closings, then the first failure is raised."""
+        all the same, with closings, then the first failure is raised.
+
+        Raises HistoryError, and closes none, for columns that do not fit the table's schema: they
+        may be of all."""
+        self._gather()
         failures = []
         closings = []
         for writer in self._writers.values():
@@ -230,6 +261,27 @@ class PartitionedWriter:
         _write_closings(self._directory, stem, closings)
         if failures:
             raise failures[0]
+
+    def _gather(self) -> None:
+        for topic, columns in self._columns:
+            for partition, batch in columns.take().items():
+                self.partition(topic, partition).extend(batch)
+
+
+class _Interval:
+    """Time that is to pass between two of something, in seconds of any clock that only goes
+    forward."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._began: float | None = None
+
+    def is_over(self, now: float) -> bool:
+        """Whether it has passed, and if so another one begins."""
+        if self._began is not None and now - self._began < self._seconds:
+            return False
+        self._began = now
+        return True
 
 
 def _closings(stem: Stem) -> Stem:
@@ -249,17 +301,10 @@ def _batch(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.RecordBatch
     """``schema``: without dictionaries."""
     try:
         columns = zip(*rows, strict=True)
-        arrays = [_array(column, field) for column, field in zip(columns, schema, strict=True)]
+        arrays = [array(column, field) for column, field in zip(columns, schema, strict=True)]
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise HistoryError(f"a row of {stem} does not fit the table's schema: {error}") from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _array(column: Sequence[object], field: pa.Field) -> pa.Array:
-    array = pa.array(column, field.type)
-    if array.null_count and not field.nullable:
-        raise ValueError(f"null in column {field.name}")
-    return array
 
 
 def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:

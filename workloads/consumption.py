@@ -8,9 +8,10 @@ after, is told by the rows of ``commits`` and the polls that these name.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
 
-from history.payload import decode
+from confluent_kafka import Message
+
+from history.payload import decode_all
 from history.schema import SendType
 from history.writer import PartitionedWriter, Row, TableWriter
 from workloads.spec import ConsumerSpec, GroupMemberSpec
@@ -19,15 +20,6 @@ FETCHED = "fetched"
 """The ``type`` of a row of ``commits`` that tells what is committed."""
 NOTHING_COMMITTED = -1
 """In place of an offset; Kafka's own word for it in OffsetFetch."""
-
-
-class Record(NamedTuple):
-    """A record as a poll returned it."""
-
-    partition: int
-    offset: int
-    leader_epoch: int | None
-    value: bytes | None
 
 
 class ConsumptionTables:
@@ -73,34 +65,30 @@ class ConsumptionRecorder:
         self._topic = spec.topic
         self._group = spec.group if isinstance(spec, GroupMemberSpec) else None
         self._clock = clock
-        self._polls = [tables.polls.partition(spec.topic, p) for p in range(spec.partitions)]
+        self._polls = tables.polls.columns(spec.topic, spec.partitions, {"client": spec.client})
         self._assignments = tables.assignments
         self._commits = tables.commits
         self._has: set[int] = set()
         self._counts = dict.fromkeys(("polls", "shown", "committed"), 0)
         self._commit = 0
 
-    def shown(self, records: Sequence[Record]) -> None:
-        """A poll has just returned these; an empty one is none."""
+    def shown(self, records: Sequence[Message]) -> None:
+        """A poll has just returned these, none of which is an error; an empty one is none."""
         if not records:
             return
         now = self._clock()
         self._counts["polls"] += 1
         self._counts["shown"] += len(records)
-        poll = self._counts["polls"]
-        for record in records:
-            self._polls[record.partition].append(
-                (
-                    self._client,
-                    self._topic,
-                    record.partition,
-                    poll,
-                    now,
-                    record.offset,
-                    record.leader_epoch,
-                    *(decode(record.value) or (None, None, None)),
-                )
-            )
+        cells, producers, sequences = decode_all([record.value() for record in records])
+        rows = self._polls
+        rows["partition"].extend([record.partition() for record in records])
+        rows["poll"].extend([self._counts["polls"]] * len(records))
+        rows["time"].extend([now] * len(records))
+        rows["offset"].extend([record.offset() for record in records])
+        rows["leader_epoch"].extend([record.leader_epoch() for record in records])
+        rows["cell"].extend(cells)
+        rows["producer"].extend(producers)
+        rows["sequence"].extend(sequences)
 
     def assigned(self, starts: Mapping[int, int | None]) -> None:
         """The client was given partitions, and begins to read at these offsets (None: it does not

@@ -7,6 +7,7 @@ told once, and not of all those that were due meanwhile).
 """
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 BACKLOG_SECONDS = 1.0
@@ -17,11 +18,11 @@ is let go."""
 class Pace(Protocol):
     """Times are seconds of a clock that only goes forward."""
 
-    due: float | None
-    """When the record that was taken last was due; None where there is no schedule."""
+    def due(self, now: float, /) -> float:
+        """How many records are due by now, and not taken."""
 
-    def take(self, now: float, /) -> bool:
-        """Whether a record is due by now; it counts as taken then."""
+    def take(self, many: int, /) -> Sequence[float | None]:
+        """So many of them: when each was due, None where there is no schedule."""
 
     def seconds_to_next(self, now: float, /) -> float:
         """How long it is until one is due; 0 where one is."""
@@ -40,17 +41,19 @@ class Pacer:
         self._start = now
         self._backlog = max(1.0, rate * backlog_s)
         self._number = 0
-        self.due: float | None = None
 
-    def take(self, now: float) -> bool:
+    def due(self, now: float) -> int:
         behind = math.floor((now - self._start) * self._rate - self._number)
-        if behind < 1:
-            return False
-        if behind > self._backlog:
-            self._number += behind - math.floor(self._backlog)
-        self._number += 1
-        self.due = self._start + self._number / self._rate
-        return True
+        if behind <= self._backlog:
+            return max(0, behind)
+        kept = math.floor(self._backlog)
+        self._number += behind - kept
+        return kept
+
+    def take(self, many: int) -> Sequence[float]:
+        first = self._number + 1
+        self._number += many
+        return [self._start + number / self._rate for number in range(first, first + many)]
 
     def seconds_to_next(self, now: float) -> float:
         return max(0.0, self._start + (self._number + 1) / self._rate - now)
@@ -60,10 +63,11 @@ class FlatOut:
     """Whenever it is asked. How fast that is, the client decides, which takes no more than it has
     room for."""
 
-    due: float | None = None
+    def due(self, _now: float, /) -> float:
+        return math.inf
 
-    def take(self, _now: float, /) -> bool:
-        return True
+    def take(self, many: int) -> Sequence[None]:
+        return [None] * many
 
     def seconds_to_next(self, _now: float, /) -> float:
         return 0.0

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from workloads.consumption import ConsumptionRecorder, ConsumptionTables, Record
+from workloads.consumption import ConsumptionRecorder, ConsumptionTables
 from workloads.interface import CATCH_UP_S
 from workloads.positions import Positions
 from workloads.process import ClientFailed, note_error
@@ -42,19 +42,23 @@ class Poller:
         their offset is out of range. Raises ClientFailed after a fatal error, when what came with
         it is recorded."""
         messages = self._consume()
-        self._recorder.shown([_record(m) for m in messages if m.error() is None])
+        self._recorder.shown([message for message in messages if message.error() is None])
         out_of_range, fatal = [], None
+        last: dict[int, int] = {}
         for message in messages:
             error = message.error()
             if error is None:
-                self._positions.shown(message.partition(), message.offset())
+                last[message.partition()] = message.offset()
             elif error.code() == KafkaError._PARTITION_EOF:
+                self._positions.shown(last)
+                last.clear()
                 self._positions.ended(message.partition(), message.offset())
             elif error.name() in _OUT_OF_RANGE:
                 out_of_range.append(message.partition())
             else:
                 note_error(error)
                 fatal = error if _is_fatal(error) else fatal
+        self._positions.shown(last)
         if fatal is not None:
             raise ClientFailed(f"the consumer failed for good: {fatal.str()}")
         return out_of_range
@@ -145,7 +149,3 @@ def consumer_of(properties: Config, callbacks: Mapping[str, Callable[..., None]]
 def _is_fatal(error: KafkaError) -> bool:
     """As a message a fatal error is _FATAL, which does not call itself fatal."""
     return bool(error.fatal() or error.code() == KafkaError._FATAL)
-
-
-def _record(message: Message) -> Record:
-    return Record(message.partition(), message.offset(), message.leader_epoch(), message.value())

@@ -33,14 +33,14 @@ class Positions:
             for offsets in (self._reached, self._shown, self._committed):
                 offsets.pop(partition, None)
 
-    def shown(self, partition: int, offset: int) -> None:
-        """The record at ``offset`` was shown.
+    def shown(self, last: Mapping[int, int]) -> None:
+        """Records were shown, up to the one at this offset of each partition.
 
         One of a partition that was taken away during the same poll says nothing of where this
         consumer is. Committing it would set back whoever has the partition now.
         """
-        if partition in self._has:
-            self._shown[partition] = self._reached[partition] = offset + 1
+        for partition in last.keys() & self._has:
+            self._shown[partition] = self._reached[partition] = last[partition] + 1
 
     def ended(self, partition: int, offset: int) -> None:
         """There is nothing at ``offset`` and behind it."""

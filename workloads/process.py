@@ -54,9 +54,9 @@ def note_error(error: KafkaError) -> None:
 
 
 def collect_seldom() -> None:
-    """Have Python look for garbage less often. Each row and each record under way is an object that
-    it looks at again and again, at full speed for half of what recording takes; none of them is
-    part of a cycle."""
+    """Have Python look for garbage less often. Each message that a client library hands over is an
+    object that it looks at, at full speed for a tenth of what recording takes; none of them is part
+    of a cycle."""
     gc.freeze()
     gc.set_threshold(YOUNG_MAX, *gc.get_threshold()[1:])
 

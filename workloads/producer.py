@@ -18,17 +18,17 @@ with exit status 1.
 import logging
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from history.sessions import SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
-from workloads.outcomes import of_refusal, of_report
+from workloads.outcomes import of_refusal
 from workloads.process import ClientFailed, main, note_error
 from workloads.recorder import SendRecorder
+from workloads.reports import Reports
 from workloads.sending import Keep, encoder, keys, recording
 from workloads.spec import Config, ProducerSpec, SpecificationError, load
 from workloads.turns import Turns
@@ -55,13 +55,13 @@ class CellProducer:
         self._properties = properties
         self._session = 0
         self._topic = spec.topic
-        self._acknowledged = spec.acks != "0"
-        self._encode = encoder(spec).encode
-        self._key = keys(spec)
+        self._values = encoder(spec).encode_all
+        self._keys = keys(spec)
         self._recorder = recorder
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
         self._fatal: KafkaError | None = None
-        self._client = _client(properties)
+        self._reports = Reports(recorder, spec.acks != "0", time.time_ns)
+        self._client = self._new_client()
         self._turns = Turns(spec, recorder, share, time.monotonic)
 
     def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
@@ -79,8 +79,7 @@ class CellProducer:
     def _send_until(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """One session: until ``stopping`` or a fatal error, and all that it sent has an outcome."""
         while not stopping() and self._fatal is None:
-            for partition, late_s in self._turns.take():
-                self._send(partition, late_s)
+            self._send(*self._turns.take())
             keep(time.monotonic())
             wait = max(self._turns.seconds_to_next(), POLL_SECONDS_MIN)
             self._serve(self._client.poll, min(wait, POLL_SECONDS_MAX))
@@ -93,32 +92,26 @@ class CellProducer:
         number = session_number(self._spec.producer, self._session)
         _log.warning("a fatal error, it goes on as producer %d: %s", number, fatal.str())
         self._recorder.begin_session(number, fatal.str())
-        self._encode = encoder(self._spec, number).encode
-        self._client = _client(self._properties)
+        self._values = encoder(self._spec, number).encode_all
+        self._client = self._new_client()
         self._fatal = None
 
-    def _send(self, partition: int, late_s: float | None) -> None:
-        sequence = self._recorder.invoke(partition, late_s)
-        key, value = self._key(partition, sequence), self._encode(sequence)
-        report = partial(self._delivered, sequence)
-        try:
-            self._client.produce(self._topic, value, key, partition, on_delivery=report)
-        except BufferError:
-            self._refused(sequence, KafkaError(KafkaError._QUEUE_FULL))
-        except KafkaException as refusal:
-            self._refused(sequence, refusal.args[0])
+    def _send(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> None:
+        sequences = self._recorder.invoke(partitions, late_s)
+        keys, values = self._keys(partitions, sequences), self._values(sequences)
+        topic, produce = self._topic, self._client.produce
+        for sequence, partition, key, value in zip(
+            sequences, partitions, keys, values, strict=False
+        ):
+            try:
+                produce(topic, value, key, partition)
+            except BufferError:
+                self._refused(sequence, KafkaError(KafkaError._QUEUE_FULL))
+            except KafkaException as refusal:
+                self._refused(sequence, refusal.args[0])
 
     def _refused(self, sequence: int, error: KafkaError) -> None:
-        self._recorder.resolve(sequence, of_refusal(error), offset=None, error=error.name())
-
-    def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
-        offset = message.offset() if error is None and self._acknowledged else None
-        self._recorder.resolve(
-            sequence,
-            of_report(error),
-            offset=offset if offset is not None and offset >= 0 else None,
-            error=None if error is None else error.name(),
-        )
+        self._recorder.resolve(sequence, of_refusal(error), error=error.name())
 
     def _finish(self, keep: Keep) -> None:
         # After a fatal error nothing is sent any more, and hardly anything answered.
@@ -140,18 +133,20 @@ class CellProducer:
             if not error.args[0].fatal():
                 raise
             self._fatal = error.args[0]
+        finally:
+            self._reports.record()
+
+    def _new_client(self) -> Producer:
+        callbacks = {"on_delivery": self._reports.delivered, "error_cb": note_error}
+        try:
+            return Producer({**self._properties, **callbacks})
+        except KafkaException as error:
+            raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
 
 
 def _idempotent(properties: Config) -> bool:
     """Whatever a campaign writes, librdkafka reads ``true`` and ``1`` alike."""
     return str(properties.get("enable.idempotence", False)).lower() in ("true", "1")
-
-
-def _client(properties: Config) -> Producer:
-    try:
-        return Producer({**properties, "error_cb": note_error})
-    except KafkaException as error:
-        raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:

@@ -5,13 +5,19 @@ is in the writer's memory before the client library sees the record, so that no 
 the log without one, short of the process being killed within a second of sending it.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from typing import Any
 
 from history.schema import SendType
 from history.writer import PartitionedWriter
 from workloads.spec import ProducerSpec
 
 _NS_PER_S = 1_000_000_000
+_UNKNOWN = -1
+_INVOKE = SendType.INVOKE
+_COLUMNS = ("partition", "sequence", "type", "time", "offset", "error", "due")
 _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
 
 
@@ -25,20 +31,20 @@ class SendRecorder:
     def __init__(
         self, spec: ProducerSpec, writer: PartitionedWriter, clock: Callable[[], int]
     ) -> None:
-        self._cell = spec.cell
-        self._topic = spec.topic
-        self._producer = spec.producer
+        self._spec = spec
+        self._writer = writer
         self._clock = clock
-        self._tables = [writer.partition(spec.topic, p) for p in range(spec.partitions)]
         self._unresolved: dict[int, int] = {}
         self._waiting = [0] * spec.partitions
         self._counts = dict.fromkeys(("sent", "sessions_ended", *_COUNTED_AS.values()), 0)
         self._fatal = ""
         self._new: set[int] = set()
+        self._begin(spec.producer)
 
-    def waiting(self, partition: int) -> int:
-        """How many records of a partition have no outcome yet."""
-        return self._waiting[partition]
+    @property
+    def waiting(self) -> Sequence[int]:
+        """How many records of each partition have no outcome yet."""
+        return self._waiting
 
     def is_waiting(self, sequence: int) -> bool:
         """Whether this record was sent, and has no outcome yet."""
@@ -52,43 +58,84 @@ class SendRecorder:
     def begin_session(self, number: int, why: str) -> None:
         """From now on records are those of another session, of that ``number``. ``why``: the fatal
         error that ended the one before."""
-        self._producer = number
+        self._begin(number)
         self._counts["sessions_ended"] += 1
         self._fatal = why
-        self._new = set(range(len(self._tables)))
+        self._new = set(range(self._spec.partitions))
 
-    def invoke(self, partition: int, late_s: float | None = None) -> int:
-        """A record is about to be handed to the client library; its sequence number. ``late_s``:
-        how many seconds ago it was due, None for one that no schedule had."""
-        sequence = self._counts["sent"]
-        self._counts["sent"] += 1
-        self._unresolved[sequence] = partition
-        self._waiting[partition] += 1
+    def invoke(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> range:
+        """Records are about to be handed to the client library, one right after the other; their
+        sequence numbers. ``late_s``: how many seconds ago each was due, None for one that no
+        schedule had.
+
+        The time of their rows is that before the first: some milliseconds before the last of a
+        thousand is handed over, and never behind that."""
         now = self._clock()
-        due = None if late_s is None else now - round(late_s * _NS_PER_S)
-        self._append(partition, sequence, SendType.INVOKE, now, None, None, due)
-        if partition in self._new:
+        many = len(partitions)
+        sequences = range(self._counts["sent"], self._counts["sent"] + many)
+        self._counts["sent"] += many
+        self._unresolved.update(zip(sequences, partitions, strict=True))
+        waiting = self._waiting
+        for partition in partitions:
+            waiting[partition] += 1
+        dues = [None if late is None else now - round(late * _NS_PER_S) for late in late_s]
+        nothing = [None] * many
+        self._add(partitions, sequences, [_INVOKE] * many, [now] * many, nothing, nothing, dues)
+        if not self._new.isdisjoint(partitions):
             # Killed within a second of it, the producer would leave records of a session of which
             # no row tells, and the checkers take those for phantoms.
-            self._new.remove(partition)
-            self._tables[partition].flush()
-        return sequence
+            self._new.difference_update(partitions)
+            self._writer.flush()
+        return sequences
 
     def resolve(
-        self, sequence: int, outcome: SendType, *, offset: int | None, error: str | None
+        self,
+        sequence: int,
+        outcome: SendType,
+        offset: int | None = None,
+        error: str | None = None,
     ) -> None:
-        """The outcome of a record; a second one is not recorded."""
+        """The outcome of a record; a second one is not recorded. For one at a time this costs less
+        than :meth:`resolve_all`, which is for many."""
         partition = self._unresolved.pop(sequence, None)
         if partition is None:
             return
+        row = (partition, sequence, outcome, self._clock(), offset, error, None)
+        for values, value in zip(self._columns, row, strict=True):
+            values.append(value)
         self._waiting[partition] -= 1
         self._counts[_COUNTED_AS[outcome]] += 1
-        self._append(partition, sequence, outcome, self._clock(), offset, error, None)
+
+    def resolve_all(
+        self,
+        sequences: Sequence[int],
+        outcomes: Sequence[SendType],
+        times: Sequence[int],
+        offsets: Sequence[int | None],
+        errors: Sequence[str | None],
+    ) -> None:
+        """The outcomes of records, in the order in which they became known; a second one is not
+        recorded. ``times``: when, in nanoseconds of the Unix epoch."""
+        partitions = [self._unresolved.pop(sequence, _UNKNOWN) for sequence in sequences]
+        dues = [None] * len(times)
+        rows: tuple[Sequence[Any], ...]
+        rows = (partitions, sequences, outcomes, times, offsets, errors, dues)
+        if _UNKNOWN in partitions:
+            known = [partition != _UNKNOWN for partition in partitions]
+            rows = tuple(list(compress(values, known)) for values in rows)
+        self._add(*rows)
+        waiting = self._waiting
+        for partition in rows[0]:
+            waiting[partition] -= 1
+        for outcome, many in Counter(rows[2]).items():
+            self._counts[_COUNTED_AS[outcome]] += many
 
     def abandon(self, error: str) -> None:
         """Make every record without an outcome an ``info``."""
-        for sequence in tuple(self._unresolved):
-            self.resolve(sequence, SendType.INFO, offset=None, error=error)
+        left, now = list(self._unresolved), self._clock()
+        many = len(left)
+        infos = [SendType.INFO] * many
+        self.resolve_all(left, infos, [now] * many, [None] * many, [error] * many)
 
     @property
     def fatal(self) -> str:
@@ -100,27 +147,13 @@ class SendRecorder:
         ``sessions_ended`` so far, and ``time`` in nanoseconds of the Unix epoch."""
         return {**self._counts, "time": self._clock()}
 
-    def _append(
-        self,
-        partition: int,
-        sequence: int,
-        kind: SendType,
-        time: int,
-        offset: int | None,
-        error: str | None,
-        due: int | None,
-    ) -> None:
-        self._tables[partition].append(
-            (
-                self._cell,
-                self._topic,
-                partition,
-                self._producer,
-                sequence,
-                kind,
-                time,
-                offset,
-                error,
-                due,
-            )
-        )
+    def _begin(self, producer: int) -> None:
+        spec = self._spec
+        same = {"cell": spec.cell, "producer": producer}
+        rows = self._writer.columns(spec.topic, spec.partitions, same)
+        self._columns = [rows[name] for name in _COLUMNS]
+
+    def _add(self, *columns: Sequence[object]) -> None:
+        """Rows, as columns in the order of :data:`_COLUMNS`."""
+        for values, more in zip(self._columns, columns, strict=True):
+            values.extend(more)

@@ -1,8 +1,10 @@
 """What all producers have in common: keys and values of their records, and where they record."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import repeat
 
 from history.payload import Encoder
 from history.writer import PartitionedWriter
@@ -43,12 +45,14 @@ class Keys:
         return mine[sequence // len(self._of) % len(mine)]
 
 
-def keys(spec: ProducerSpec) -> Callable[[int, int], bytes | None]:
-    """What gives the key of a record, by partition and sequence number; None for records without
-    keys. Raises SpecificationError for too few."""
+def keys(
+    spec: ProducerSpec,
+) -> Callable[[Iterable[int], Iterable[int]], Iterator[bytes | None]]:
+    """What gives the keys of records, by their partitions and sequence numbers: None, without end,
+    for records without keys. Raises SpecificationError for too few."""
     if spec.keys is None:
-        return lambda _partition, _sequence: None
-    return Keys(spec.keys, spec.partitions).key
+        return lambda _partitions, _sequences: repeat(None)
+    return partial(map, Keys(spec.keys, spec.partitions).key)
 
 
 @contextmanager

@@ -9,14 +9,14 @@ due meanwhile is sent when its turn comes, as late as it is then.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 from workloads.pacer import BACKLOG_SECONDS, FlatOut, Pace, Pacer
 from workloads.recorder import SendRecorder
 from workloads.spec import ProducerSpec
 
 TURNS_MAX = 1_000
-"""At a time; then the client library is listened to."""
+"""At once; then the client library is listened to."""
 FLAT_OUT_RECORDS = 20_000
 FLAT_OUT_BYTES = 32 << 20
 """What a producer without a rate has under way at the most. It is full all the time: what more
@@ -51,18 +51,25 @@ class Turns:
         self._pace = _pace(spec, clock())
         self._turn = 0
 
-    def take(self) -> Iterator[tuple[int, float | None]]:
-        """What is to be handed over now: the partition, and by how many seconds it is late, None
-        where there is no schedule. Each is to be recorded before the next one is asked for."""
-        for _ in range(TURNS_MAX):
-            if self._full() or not self._pace.take(self._clock()):
-                return
-            partition = self._turn
-            self._turn = (partition + 1) % self._partitions
-            if self._recorder.waiting(partition) < self._share and not self._busy():
-                self._left -= 1
-                due = self._pace.due
-                yield partition, None if due is None else self._clock() - due
+    def take(self) -> tuple[Sequence[int], Sequence[float | None]]:
+        """What is to be handed over now: of each record the partition, and by how many seconds it
+        is late, None where there is no schedule. All are to be recorded before more is asked
+        for."""
+        if self._full():
+            return (), ()
+        now, first, among = self._clock(), self._turn, self._partitions
+        room = int(min(self._left, self._most - self._recorder.unresolved))
+        due = int(min(TURNS_MAX, self._pace.due(now)))
+        share = 0 if self._busy() else self._share
+        free = [share - waiting for waiting in self._recorder.waiting]
+        # Whose turn it is again has had one for each time that all have been asked.
+        taken = [n for n in range(due) if n // among < free[(first + n) % among]][:room]
+        turns = taken[-1] + 1 if len(taken) == room else due
+        times = self._pace.take(turns)
+        self._turn = (first + turns) % among
+        self._left -= len(taken)
+        late_s = [None if (time := times[n]) is None else now - time for n in taken]
+        return [(first + n) % among for n in taken], late_s
 
     def seconds_to_next(self) -> float:
         """How long it is until there may be another; infinity where only an outcome can make room

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history.payload import Encoder, Identity, bytes_min, decode
+from history.payload import (
+    Encoder,
+    Identity,
+    bytes_min,
+    decode,
+    decode_all,
+    sequences_of,
+)
 
 CELLS = st.text(min_size=1, max_size=30)
 SEQUENCES = st.integers(0, 2**63 - 1)
@@ -66,6 +73,34 @@ def test_a_value_cut_short_or_zeroed_at_its_end_is_damaged(cell: str, data: st.D
 @given(st.one_of(st.none(), st.binary(max_size=200)))
 def test_what_is_none_of_ours_is_none(value: bytes | None) -> None:
     assert decode(value) is None
+
+
+@given(
+    CELLS,
+    PRODUCERS,
+    st.lists(SEQUENCES, min_size=1, max_size=5),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+def test_many_at_once_are_what_each_is_by_itself(
+    cell: str, producer: int, sequences: list[int], extra: int, range_: int
+) -> None:
+    least = bytes_min(cell) + extra
+    encoder = Encoder(cell, producer, least, least + range_)
+    values = [*encoder.encode_all(sequences)]
+    assert values == [encoder.encode(sequence) for sequence in sequences]
+    assert sequences_of(values) == sequences
+    broken = [values[0][:-1], None, b""]
+    cells, producers, numbers = decode_all([*values, *broken])
+    assert [*zip(cells, producers, numbers, strict=True)] == [
+        decode(value) or (None, None, None) for value in (*values, *broken)
+    ]
+
+
+def test_a_value_is_the_same_as_ever() -> None:
+    """A history and a log that are kept are read by whatever comes later."""
+    value = Encoder("cell", 3, 30, 33).encode(7)
+    assert value.hex() == "414b503115a59c1b000000030000000000000007000463656c6c0102030405"
 
 
 def test_too_small_a_record_is_refused_with_the_size_needed() -> None:

@@ -40,7 +40,7 @@ def positions() -> Positions:
     positions = Positions()
     for partition in range(2):
         positions.begin(partition, 0)
-    positions.shown(0, 4)
+    positions.shown({0: 4})
     return positions
 
 
@@ -82,7 +82,7 @@ def test_one_is_under_way_at_a_time(
     spec, tables, positions: Positions, committer: Committer, consumer: Consumer
 ) -> None:
     committer.ask(consumer)
-    positions.shown(1, 8)
+    positions.shown({1: 8})
     committer.ask(consumer)
     committer.commit(consumer)
     assert commits(spec, tables) == [ASKED]

@@ -5,16 +5,22 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Message
 
 from history.errors import HistoryError
 from history.payload import Encoder
 from history.reader import partitions, read, read_files
 from history.schema import SendType
-from workloads.consumption import ConsumptionRecorder, ConsumptionTables, Record
+from workloads.consumption import ConsumptionRecorder, ConsumptionTables
 from workloads.interface import Delivery
 from workloads.spec import ConsumerSpec, GroupMemberSpec
 
 VALUE = Encoder("c", 4, 100).encode(7)
+
+
+def shown(partition: int, offset: int, epoch: int | None, value: bytes | None) -> Message:
+    of_epoch = {} if epoch is None else {"leader_epoch": epoch}
+    return Message(partition=partition, offset=offset, value=value, **of_epoch)
 
 
 def spec_of(directory: Path) -> GroupMemberSpec:
@@ -51,21 +57,21 @@ def rows(table: str, directory: Path, *columns: str) -> list[tuple]:
 
 def test_a_poll_is_one_time_and_one_number_over_all_partitions(record, tmp_path: Path) -> None:
     def polls(recorder: ConsumptionRecorder) -> None:
-        recorder.shown([Record(0, 5, 1, VALUE), Record(1, 3, None, b"x"), Record(0, 6, 1, VALUE)])
+        recorder.shown([shown(0, 5, 1, VALUE), shown(1, 3, None, b"x"), shown(0, 6, 1, VALUE)])
         recorder.shown([])
-        recorder.shown([Record(0, 7, 2, None)])
+        recorder.shown([shown(0, 7, 2, None)])
 
     recorder = record(polls)
     files = partitions(tmp_path)
     columns = ["poll", "time", "offset", "leader_epoch", "cell", "producer", "sequence"]
-    shown = {
+    found = {
         number: [
             tuple(row.values())
             for row in read_files("polls", files["t", number]["polls"], columns).to_pylist()
         ]
         for number in (0, 1)
     }
-    assert shown == {
+    assert found == {
         0: [
             (1, 100, 5, 1, "c", 4, 7),
             (1, 100, 6, 1, "c", 4, 7),
@@ -81,7 +87,7 @@ def test_assignments_say_what_the_client_has_and_where_it_begins(record, tmp_pat
     def is_given(recorder: ConsumptionRecorder) -> None:
         recorder.assigned({1: None, 0: 4})
         assert recorder.figures()["assigned"] == 2
-        recorder.shown([Record(0, 4, 0, VALUE)])
+        recorder.shown([shown(0, 4, 0, VALUE)])
         recorder.revoked([1])
         recorder.out_of_range(0, 9)
         recorder.lost([0])
@@ -102,7 +108,7 @@ def test_assignments_say_what_the_client_has_and_where_it_begins(record, tmp_pat
 def test_commits_are_numbered_and_answered_by_partition(record, tmp_path: Path) -> None:
     def commits(recorder: ConsumptionRecorder) -> None:
         recorder.fetched({0: 4, 1: None})
-        recorder.shown([Record(0, 4, 0, VALUE)])
+        recorder.shown([shown(0, 4, 0, VALUE)])
         first = recorder.commit({0: 5, 1: 1})
         recorder.answered(first, SendType.OK, 0, 5, None)
         recorder.answered(first, SendType.INFO, 1, 1, "_TIMED_OUT")

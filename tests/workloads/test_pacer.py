@@ -1,7 +1,6 @@
 """The open loop keeps its rate and tells when each record was due; it catches up within bounds."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,7 @@ from workloads.turns import FLAT_OUT_BYTES, FLAT_OUT_RECORDS, TURNS_MAX, Turns
 
 def taken(pacer: Pacer, now: float) -> list[float]:
     """When those that are due by now were due."""
-    found = []
-    while pacer.take(now):
-        assert pacer.due is not None
-        found.append(pacer.due)
-    return found
+    return list(pacer.take(pacer.due(now)))
 
 
 @given(st.floats(0.1, 200), st.lists(st.floats(0, 0.5), max_size=20))
@@ -64,7 +59,7 @@ def test_a_slow_rate_still_sends() -> None:
 
 def test_the_wait_is_until_the_next_record() -> None:
     pacer = Pacer(4.0, 0.0)
-    assert not pacer.take(0.125)
+    assert not pacer.due(0.125)
     assert pacer.seconds_to_next(0.125) == pytest.approx(0.125)
     assert pacer.seconds_to_next(9.0) == 0
 
@@ -92,14 +87,14 @@ class Producer:
         self._recorder = SendRecorder(spec, writer, lambda: 0)
         self.turns = Turns(spec, self._recorder, share, lambda: self.now, lambda: self.busy)
 
-    def send(self) -> Iterator[tuple[int, int, float | None]]:
+    def send(self) -> list[tuple[int, int, float | None]]:
         """Sequence number, partition and lateness of what is handed over now."""
-        for partition, late_s in self.turns.take():
-            yield self._recorder.invoke(partition, late_s), partition, late_s
+        partitions, late_s = self.turns.take()
+        return list(zip(self._recorder.invoke(partitions, late_s), partitions, late_s, strict=True))
 
     def answered(self, *sequences: int) -> None:
         for sequence in sequences:
-            self._recorder.resolve(sequence, SendType.OK, offset=None, error=None)
+            self._recorder.resolve(sequence, SendType.OK)
 
 
 def test_sync_waits_for_each_outcome_and_owes_what_became_due_meanwhile(tmp_path: Path) -> None:
@@ -107,7 +102,7 @@ def test_sync_waits_for_each_outcome_and_owes_what_became_due_meanwhile(tmp_path
     producer.now = 0.01
     assert [one[0] for one in producer.send()] == [0]
     producer.now = 30.0
-    assert list(producer.send()) == []
+    assert producer.send() == []
     assert producer.turns.seconds_to_next() == math.inf
     producer.answered(0)
     (second,) = producer.send()
@@ -116,7 +111,7 @@ def test_sync_waits_for_each_outcome_and_owes_what_became_due_meanwhile(tmp_path
 
 def test_flat_out_is_bounded_by_what_waits_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     producer = Producer(tmp_path, share=3, rate=None)
-    sent = list(producer.send())
+    sent = producer.send()
     assert [one[1] for one in sent] == [0, 1, 0, 1, 0, 1]
     assert {one[2] for one in sent} == {None}
     assert producer.turns.seconds_to_next() == math.inf
@@ -128,7 +123,7 @@ def test_flat_out_is_bounded_by_what_waits_and_goes_on_when_there_is_room(tmp_pa
 def test_flat_out_large_records_are_fewer(tmp_path: Path, size: int, most: int) -> None:
     producer = Producer(tmp_path, share=10**6, rate=None, record_bytes=100, record_bytes_max=size)
     sent = 0
-    while some := len(list(producer.send())):
+    while some := len(producer.send()):
         assert some <= TURNS_MAX
         sent += some
     assert sent == most
@@ -137,9 +132,9 @@ def test_flat_out_large_records_are_fewer(tmp_path: Path, size: int, most: int) 
 
 def test_no_more_is_sent_than_is_to_be(tmp_path: Path) -> None:
     producer = Producer(tmp_path, rate=None, records=3, share=2)
-    assert len(list(producer.send())) == 3
+    assert len(producer.send()) == 3
     producer.answered(0, 1, 2)
-    assert list(producer.send()) == []
+    assert producer.send() == []
     assert producer.turns.seconds_to_next() == math.inf
 
 
@@ -149,7 +144,7 @@ def test_what_is_skipped_at_a_rate_is_let_go_and_does_not_count(tmp_path: Path) 
     assert [one[1] for one in producer.send()] == [0, 1]
     producer.now, producer.busy = 0.06, True
     producer.answered(0, 1)
-    assert list(producer.send()) == []
+    assert producer.send() == []
     producer.now, producer.busy = 0.09, False
     assert [one[:2] for one in producer.send()] == [(2, 0), (3, 1)]
 
@@ -157,7 +152,48 @@ def test_what_is_skipped_at_a_rate_is_let_go_and_does_not_count(tmp_path: Path) 
 def test_a_busy_client_keeps_what_is_not_at_a_rate_waiting(tmp_path: Path) -> None:
     producer = Producer(tmp_path, rate=None, share=1)
     producer.busy = True
-    assert list(producer.send()) == []
+    assert producer.send() == []
     assert producer.turns.seconds_to_next() == math.inf
     producer.busy = False
-    assert len(list(producer.send())) == 2
+    assert len(producer.send()) == 2
+
+
+def one_by_one(waiting: list[int], share: int, turn: int, due: int, left: int) -> list[int]:
+    """The turns that are given when each is asked for by itself."""
+    waiting, given = list(waiting), []
+    while due and left and any(many < share for many in waiting):
+        if waiting[turn] < share:
+            waiting[turn] += 1
+            given.append(turn)
+            left -= 1
+        turn, due = (turn + 1) % len(waiting), due - 1
+    return given
+
+
+@given(st.data(), st.integers(1, 5), st.integers(1, 4), st.integers(0, 40), st.integers(1, 30))
+def test_many_turns_at_once_are_those_that_would_be_given_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    partitions: int,
+    share: int,
+    due: int,
+    left: int,
+) -> None:
+    """At a rate, and flat out."""
+    for rate in (100, None):
+        directory = tmp_path_factory.mktemp("turns")
+        records = partitions * share + left
+        producer = Producer(directory, share, rate=rate, partitions=partitions, records=records)
+        producer.now = 0.9
+        sent = producer.send()
+        assert [one[1] for one in sent] == [*range(partitions)] * share
+        assert producer.send() == [], "nothing is let go while no partition has room"
+        answered = data.draw(st.lists(st.sampled_from([one[0] for one in sent]), unique=True))
+        producer.answered(*answered)
+        waiting = [share] * partitions
+        for sequence in answered:
+            waiting[sequence % partitions] -= 1
+        producer.now += due / 100
+        owed = TURNS_MAX if rate is None else 90 - len(sent) + due
+        expected = one_by_one(waiting, share, 0, owed, left)
+        assert [one[1] for one in producer.send()] == expected

@@ -19,7 +19,7 @@ def test_reading_to_the_end_takes_all_partitions_and_all_ends() -> None:
     positions.ended(1, 0)
     assert positions.have_reached({0: 0, 1: 0})
     assert not positions.have_reached({0: 1, 1: 0})
-    positions.shown(0, 0)
+    positions.shown({0: 0})
     assert positions.have_reached({0: 1, 1: 0})
 
 
@@ -28,15 +28,15 @@ def test_an_end_is_no_record_to_commit() -> None:
     positions.begin(0, 5)
     positions.ended(0, 5)
     assert positions.uncommitted() == {}
-    positions.shown(0, 5)
+    positions.shown({0: 5})
     assert positions.uncommitted() == {0: 6}
 
 
 def test_what_failed_to_be_committed_is_asked_for_again() -> None:
     positions = Positions()
     positions.begin(0, 0)
-    positions.shown(0, 0)
-    positions.shown(0, 1)
+    positions.shown({0: 0})
+    positions.shown({0: 1})
     positions.committed(0, 1)
     assert positions.uncommitted() == {0: 2}
     positions.committed(0, 2)
@@ -52,12 +52,12 @@ def test_nothing_is_committed_of_what_was_taken_away(
         positions.begin(partition, 0)
     positions.forget(taken)
     for partition, offset in shown:
-        positions.shown(partition, offset)
+        positions.shown({partition: offset})
     last = {partition: offset + 1 for partition, offset in shown if partition not in taken}
     assert positions.uncommitted() == last
     positions.forget(last)
     for partition, offset in last.items():
         positions.committed(partition, offset)
         positions.begin(partition, None)
-        positions.shown(partition, offset - 1)
+        positions.shown({partition: offset - 1})
     assert positions.uncommitted() == last, "what was committed before says nothing of now"

@@ -73,7 +73,7 @@ class ForeignProducer:
         self._spec = spec
         self._library = spec.library
         self._acknowledged = spec.acks != "0"
-        self._encode = encoder(spec).encode
+        self._values = encoder(spec).encode_all
         self._recorder = recorder
         self._keep = keep
         self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
@@ -106,14 +106,13 @@ class ForeignProducer:
         share = max(1, WAITING_MAX // self._spec.partitions)
         turns = Turns(self._spec, self._recorder, share, time.monotonic, lambda: self._program.busy)
         while not stopping():
-            lines = [self._line(partition, late_s) for partition, late_s in turns.take()]
-            if lines:
-                self._program.tell(b"".join(lines))
+            if lines := self._lines(*turns.take()):
+                self._program.tell(lines)
             self._hear(min(max(turns.seconds_to_next(), _WAIT_S_MIN), _WAIT_S_MAX))
 
-    def _line(self, partition: int, late_s: float | None) -> bytes:
-        sequence = self._recorder.invoke(partition, late_s)
-        return send_line(sequence, partition, self._encode(sequence))
+    def _lines(self, partitions: Sequence[int], late_s: Sequence[float | None]) -> bytes:
+        sequences = self._recorder.invoke(partitions, late_s)
+        return b"".join(map(send_line, sequences, partitions, self._values(sequences)))
 
     def _finish(self) -> None:
         self._program.tell(encode_command(Flush()))

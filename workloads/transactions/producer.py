@@ -40,7 +40,8 @@ class TransactionalProducer:
         self._session = self._lives.next()
         pacer = Pacer(rate, time.monotonic())
         while self._session is not None and not stopping():
-            if pacer.take(time.monotonic()):
+            if pacer.due(time.monotonic()):
+                pacer.take(1)
                 self._send()
             if self._session is not None:
                 self._session.serve(_pause_s(pacer.seconds_to_next(time.monotonic())))

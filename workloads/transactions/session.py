@@ -78,7 +78,7 @@ class Session:
 
     def send(self, partition: int) -> int:
         """Send a record of the open transaction; its sequence number."""
-        sequence = self._sends.invoke(partition)
+        (sequence,) = self._sends.invoke([partition], [None])
         self.sent += 1
         report = partial(self._delivered, sequence)
         value = self._encode(sequence)
@@ -187,7 +187,7 @@ class Session:
                 return None, again
 
     def _refused(self, sequence: int, error: KafkaError) -> None:
-        self._sends.resolve(sequence, of_refusal(error), offset=None, error=error.name())
+        self._sends.resolve(sequence, of_refusal(error), error=error.name())
 
     def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
         self._sends.resolve(
