@@ -86,7 +86,7 @@ def ids_of_logs(cluster: Cluster, number: int = 0) -> set[uuid.UUID | None]:
         replicas = node.app.replicas
         hosted = replicas.hosted(TopicPartition("t", number)) if replicas is not None else None
         named = hosted.id if isinstance(hosted, Partition) else None
-        found.add(None if named is None else named.topic)
+        found.add(None if named is None else uuid.UUID(bytes=named.topic))
     return found
 
 
