@@ -61,14 +61,14 @@ def enter(specification: str) -> None:
 @contextlib.contextmanager
 def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
     """The daemon's inner half: a cluster that serves, and is torn down at the end."""
-    backend = LocalBackend(scratch / "nodes")
+    backend = LocalBackend(scratch / "nodes", exposed=True)
     system = make(cluster, backend)
     try:
         system.deploy()
         found = Addresses(
             bootstrap_servers=system.bootstrap_servers,
             metadata_connect="=".join(system.metadata_connect),
-            subnet=backend.expose(),
+            subnet=backend.subnet,
         )
         write_text(scratch / "cluster.json", json.dumps(asdict(found)))
         yield

@@ -13,7 +13,7 @@ from infra.interface import Capability, InfraError, Node
 from infra.links import AgentLinks
 from infra.local.enter import host_network, inside, obstacles, undoable, unlimited
 from infra.local.namespace import NetworkNamespace
-from infra.local.network import Router, free_subnet, routed_networks
+from infra.local.network import Router, exposed_router, free_subnet, routed_networks
 from infra.local.node import make_node
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities, limits
@@ -29,13 +29,23 @@ class LocalBackend:
             ``<directory>/<node name>``.
         names: The nodes that will be asked for: their agents are started at once, together.
         clocks: Whether nodes shall be able to have fake clocks.
+        exposed: Whether this machine outside of the run shall reach the nodes at their addresses,
+            until the run ends. Only root can have that; for others ``Entry.nsenter`` of the
+            registry is the way in.
 
     Raises InfraError outside of the namespaces that ``infra.local.enter.enter`` makes.
     """
 
     name = "local"
 
-    def __init__(self, directory: Path, names: Sequence[str] = (), *, clocks: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        names: Sequence[str] = (),
+        *,
+        clocks: bool = False,
+        exposed: bool = False,
+    ) -> None:
         if not inside():
             raise InfraError("the local backend works only inside infra.local.enter.enter()")
         if clocks:
@@ -44,8 +54,9 @@ class LocalBackend:
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
         descriptor = host_network()
-        self._host = None if descriptor is None else NetworkNamespace(descriptor)
-        self._router = Router(free_subnet(self._host.call(routed_networks) if self._host else ()))
+        host = None if descriptor is None else NetworkNamespace(descriptor)
+        self._exposed = exposed and host is not None
+        self._router = _router(host, exposed)
         for name in names:  # nobody waits for an agent before it is asked
             self.node(name)
 
@@ -62,14 +73,10 @@ class LocalBackend:
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)
 
-    def expose(self) -> str | None:
-        """Let this machine outside of the run reach the nodes at their addresses, until the run
-        ends. The subnet; None where we are not root (``Entry.nsenter`` of the registry is the way
-        in then). Raises InfraError when another run took the subnet in the meantime."""
-        if self._host is None:
-            return None
-        self._router.expose(self._host)
-        return str(self._router.subnet)
+    @property
+    def subnet(self) -> str | None:
+        """By which this machine reaches the nodes; None when it does not."""
+        return str(self._router.subnet) if self._exposed else None
 
     def close(self) -> None:
         if self._nodes.close():
@@ -80,6 +87,12 @@ class LocalBackend:
     def _make(self, name: str) -> AgentNode:
         with NetworkNamespace.create() as namespace:  # held by its agent from now on
             return make_node(name, self._directory / name, namespace, self._router)
+
+
+def _router(host: NetworkNamespace | None, exposed: bool) -> Router:
+    if host is None:
+        return Router(free_subnet(()))
+    return exposed_router(host) if exposed else Router(free_subnet(host.call(routed_networks)))
 
 
 def _have_shared_memory_of_our_own() -> None:

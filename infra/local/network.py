@@ -7,7 +7,7 @@ way. What the router itself sends, the harness's own traffic, comes from no node
 import ipaddress
 import threading
 from collections.abc import Iterable, Mapping
-from errno import ENODEV
+from errno import EEXIST, ENODEV
 from pathlib import Path
 from socket import AF_INET
 
@@ -71,21 +71,27 @@ class Router:
             namespace.call(lambda: _configure_node(address, self.address))
         return address
 
-    def expose(self, host: NetworkNamespace) -> None:
+    def expose(self, host: NetworkNamespace) -> bool:
         """Link the host's namespace too: it reaches the nodes, and they it. The link goes when
-        the router's namespace goes. Raises InfraError when the host routes the subnet already."""
+        the router's namespace goes. False, and nothing is done, where another run has linked this
+        subnet. Raises InfraError when something else on the host routes it."""
         # Unique on the host, as no two runs there may have the same subnet.
         name = f"ackproof{int(self.subnet.network_address) >> 8 & 0xFFFF:04x}"
         address = str(self.subnet[_HOST])
         with self._lock:
             try:
                 self._link("host", host, name, address)
+            except NetlinkError as error:
+                if error.code == EEXIST:
+                    return False
+                raise
+            try:
                 host.call(lambda: _configure_end(name, address, self.address, str(self.subnet)))
             except NetlinkError as error:
                 raise InfraError(
-                    f"cannot make {self.subnet} known to this machine: {error}; "
-                    "another cluster may just have taken it: try again"
+                    f"cannot make {self.subnet} known to this machine: {error}"
                 ) from error
+        return True
 
     def close(self) -> None:
         """Remove every link; the namespace may serve another run."""
@@ -110,6 +116,21 @@ class Router:
             index = _up(netlink, name)
             netlink.addr("add", index=index, address=self.address, prefixlen=32)
             netlink.route("add", dst=f"{address}/32", oif=index)
+
+
+def exposed_router(host: NetworkNamespace) -> Router:
+    """A router of a subnet that the host routes nowhere else, linked to it (``Router.expose``).
+    Raises InfraError when none is left.
+
+    Two runs may look at the host's routes before either of them has added its own: both want the
+    same subnet, one gets it, and the other goes on to the next.
+    """
+    taken = host.call(routed_networks)
+    while True:
+        router = Router(free_subnet(taken))
+        if router.expose(host):
+            return router
+        taken.append(router.subnet)
 
 
 def _up(netlink: IPRoute, name: str) -> int:

@@ -64,7 +64,7 @@ def reaps_orphans(_: Path) -> None:
 
 def busy(scratch: Path) -> None:
     """Nodes, processes (one of them stopped, one that left its group), a cut, the uplink."""
-    backend = LocalBackend(scratch / "nodes")
+    backend = LocalBackend(scratch / "nodes", exposed=True)
     a, b = backend.node("a"), backend.node("b")
     sleep = [sys.executable, "-c", "import os, signal; os.fork(); signal.pause()"]
     a.start(Command(name="runs", argv=sleep, env=_mark()))
@@ -72,7 +72,6 @@ def busy(scratch: Path) -> None:
     stopped.signal(signal.SIGSTOP)
     subprocess.run(["sh", "-c", "setsid sleep 1000 &"], check=True)
     cut(backend, a, b)
-    backend.expose()
     _ready(scratch)
     while True:
         signal.pause()

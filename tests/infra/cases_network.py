@@ -57,12 +57,11 @@ def ipv6_is_off(scratch: Path) -> None:
 
 def serves_the_host(scratch: Path) -> None:
     """Listens on a node until it is told to end; says where in ``scratch/address``."""
-    backend = LocalBackend(scratch / "nodes")
+    backend = LocalBackend(scratch / "nodes", exposed=True)
     node = backend.node("a")
-    subnet = backend.expose()
     _listen(node)
     wait_until(lambda: backend.reaches(node, node, PORT), PATIENCE_S, "the listener")
-    (scratch / "new").write_text(f"{subnet} {node.address} {PORT}")
+    (scratch / "new").write_text(f"{backend.subnet} {node.address} {PORT}")
     (scratch / "new").rename(scratch / "address")
     while True:
         signal.pause()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from patience import PATIENCE_S
+from pyroute2 import IPRoute
 
 from infra.interface import InfraError
 from infra.local.backend import LocalBackend
@@ -44,14 +45,24 @@ def test_the_host_reaches_the_nodes(inside, wait_for) -> None:
     run.wait(PATIENCE_S)
 
 
-def test_two_runs_are_exposed_side_by_side(inside, wait_for) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_two_runs_are_exposed_side_by_side(inside, wait_for, at_once: bool) -> None:
+    """``at_once``: the one looks before the other, which has its link, has added its route."""
     if not inside.root:
         pytest.skip("no uplink without root")
     first = inside.start(CASES, "serves_the_host")
     wait_for((inside.scratch / "address").exists, "the first node to listen")
-    second = inside.sibling().start(CASES, "serves_the_host")
-    other = inside.sibling().scratch / "address"
-    wait_for(other.exists, "the second node to listen")
+    subnet = (inside.scratch / "address").read_text().split()[0]
+    with IPRoute() as netlink:
+        (route,) = netlink.get_routes(dst=subnet)
+        way = {"dst": subnet, "gateway": route.get("gateway"), "oif": route.get("oif")}
+        if at_once:
+            netlink.route("del", **way)
+        second = inside.sibling().start(CASES, "serves_the_host")
+        other = inside.sibling().scratch / "address"
+        wait_for(other.exists, "the second node to listen")
+        if at_once:
+            netlink.route("add", **way, prefsrc=route.get("prefsrc"), flags=["onlink"])
     places = [path.read_text().split() for path in (inside.scratch / "address", other)]
     assert places[0][0] != places[1][0]
     for _, address, port in places:

@@ -29,7 +29,7 @@ from ssh_keys import make_key
 
 from infra.local.enter import enter, host_network, inside
 from infra.local.namespace import NetworkNamespace
-from infra.local.network import Router, free_subnet, routed_networks
+from infra.local.network import exposed_router
 
 PROJECT = Path(__file__).parents[2]
 MACHINE = Path(__file__).with_name("ssh_machine.py")
@@ -116,8 +116,7 @@ class World:
         assert descriptor is not None, "root is needed"
         outside = NetworkNamespace(descriptor)
         template = _template(disks, descriptor, make_key(directory / "key"))
-        self.router = Router(free_subnet(outside.call(routed_networks)))
-        self.router.expose(outside)
+        self.router = exposed_router(outside)
         self.harness = str(self.router.subnet[_HARNESS])
         self.silent: set[str] = set()
         self.machines = []
