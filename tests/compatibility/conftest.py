@@ -1,4 +1,5 @@
-"""Three broker processes and a real ZooKeeper, for clients that nobody here wrote."""
+"""Three broker processes and a real ZooKeeper, for clients that nobody here wrote: they see no
+difference between the two ways in which the brokers are coordinated."""
 
 import re
 
@@ -7,10 +8,11 @@ from consumer_groups import OVERRIDES
 from kafka_cluster import running_cluster
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+@pytest.fixture(scope="module", params=["controller", "leader"])
+def cluster(request, tmp_path_factory):
     """For tests that leave the cluster as they found it, apart from topics and groups."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), overrides=OVERRIDES) as cluster:
+    overrides = {**OVERRIDES, "ackproof.coordination": request.param}
+    with running_cluster(tmp_path_factory.mktemp("cluster"), overrides=overrides) as cluster:
         yield cluster
 
 
