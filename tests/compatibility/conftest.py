@@ -9,9 +9,14 @@ from kafka_cluster import running_cluster
 
 
 @pytest.fixture(scope="module", params=["controller", "leader"])
-def cluster(request, tmp_path_factory):
+def coordination(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def cluster(coordination, tmp_path_factory):
     """For tests that leave the cluster as they found it, apart from topics and groups."""
-    overrides = {**OVERRIDES, "ackproof.coordination": request.param}
+    overrides = {**OVERRIDES, "ackproof.coordination": coordination}
     with running_cluster(tmp_path_factory.mktemp("cluster"), overrides=overrides) as cluster:
         yield cluster
 

@@ -12,7 +12,7 @@ from kafka_clients import create_topic, produce, read_all
 from kafka_cluster import Cluster, until
 from kafka_tools import KafkaTools
 
-from broker.server.requests.table import SERVED
+from broker.server.requests.table import served
 
 pytestmark = pytest.mark.kafka
 
@@ -245,7 +245,9 @@ def test_groups(tools: KafkaTools, filled: str, tmp_path: Path) -> None:
 # --- what is offered, and what is not -------------------------------------------------------
 
 
-def test_every_broker_says_what_it_serves(tools: KafkaTools, cluster: Cluster) -> None:
+def test_every_broker_says_what_it_serves(
+    tools: KafkaTools, cluster: Cluster, coordination: str
+) -> None:
     output = tools("kafka-broker-api-versions")
     brokers = re.split(r"^\S+ \(id: \d", output, flags=re.MULTILINE)[1:]
     assert len(brokers) == len(cluster.brokers)
@@ -255,7 +257,7 @@ def test_every_broker_says_what_it_serves(tools: KafkaTools, cluster: Cluster) -
             int(key): range(int(first), int(last or first) + 1)
             for key, first, last in offered.findall(broker)
         }
-        assert found == SERVED
+        assert found == served(orders=coordination == "controller")
 
 
 @pytest.mark.parametrize(
