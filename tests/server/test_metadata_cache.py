@@ -4,8 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from broker.config import Listener
+from broker.controller.cluster import BrokerInfo, Endpoint, LiveBroker
+from broker.server.coordination.zk_metadata import ZkMetadata
 from broker.server.metadata_cache import MetadataCache
 from broker.types import LEADER_DURING_DELETE, TopicPartition
+
+INFO = BrokerInfo(broker_id=1, endpoints=(Endpoint(host="a", port=9092),))
 
 
 def test_partitions_are_added_to_and_brokers_replaced(metadata, updated) -> None:
@@ -66,3 +70,38 @@ def test_a_new_registration_is_told_everything_anew(metadata, updated) -> None:
     assert set(metadata.topics) == {"known", "other", "new"}
     metadata.update(replace(updated({"other": {0: 1}}), broker_epoch=8))
     assert set(metadata.topics) == {"other"}, "the rest was deleted between the two"
+
+
+class _Registered:
+    """Of ZooKeeper, who is registered: nobody, until somebody is."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, LiveBroker] = {}
+
+    async def live_brokers(self, _watch) -> dict[int, LiveBroker]:
+        return self.brokers
+
+    async def topics(self) -> list[str]:
+        return []
+
+
+def test_without_a_controller_nobody_is_shown_that_nobody_is_registered() -> None:
+    """All sessions are over; the first broker that is back is asked before it is registered."""
+    registered = _Registered()
+    metadata = ZkMetadata(registered, registered)
+
+    async def test() -> None:
+        await metadata.read_brokers()
+        waiting = asyncio.ensure_future(metadata.refresh(None))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert not metadata.is_fresh(None)
+        registered.brokers = {1: LiveBroker(info=INFO, epoch=1)}
+        await metadata.read_brokers()
+        await waiting
+        assert metadata.is_fresh(None)
+        registered.brokers = {}
+        await metadata.read_brokers()
+        assert not metadata.is_fresh(None)
+
+    asyncio.run(test())

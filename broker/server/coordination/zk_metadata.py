@@ -13,7 +13,12 @@ from broker.config import Listener
 from broker.controller.cluster import LiveBroker
 from broker.coordination.nodes import PartitionView
 from broker.server.coordination.reading import Reader
-from broker.server.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
+from broker.server.metadata_cache import (
+    FIRST_UPDATE_S,
+    BrokerMetadata,
+    MetadataCache,
+    PartitionMetadata,
+)
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 
@@ -74,15 +79,23 @@ class ZkMetadata(MetadataCache):
             self.on_registered(frozenset(registered))
 
     def is_fresh(self, topics: Collection[str] | None) -> bool:
-        """Whether all that is asked for was read a moment ago."""
+        """Whether all that is asked for was read a moment ago, and somebody is registered.
+
+        When ZooKeeper hangs for longer than all sessions last, whoever is back first finds nobody
+        registered. Clients that it tells so forget all brokers (see the method that this one
+        overrides).
+        """
         now = _now()
-        if self._named_until < now:
+        if not self._brokers or self._named_until < now:
             return False
         wanted = self._names if topics is None else self._names.intersection(topics)
         return all(self._until.get(topic, 0.0) >= now for topic in wanted)
 
     async def refresh(self, topics: Collection[str] | None) -> None:
-        """Reads what is not fresh; waits as long as ZooKeeper cannot be reached."""
+        """Reads what is not fresh; waits as long as ZooKeeper cannot be reached, and for somebody
+        to be registered :data:`FIRST_UPDATE_S`."""
+        if not self._brokers:
+            await super().wait_until(lambda: bool(self._brokers), FIRST_UPDATE_S)
         if self._named_until < _now():
             await self._read_names()
         wanted = self._names if topics is None else self._names.intersection(topics)
