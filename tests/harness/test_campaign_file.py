@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.campaign import consumers, producers
-from harness.campaign.fault_problems import elsewhere, lacking_capabilities
-from harness.campaign.ground import planned_members
-from harness.campaign.model import Campaign
-from harness.campaign.runs import manifest_of, runs_of
+from harness.campaign.clients import consumers, producers
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.ground import planned_members
+from harness.campaign.plan.runs import manifest_of, runs_of
+from harness.campaign.problems.faults.faults import elsewhere, lacking_capabilities
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
 from infra.interface import Capability

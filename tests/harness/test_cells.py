@@ -3,8 +3,8 @@
 import json
 from collections.abc import Mapping
 
-from harness.campaign.cells import Cells, Sweep, expand
-from harness.campaign.durations import format_ms, parse_ms
+from harness.campaign.model.cells import Cells, Sweep, expand
+from harness.campaign.model.values.durations import format_ms, parse_ms
 from history.cell import Scope
 
 

@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from memory_cluster import MemoryNode
 
-from harness.campaign.cells import expand
-from harness.campaign.client_problems import missing_programs
-from harness.campaign.producers import message_timeout_ms
+from harness.campaign.clients.producers import message_timeout_ms
+from harness.campaign.model.cells import expand
+from harness.campaign.problems.places import missing_programs
 from harness.campaign.validation import check
 from harness.running import clients
 from history.cell import LIBRARIES, Cell

@@ -9,12 +9,12 @@ from drafts import draft_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.campaign.fault_problems import fault_problems
-from harness.campaign.ground import ground_of
-from harness.campaign.model import Campaign
-from harness.campaign.planned import Act, ScheduledFault, acts, lanes
-from harness.campaign.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
-from harness.campaign.scheduler import plan as plan_on
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
+from harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
+from harness.campaign.plan.ground import ground_of
+from harness.campaign.plan.scheduler import plan as plan_on
+from harness.campaign.problems.faults.faults import fault_problems
 from nemesis.bounds import NOBODY, Count
 
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from harness import outside
-from harness.campaign.external import HandSpec, handle
-from harness.campaign.runs import manifest_of, runs_of
+from harness.campaign.model.external import HandSpec, handle
+from harness.campaign.plan.runs import manifest_of, runs_of
 from harness.campaign.validation import CampaignRefused, check
 from infra.systems.external.described import Action
 

@@ -8,7 +8,7 @@ import yaml
 
 from harness.backends import BACKENDS, Site
 from harness.campaign import offers
-from harness.campaign.clusters import ClusterSpec
+from harness.campaign.model.clusters import ClusterSpec
 from harness.campaign.validation import CampaignRefused, check
 from infra.interface import Capability
 from nemesis import FAULTS

@@ -10,12 +10,12 @@ from typing import ClassVar
 import pytest
 import yaml
 
-from harness.campaign.clusters import DisksSpec
-from harness.campaign.fault_problems import lacking_capabilities
-from harness.campaign.model import Campaign
-from harness.campaign.needs import needs_of
-from harness.campaign.runs import HARNESS_TABLES, manifest_of, runs_of
-from harness.campaign.scheduler import run_seed
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.clusters import DisksSpec
+from harness.campaign.plan.needs import needs_of
+from harness.campaign.plan.runs import HARNESS_TABLES, manifest_of, runs_of
+from harness.campaign.plan.scheduler import run_seed
+from harness.campaign.problems.faults.faults import lacking_capabilities
 from harness.campaign.validation import CampaignRefused, check, load
 from history import manifest
 from history.schema import CONSUMPTION
@@ -258,8 +258,9 @@ import sys
 from pathlib import Path
 from checkers.verdict import CampaignResult, CellResult, Verdict
 from harness import report
-from harness.campaign import producers, validation
-from harness.campaign.runs import manifest_of, runs_of
+from harness.campaign.clients import producers
+from harness.campaign import validation
+from harness.campaign.plan.runs import manifest_of, runs_of
 
 file, out = Path(sys.argv[1]), Path(sys.argv[2])
 campaign = validation.load(file).resolved(seed=1)

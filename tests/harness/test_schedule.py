@@ -8,15 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.campaign.cells import expand
-from harness.campaign.failover import FailoverSpec
-from harness.campaign.ground import ground_of
-from harness.campaign.model import Campaign, Limits
-from harness.campaign.planned import ScheduledFault
-from harness.campaign.schedule import FaultEntry
-from harness.campaign.scheduler import duration_ms, run_seed
-from harness.campaign.scheduler import plan as plan_on
-from harness.campaign.timings import CampaignTimings, fault_limit_ms
+from harness.campaign.model.campaign import Campaign, Limits
+from harness.campaign.model.cells import expand
+from harness.campaign.model.failover import FailoverSpec
+from harness.campaign.model.schedule import FaultEntry
+from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.ground import ground_of
+from harness.campaign.plan.scheduler import duration_ms, run_seed
+from harness.campaign.plan.scheduler import plan as plan_on
+from harness.campaign.plan.timings import CampaignTimings, fault_limit_ms
 from harness.commands.catalogues import fault_catalogue
 from harness.commands.dry_run import timelines
 from nemesis.expressions import parse

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.campaign.fault_problems import lacking_capabilities
-from harness.campaign.model import Campaign
-from harness.campaign.runs import manifest_of, runs_of
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.runs import manifest_of, runs_of
+from harness.campaign.problems.faults.faults import lacking_capabilities
 from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import check
 from infra.interface import Capability

@@ -15,14 +15,14 @@ from jumping_clock import JumpingClock
 from memory_cluster import Memory
 from rich.console import Console
 
-from harness.campaign.fault_problems import fault_problems, lacking_capabilities
-from harness.campaign.ground import ground_of
-from harness.campaign.model import Campaign
-from harness.campaign.planned import ScheduledFault, acts, lanes
-from harness.campaign.runs import manifest_of, runs_of
-from harness.campaign.schedule import FaultEntry, StoryEntry
-from harness.campaign.scheduler import plan as plan_on
-from harness.campaign.stories import CueSpec, Step, Story, catalogue, mistakes
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.schedule import FaultEntry, StoryEntry
+from harness.campaign.plan.faults import ScheduledFault, acts, lanes
+from harness.campaign.plan.ground import ground_of
+from harness.campaign.plan.runs import manifest_of, runs_of
+from harness.campaign.plan.scheduler import plan as plan_on
+from harness.campaign.plan.stories import CueSpec, Step, Story, catalogue, mistakes
+from harness.campaign.problems.faults.faults import fault_problems, lacking_capabilities
 from harness.campaign.validation import load
 from harness.cli import cli
 from harness.commands.catalogues import fault_catalogue

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.cells import expand
-from harness.campaign.runs import manifest_of, runs_of
+from harness.campaign.model.cells import expand
+from harness.campaign.plan.runs import manifest_of, runs_of
 from harness.campaign.validation import CampaignRefused, check
 from workloads import WORKLOADS
 from workloads.interface import Place

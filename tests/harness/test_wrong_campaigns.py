@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from harness.campaign.schema import schema
+from harness.campaign.docs.schema import schema
 from harness.campaign.validation import CampaignRefused, check
 from infra import documents, schemas
 from infra.documents import Document
