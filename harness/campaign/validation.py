@@ -23,11 +23,10 @@ from harness.campaign.problems.draft import Draft, draft
 from harness.campaign.problems.external import external_problems, own_external_problems
 from harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
 from harness.campaign.problems.groups import group_problems, own_group_problems
-from harness.campaign.problems.places import idle_nodes
 from harness.campaign.problems.properties import mapping, property_problems
 from harness.campaign.problems.releases import release_problems
 from harness.campaign.problems.transactions import own_transaction_problems, transaction_problems
-from harness.campaign.problems.workload import workload_problems
+from harness.campaign.problems.workload import idle_nodes, workload_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
 from infra.systems import names, properties

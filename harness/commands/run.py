@@ -15,8 +15,12 @@ from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.plan.needs import needs_of
 from harness.campaign.plan.runs import runs_of
-from harness.campaign.problems.faults.faults import elsewhere, lacking_capabilities, without_hosts
-from harness.campaign.problems.places import missing_programs
+from harness.campaign.problems.places import (
+    elsewhere,
+    lacking_capabilities,
+    missing_programs,
+    without_hosts,
+)
 from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import CampaignFile
 from harness.commands import options

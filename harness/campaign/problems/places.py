@@ -1,30 +1,49 @@
-"""What keeps a campaign's clients from running where it is to run: programs that are not there,
-programs that nobody said might be started; and nodes on which nobody would run."""
+"""What keeps a campaign from running where it is to run, though nothing is wrong with its file:
+what the backend cannot do, hosts that nobody named, programs of clients that are not there, or that
+nobody said might be started."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import expand
-from harness.campaign.problems.draft import Draft
+from harness.campaign.plan.needs import DISKS, refusal, struck
 from history.cell import LIBRDKAFKA, is_program
-from infra import client_programs
+from infra import client_programs, systems
 from infra.documents import Problem
+from infra.interface import Capability
 from infra.local.backend import LocalBackend
+from infra.ssh.backend import SshBackend
+from infra.systems import names
+from nemesis import FAULTS
 
 _FIELD = "cells.client"
 
 
-def idle_nodes(draft: Draft) -> Iterator[Problem]:
-    """That nobody would run on some of the nodes for clients: a fault on one of these would be
-    about nothing."""
-    if draft.workload is None or draft.cluster is None:
-        return
-    most, nodes = draft.workload.clients_at_most, draft.cluster.clients
-    if nodes > most:
-        they = "client" if most == 1 else "clients"
-        reason = f"nobody would run on client-{most + 1}: a cell has {most} {they} at the most"
-        yield Problem(field="cluster.clients", reason=reason)
+def lacking_capabilities(
+    campaign: Campaign, capabilities: frozenset[Capability]
+) -> Iterator[Problem]:
+    """Every fault that needs what the backend cannot do."""
+    backend = campaign.cluster.backend
+    for field, fault in struck(campaign):
+        if reason := refusal(fault, FAULTS[fault].needs, capabilities, backend):
+            yield Problem(field=field, reason=reason)
+    if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
+        yield Problem(field="cluster.disks", reason=reason)
+
+
+def without_hosts(campaign: Campaign) -> Iterator[Problem]:
+    """That the backend needs hosts, and nobody named any."""
+    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
+        reason = "the backend ssh needs the file with its hosts (--inventory)"
+        yield Problem(field="cluster.inventory", reason=reason)
+
+
+def elsewhere(campaign: Campaign) -> Iterator[Problem]:
+    """That the system is not deployed on the backend."""
+    cluster = campaign.cluster
+    if reason := systems.obstacle(names.parse(cluster.system), cluster.backend):
+        yield Problem(field="cluster.backend", reason=reason)
 
 
 def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[Problem]:

@@ -1,4 +1,5 @@
-"""What is wrong with how a campaign's clients send, and with cells that have a run each."""
+"""What is wrong with how a campaign's clients send, with nodes on which nobody would run, and with
+cells that have a run each."""
 
 from collections.abc import Iterator
 
@@ -18,6 +19,18 @@ def workload_problems(draft: Draft) -> Iterator[Problem]:
         yield from _key_problems(draft, draft.workload.keys)
     if draft.cells is not None and draft.cells.alone:
         yield from _topics_named(draft.faults or ())
+
+
+def idle_nodes(draft: Draft) -> Iterator[Problem]:
+    """That nobody would run on some of the nodes for clients: a fault on one of these would be
+    about nothing."""
+    if draft.workload is None or draft.cluster is None:
+        return
+    most, nodes = draft.workload.clients_at_most, draft.cluster.clients
+    if nodes > most:
+        they = "client" if most == 1 else "clients"
+        reason = f"nobody would run on client-{most + 1}: a cell has {most} {they} at the most"
+        yield Problem(field="cluster.clients", reason=reason)
 
 
 def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:

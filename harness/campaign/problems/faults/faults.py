@@ -7,12 +7,10 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from harness.campaign.model import failover
-from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.cells import Sweep, expand
 from harness.campaign.model.schedule import Entry, FaultEntry
 from harness.campaign.plan.faults import parameters_of
 from harness.campaign.plan.ground import planned_members
-from harness.campaign.plan.needs import DISKS, refusal, struck
 from harness.campaign.problems import coordinators
 from harness.campaign.problems.draft import Draft
 from harness.campaign.problems.faults.live_topics import live_topic_problems
@@ -20,11 +18,8 @@ from harness.campaign.problems.faults.schedule import schedule_problems
 from harness.campaign.problems.faults.stories import steps_as_faults, story_problems
 from harness.campaign.problems.properties import mapping
 from history.cell import Cell
-from infra import systems
 from infra.documents import Problem, problems_of
-from infra.interface import Capability, ClusterView
-from infra.ssh.backend import SshBackend
-from infra.systems import names
+from infra.interface import ClusterView
 from infra.wording import unknown
 from nemesis import FAULTS, expressions
 from nemesis.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
@@ -35,32 +30,6 @@ from workloads.interface import Role
 
 _OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}
 """Faults on servers, and what does the same to clients."""
-
-
-def lacking_capabilities(
-    campaign: Campaign, capabilities: frozenset[Capability]
-) -> Iterator[Problem]:
-    """Every fault that needs what the backend cannot do."""
-    backend = campaign.cluster.backend
-    for field, fault in struck(campaign):
-        if reason := refusal(fault, FAULTS[fault].needs, capabilities, backend):
-            yield Problem(field=field, reason=reason)
-    if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
-        yield Problem(field="cluster.disks", reason=reason)
-
-
-def without_hosts(campaign: Campaign) -> Iterator[Problem]:
-    """That the backend needs hosts, and nobody named any."""
-    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
-        reason = "the backend ssh needs the file with its hosts (--inventory)"
-        yield Problem(field="cluster.inventory", reason=reason)
-
-
-def elsewhere(campaign: Campaign) -> Iterator[Problem]:
-    """That the system is not deployed on the backend."""
-    cluster = campaign.cluster
-    if reason := systems.obstacle(names.parse(cluster.system), cluster.backend):
-        yield Problem(field="cluster.backend", reason=reason)
 
 
 def own_fault_problems(content: Mapping[str, object]) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from harness.campaign.model.clusters import DisksSpec
 from harness.campaign.plan.needs import needs_of
 from harness.campaign.plan.runs import HARNESS_TABLES, manifest_of, runs_of
 from harness.campaign.plan.scheduler import run_seed
-from harness.campaign.problems.faults.faults import lacking_capabilities
+from harness.campaign.problems.places import lacking_capabilities
 from harness.campaign.validation import CampaignRefused, check, load
 from history import manifest
 from history.schema import CONSUMPTION
@@ -23,7 +23,7 @@ from infra.interface import Capability
 from workloads import WORKLOADS
 from workloads.interface import Place
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 ROOMS = ("history", "infra", "nemesis", "workloads", "checkers", "harness")
 
 

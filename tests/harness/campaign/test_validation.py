@@ -12,15 +12,15 @@ from harness.campaign.clients import consumers, producers
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.plan.ground import planned_members
 from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.problems.faults.faults import elsewhere, lacking_capabilities
+from harness.campaign.problems.places import elsewhere, lacking_capabilities
 from harness.campaign.validation import CampaignRefused, check, load
 from harness.cli import cli
 from infra.interface import Capability
 from workloads.interface import Delivery
 
-CAMPAIGNS = Path(__file__).parents[2] / "campaigns"
+CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 REFUSALS = [
     ({"runz": 2}, "runz", "unknown key"),

@@ -10,7 +10,7 @@ from harness.campaign.validation import CampaignRefused, check
 from workloads import WORKLOADS
 from workloads.interface import Place
 
-SHIPPED = (Path(__file__).parents[2] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
+SHIPPED = (Path(__file__).parents[3] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
 
 
 def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> str:

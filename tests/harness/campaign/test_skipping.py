@@ -8,12 +8,12 @@ import yaml
 
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.plan.runs import manifest_of, runs_of
-from harness.campaign.problems.faults.faults import lacking_capabilities
+from harness.campaign.problems.places import lacking_capabilities
 from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import check
 from infra.interface import Capability
 
-NIGHTLY = Path(__file__).parents[2] / "campaigns/nightly.yaml"
+NIGHTLY = Path(__file__).parents[3] / "campaigns/nightly.yaml"
 DOCKER = frozenset(Capability) - {Capability.SLOW_DISKS}
 FEW = DOCKER - {Capability.LOSE_UNSYNCED_WRITES, Capability.CUT_LINKS}
 

@@ -22,7 +22,8 @@ from harness.campaign.plan.ground import ground_of
 from harness.campaign.plan.runs import manifest_of, runs_of
 from harness.campaign.plan.scheduler import plan as plan_on
 from harness.campaign.plan.stories import CueSpec, Step, Story, catalogue, mistakes
-from harness.campaign.problems.faults.faults import fault_problems, lacking_capabilities
+from harness.campaign.problems.faults.faults import fault_problems
+from harness.campaign.problems.places import lacking_capabilities
 from harness.campaign.validation import load
 from harness.cli import cli
 from harness.commands.catalogues import fault_catalogue
