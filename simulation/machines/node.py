@@ -44,7 +44,7 @@ class Disk(FileSystem, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Surroundings:
     """What machines have in common."""
 
     loop: SimulatedLoop
@@ -90,18 +90,18 @@ class Node:
     """
 
     def __init__(
-        self, world: World, broker_id: int, disk: Disk, properties: Mapping[str, str]
+        self, around: Surroundings, broker_id: int, disk: Disk, properties: Mapping[str, str]
     ) -> None:
         self.id = broker_id
         self.host = broker_name(broker_id)
         self.disk = disk
-        self.clock = SimulatedClock(world.loop)
+        self.clock = SimulatedClock(around.loop)
         self.config = BrokerConfig.model_validate(
             {
                 "broker.id": str(broker_id),
                 "listeners": f"PLAINTEXT://{self.host}:{PORT}",
                 "log.dirs": LOG_DIR,
-                "zookeeper.connect": f"{world.zookeeper.host}:2181",
+                "zookeeper.connect": f"{around.zookeeper.host}:2181",
                 **properties,
             }
         )
@@ -113,10 +113,10 @@ class Node:
         """What runs in it, or ran; None until it begins to."""
         self.endings: list[Ending] = []
         """Lives that were not ended by ``kill`` or ``lose_power``."""
-        self._world = world
+        self._around = around
         self._incarnations = 0
         self._stop: asyncio.Event | None = None
-        world.network.add_host(self.host)
+        around.network.add_host(self.host)
 
     @property
     def is_alive(self) -> bool:
@@ -131,12 +131,12 @@ class Node:
             raise ValueError(f"{self.process} runs already")
         if not self.has_power:
             self.has_power = True
-            self._world.network.power_restored(self.host)
+            self._around.network.power_restored(self.host)
         self._incarnations += 1
         process = self.process = Process(self.host, self._incarnations)
         self.app = None
         self._stop = stop = asyncio.Event()
-        task = self._world.loop.create_task(
+        task = self._around.loop.create_task(
             self._live(process, stop), context=process.context.copy()
         )
         task.add_done_callback(functools.partial(self._ended, process, stop), context=NOBODY)
@@ -158,20 +158,20 @@ class Node:
     def lose_power(self) -> None:
         """The machine is off until the next start."""
         if self.is_alive:
-            self._world.loop.kill(self._current)
+            self._around.loop.kill(self._current)
         self.has_power = False
-        self._world.network.power_lost(self.host)
+        self._around.network.power_lost(self.host)
         self.disk.lose_power()
 
     def pause(self) -> None:
         """SIGSTOP."""
         if self.is_alive:
-            self._world.loop.pause(self._current)
+            self._around.loop.pause(self._current)
 
     def resume(self) -> None:
         """SIGCONT."""
         if self.is_alive:
-            self._world.loop.resume(self._current)
+            self._around.loop.resume(self._current)
 
     @property
     def _current(self) -> Process:
@@ -182,28 +182,28 @@ class Node:
         error = None if task.cancelled() else task.exception()
         if process.is_dead:  # killed in the middle of its last step
             return
-        now = self._world.loop.time()
+        now = self._around.loop.time()
         self.endings.append(Ending(now, process.incarnation, stop.is_set(), error))
         self._leave(process)
 
     def _leave(self, process: Process) -> None:
-        self._world.loop.kill(process)
-        self._world.network.process_died(process)
+        self._around.loop.kill(process)
+        self._around.network.process_died(process)
         self.disk.kill()
 
     # --- what the broker gets ---------------------------------------------------------------
 
     def _environment(self, process: Process) -> Environment:
-        world = self._world
+        around = self._around
 
         def listen(listener: Listener, backlog: int) -> Any:
-            return world.network.listen(listener.host, listener.port, backlog)
+            return around.network.listen(listener.host, listener.port, backlog)
 
         return Environment(
             clock=self.clock,
             files=mortal(self.disk, process),
-            random=Random(world.random.getrandbits(64)),
-            zookeeper=clients_on(world.zookeeper, self.host, world.loop),
+            random=Random(around.random.getrandbits(64)),
+            zookeeper=clients_on(around.zookeeper, self.host, around.loop),
             listen=listen,
         )
 

@@ -23,7 +23,7 @@ from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY, Process
 from simulation.loop.silence import silence
 from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import Node, World
+from simulation.machines.node import Node, Surroundings
 from simulation.network.network import Network
 from simulation.observer.brokers import watching
 from simulation.observer.consumed import Consumed
@@ -113,10 +113,10 @@ class Simulation:
             servers=plan.zookeeper_servers,
             lag_s=plan.zookeeper_lag_ms / 1000,
         )
-        machines = World(self.loop, self.network, self.zookeeper, stream(seed, "machines"))
+        around = Surroundings(self.loop, self.network, self.zookeeper, stream(seed, "machines"))
         self.nodes = {
             broker: Node(
-                machines,
+                around,
                 broker,
                 MemoryDisk(stream(seed, f"disk of {broker}")),
                 dict(plan.settings),

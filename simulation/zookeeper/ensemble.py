@@ -19,7 +19,7 @@ from kazoo.protocol.serialization import Close, Ping, Sync
 
 from simulation.loop.ownership import PROCESS, Killed
 from simulation.zookeeper.server import Commit, Connection, Endpoint, Server, Session, greet
-from simulation.zookeeper.streams import Link, Queue
+from simulation.zookeeper.streams import Network, Queue
 from simulation.zookeeper.znodes import WRITES, Txn
 
 HOST: Final = "zookeeper"
@@ -32,7 +32,7 @@ class ZooKeeper:
     ``stop`` is how it goes down.
 
     Args:
-        link: carries messages between ``host`` and the hosts of clients.
+        network: carries messages between ``host`` and the hosts of clients.
         rng: all chance in here comes of it.
         tick_ms: ``tickTime``; a session's timeout is between two and twenty of them.
         servers: with more than one, a client reads what the server that it is connected to has
@@ -44,7 +44,7 @@ class ZooKeeper:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        link: Link,
+        network: Network,
         rng: Random,
         *,
         host: str = HOST,
@@ -64,7 +64,7 @@ class ZooKeeper:
         """How long the ensemble thinks about each request."""
         self.is_running = True
         self._loop = loop
-        self._link = link
+        self._network = network
         self._rng = rng
         self._tick_ms = tick_ms
         self._lag_s = lag_s
@@ -133,7 +133,7 @@ class ZooKeeper:
     ) -> Connection:
         """Open a connection for a session (0: a new one), in the client's context; the answer is
         a call of the endpoint's."""
-        send = partial(self._link.delay, self.host, host, context=copy_context())
+        send = partial(self._network.delay, self.host, host, context=copy_context())
         connection = Connection(host, endpoint, send)
         self._tell(connection, self._accept, session_id, timeout_ms, last_zxid)
         return connection
@@ -151,7 +151,7 @@ class ZooKeeper:
         process = PROCESS.get()
         if process is not None and process.is_dead:
             raise Killed
-        self._link.delay(
+        self._network.delay(
             connection.host, self.host, receive, connection, *args, context=self._context
         )
 

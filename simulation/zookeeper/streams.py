@@ -7,7 +7,7 @@ from contextvars import Context
 from typing import Any, Protocol
 
 
-class Link(Protocol):
+class Network(Protocol):
     """What a network offers to those who speak in messages."""
 
     def delay(

@@ -21,7 +21,7 @@ from broker.wire.records import records
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Process
 from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import PORT, Node, World
+from simulation.machines.node import PORT, Node, Surroundings
 from simulation.network.network import Network
 from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
@@ -43,9 +43,9 @@ class Cluster:
         for host in (HOST, CLIENT):
             self.network.add_host(host)
         self.zookeeper = ZooKeeper(self.loop, self.network, random)
-        world = World(self.loop, self.network, self.zookeeper, random)
+        around = Surroundings(self.loop, self.network, self.zookeeper, random)
         self.disks = {n: MemoryDisk(Random(random.random())) for n in range(1, 1 + brokers)}
-        self.nodes = {n: Node(world, n, disk, properties or {}) for n, disk in self.disks.items()}
+        self.nodes = {n: Node(around, n, disk, properties or {}) for n, disk in self.disks.items()}
         self.client = Client(self.nodes)
         self._process = Process(CLIENT)
 
