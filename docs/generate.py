@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from broker.config import BrokerConfig, TopicConfig  # noqa: E402
 from broker.dynamic_config import text  # noqa: E402
 from checkers.catalogue import CATALOGUE  # noqa: E402
-from harness.campaign import reference, schema  # noqa: E402
+from harness.campaign.docs import reference, schema  # noqa: E402
 from harness.report import document  # noqa: E402
 from harness.side_by_side import document as matrix  # noqa: E402
 

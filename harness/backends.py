@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from harness.campaign.clusters import ClusterSpec
+from harness.campaign.model.clusters import ClusterSpec
 from history.cell import as_text
 from infra import attended
 from infra.disks import DiskPlan

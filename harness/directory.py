@@ -5,7 +5,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.campaign.model import Campaign
+from harness.campaign.model.campaign import Campaign
 from history.aside import write_text
 from history.storage import AnyPath, StoredPath, located
 

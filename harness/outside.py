@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.campaign.clusters import ClusterSpec
-from harness.campaign.external import described
-from harness.campaign.external_problems import IN_FORCE
-from harness.campaign.model import Campaign
-from harness.campaign.runs import RunPlan
-from harness.campaign.timings import CampaignTimings
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.clusters import ClusterSpec
+from harness.campaign.model.external import described
+from harness.campaign.plan.runs import RunPlan
+from harness.campaign.plan.timings import CampaignTimings
+from harness.campaign.problems.external import IN_FORCE
 from infra.documents import Problem
 from infra.interface import InfraError, ViewUnavailable
 from infra.secrets import Handed

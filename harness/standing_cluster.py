@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.backends import go_inside, make
-from harness.campaign.clusters import ClusterSpec
+from harness.campaign.model.clusters import ClusterSpec
 from harness.running.deadline import Deadline
 from history.aside import write_text
 from infra import cleanup

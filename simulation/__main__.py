@@ -22,15 +22,15 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from simulation.coverage import table
-from simulation.knots import KNOTS, OF_CONTROLLERS
-from simulation.mutations import MUTATIONS, mutated
-from simulation.plan import Plan, from_json, to_json
-from simulation.schedule import COORDINATION, draw
-from simulation.search import Found, run_seed, search
-from simulation.shrink import Shrinker
-from simulation.story import story
-from simulation.world import Outcome, run
+from simulation.mutations.catalogue import MUTATIONS, mutated
+from simulation.observer.coverage import table
+from simulation.plans.knots import KNOTS, OF_CONTROLLERS
+from simulation.plans.plan import Plan, from_json, to_json
+from simulation.plans.schedule import COORDINATION, draw
+from simulation.search.search import Found, run_seed, search
+from simulation.search.shrink import Shrinker
+from simulation.search.story import story
+from simulation.world.world import Outcome, run
 
 FAILURES_MAX: Final = 3
 

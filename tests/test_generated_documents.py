@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.campaign.schema import schema
+from harness.campaign.docs.schema import schema
 from nemesis import FAULTS, expressions
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from harness.backends import BACKENDS, CLIENT_NODE, Place, Site, make
-from harness.campaign.model import Cluster
+from harness.campaign.model.campaign import Cluster
 from infra.interface import InfraError, System
 from infra.waiting import wait_until
 

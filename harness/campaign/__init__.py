@@ -1,1 +1,1 @@
-"""The campaign file: its model, what is wrong with it, its cells and its faults in time."""
+"""The campaign file: what it says, what is wrong with it, and what it comes to."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.backends import BACKENDS
-from harness.campaign import external_problems
+from harness.campaign.problems import external
 from infra.here.backend import HereBackend
 from nemesis import FAULTS
 from nemesis.interface import Fault
@@ -47,10 +47,10 @@ def offer(fault: Fault, place: str) -> Offer:
 
 
 def _of_own_cluster(fault: str) -> Offer:
-    why = external_problems.refused_everywhere(fault)
+    why = external.refused_everywhere(fault)
     if why is not None:
         return Offer(refused=f"it {why}")
-    where = external_problems.asked_for(fault)
+    where = external.asked_for(fault)
     return Offer(where=() if where is None else (where,))
 
 

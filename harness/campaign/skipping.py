@@ -3,9 +3,9 @@ campaign's copy, in the manifest, and beside every verdict."""
 
 from collections.abc import Iterator
 
-from harness.campaign.model import Campaign, Skipped
-from harness.campaign.needs import DISKS, faults_of, refusal
-from harness.campaign.schedule import Entry, StoryEntry
+from harness.campaign.model.campaign import Campaign, Skipped
+from harness.campaign.model.schedule import Entry, StoryEntry
+from harness.campaign.plan.needs import DISKS, faults_of, refusal
 from infra.documents import Problem
 from infra.interface import Capability
 from nemesis import FAULTS

@@ -14,20 +14,19 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from harness.backends import BACKENDS
-from harness.campaign import sizes
-from harness.campaign.cell_problems import cell_problems
-from harness.campaign.client_problems import idle_nodes
-from harness.campaign.clusters import COMPARED
-from harness.campaign.draft import Draft, draft
-from harness.campaign.external_problems import external_problems, own_external_problems
-from harness.campaign.fault_problems import fault_problems, own_fault_problems
-from harness.campaign.group_problems import group_problems, own_group_problems
-from harness.campaign.model import Campaign
-from harness.campaign.property_problems import mapping, property_problems
-from harness.campaign.release_problems import release_problems
-from harness.campaign.schema import schema
-from harness.campaign.transaction_problems import own_transaction_problems, transaction_problems
-from harness.campaign.workload_problems import workload_problems
+from harness.campaign.docs.schema import schema
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.clusters import COMPARED
+from harness.campaign.problems import sizes
+from harness.campaign.problems.cells import cell_problems
+from harness.campaign.problems.draft import Draft, draft
+from harness.campaign.problems.external import external_problems, own_external_problems
+from harness.campaign.problems.faults.faults import fault_problems, own_fault_problems
+from harness.campaign.problems.groups import group_problems, own_group_problems
+from harness.campaign.problems.properties import mapping, property_problems
+from harness.campaign.problems.releases import release_problems
+from harness.campaign.problems.transactions import own_transaction_problems, transaction_problems
+from harness.campaign.problems.workload import idle_nodes, workload_problems
 from infra import documents
 from infra.documents import Document, DocumentRefused, Problem, problems_of
 from infra.systems import names, properties

@@ -13,7 +13,7 @@ import nemesis
 import workloads as workload_room
 from checkers.catalogue import CATALOGUE
 from harness.campaign import offers
-from harness.campaign.stories import Story, catalogue
+from harness.campaign.plan.stories import Story, catalogue
 from harness.console import console
 from nemesis import expressions
 from nemesis.examples import EXAMPLES, ORDERS

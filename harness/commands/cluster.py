@@ -9,8 +9,8 @@ import yaml
 from pydantic import ValidationError
 
 from harness import standing_cluster
-from harness.campaign.clusters import ClusterSpec
-from harness.campaign.property_problems import property_problems
+from harness.campaign.model.clusters import ClusterSpec
+from harness.campaign.problems.properties import property_problems
 from harness.commands import options
 from harness.commands.errors import fail, told
 from harness.exit_status import ExitStatus

@@ -7,11 +7,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from harness.campaign import scheduler
-from harness.campaign.model import Campaign
-from harness.campaign.planned import ScheduledFault
-from harness.campaign.runs import RunPlan, runs_of
-from harness.campaign.workload import described
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.workload import described
+from harness.campaign.plan import scheduler
+from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.runs import RunPlan, runs_of
 from history.cell import as_text
 
 

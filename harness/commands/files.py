@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from harness.campaign import schema as schemas
 from harness.campaign import validation
+from harness.campaign.docs import schema as schemas
 from harness.commands.errors import fail
 from harness.exit_status import ExitStatus
 from infra.documents import DocumentRefused
@@ -26,7 +26,7 @@ def init(file: Path) -> None:
 
     Overwrites nothing.
     """
-    template = resources.files("harness.campaign").joinpath("template.yaml")
+    template = resources.files("harness.campaign.docs").joinpath("template.yaml")
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(template.read_text(encoding="utf-8"))

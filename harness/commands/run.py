@@ -12,11 +12,15 @@ from harness import directory as places
 from harness import outside
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
-from harness.campaign.client_problems import missing_programs
-from harness.campaign.fault_problems import elsewhere, lacking_capabilities, without_hosts
-from harness.campaign.model import Campaign
-from harness.campaign.needs import needs_of
-from harness.campaign.runs import runs_of
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.needs import needs_of
+from harness.campaign.plan.runs import runs_of
+from harness.campaign.problems.places import (
+    elsewhere,
+    lacking_capabilities,
+    missing_programs,
+    without_hosts,
+)
 from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import CampaignFile
 from harness.commands import options

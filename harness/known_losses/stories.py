@@ -9,7 +9,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from checkers.catalogue import CATALOGUE
-from harness.campaign.section import Section
+from harness.campaign.model.section import Section
 from harness.directory import NotResults
 from infra.systems import names
 from infra.wording import unknown

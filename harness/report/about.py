@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from harness import environment
 from harness.campaign import validation
-from harness.campaign.model import Campaign
+from harness.campaign.model.campaign import Campaign
 from harness.directory import CAMPAIGN_FILE
 from harness.environment import Environment
 from harness.report.timeline import NS_PER_S, FaultSpan, Timeline

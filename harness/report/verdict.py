@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from checkers.verdict import CampaignResult, CellResult
-from harness.campaign.sweep import several
+from harness.campaign.model.values.sweep import several
 from harness.report.about import About, moment
 from harness.report.document import VERSION, VerdictDocument
 from harness.report.timeline import FaultSpan

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.campaign.model import Campaign
-from harness.campaign.planned import ScheduledFault
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.faults import ScheduledFault
 from harness.running import clients
 from harness.running.clients import ClientProcess
 from harness.running.deadline import Clock

@@ -10,8 +10,8 @@ from rich.console import Console
 from checkers.verdict import CampaignResult, Verdict
 from harness import environment
 from harness.backends import BACKENDS, Site, client_nodes, make
-from harness.campaign.model import Campaign
-from harness.campaign.runs import RunPlan, manifest_of, runs_of
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
 from harness.exit_status import ExitStatus, exit_status
 from harness.outside import KEPT, made
 from harness.running import orchestrator

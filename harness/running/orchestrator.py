@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from harness.campaign.scheduler import duration_ms
+from harness.campaign.plan.scheduler import duration_ms
 from harness.running import clients
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.campaign.runs import HARNESS, HARNESS_TABLES
+from harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
 from harness.running.deadline import Clock
 from history.errors import WriteFailed
 from history.writer import TableWriter

@@ -16,7 +16,7 @@ has paused is silent by that, and its time begins anew when it goes on.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.campaign.producers import message_timeout_ms
+from harness.campaign.clients.producers import message_timeout_ms
 from harness.running.clients import ClientProcess
 from harness.running.context import Run
 from infra.interface import InfraError

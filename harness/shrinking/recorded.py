@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from checkers.verdict import CampaignResult
-from harness.campaign.cells import Cells, Sweep, only
-from harness.campaign.clusters import ClusterSpec, ClusterSweep
-from harness.campaign.expectations import Expectation
-from harness.campaign.model import Campaign, EvidenceSpec
-from harness.campaign.planned import Act, acts
-from harness.campaign.runs import RunPlan, runs_of
-from harness.campaign.schedule import Entry, FaultEntry, Schedule, StoryEntry
-from harness.campaign.where import holds_for
+from harness.campaign.model.campaign import Campaign, EvidenceSpec
+from harness.campaign.model.cells import Cells, Sweep, only
+from harness.campaign.model.clusters import ClusterSpec, ClusterSweep
+from harness.campaign.model.expectations import Expectation
+from harness.campaign.model.schedule import Entry, FaultEntry, Schedule, StoryEntry
+from harness.campaign.model.values.where import holds_for
+from harness.campaign.plan.faults import Act, acts
+from harness.campaign.plan.runs import RunPlan, runs_of
 from history import reader
 
 _NS_PER_MS = 1_000_000

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from harness.campaign import validation
-from harness.campaign.amounts import FLAT_OUT
-from harness.campaign.durations import format_ms, parse_ms
-from harness.campaign.model import Campaign
-from harness.campaign.workload import WorkloadSpec
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.values.amounts import FLAT_OUT
+from harness.campaign.model.values.durations import format_ms, parse_ms
+from harness.campaign.model.workload import WorkloadSpec
 from harness.shrinking.search import Way
 from infra.documents import Document
 

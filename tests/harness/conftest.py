@@ -9,8 +9,8 @@ import pytest
 import yaml
 from memory_cluster import Memory, memory_cluster
 
-from harness.campaign.model import Campaign
-from harness.campaign.runs import runs_of
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.runs import runs_of
 from harness.campaign.validation import load
 from harness.running.context import Run
 from harness.running.recorder import RunRecorder

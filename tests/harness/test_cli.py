@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from harness.campaign.model import Campaign
+from harness.campaign.model.campaign import Campaign
 from harness.cli import cli
 from harness.directory import create, existing, link_latest
 from harness.running.progress import HEARTBEAT_S, PlainProgress, progress

@@ -13,11 +13,11 @@ import pytest
 from memory_cluster import MemoryNode, MemoryProcess
 from patience import PATIENCE_S
 
-from harness.campaign.cells import expand
-from harness.campaign.planned import ScheduledFault, parameters_of
-from harness.campaign.runs import runs_of
+from harness.campaign.model.cells import expand
+from harness.campaign.model.workload import described
+from harness.campaign.plan.faults import ScheduledFault, parameters_of
+from harness.campaign.plan.runs import runs_of
 from harness.campaign.validation import CampaignRefused, check, load
-from harness.campaign.workload import described
 from harness.running import clients, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout

@@ -12,8 +12,8 @@ import pytest
 from memory_cluster import Memory
 from mock_cluster import MockCluster
 
-from harness.campaign.failover import TOPIC
-from harness.campaign.runs import manifest_of, runs_of
+from harness.campaign.model.failover import TOPIC
+from harness.campaign.plan.runs import manifest_of, runs_of
 from harness.campaign.validation import load
 from harness.running.context import Run
 from harness.running.deadline import Deadline, SystemClock

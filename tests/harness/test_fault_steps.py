@@ -13,7 +13,7 @@ from jumping_clock import JumpingClock
 from memory_cluster import Memory, MemoryBackend, MemoryProcess, MemoryServer
 from patience import PATIENCE_S
 
-from harness.campaign.planned import ScheduledFault
+from harness.campaign.plan.faults import ScheduledFault
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, SystemClock
 from harness.running.recorder import RunRecorder

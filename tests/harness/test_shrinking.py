@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from made_results import cell_result, guarantee
 
 from checkers.verdict import CampaignResult, RunResult, Verdict
-from harness.campaign.model import Campaign
-from harness.campaign.runs import runs_of
-from harness.campaign.schedule import FaultEntry, StoryEntry
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.schedule import FaultEntry, StoryEntry
+from harness.campaign.model.workload import GroupSpec
+from harness.campaign.plan.runs import runs_of
 from harness.campaign.validation import check, load
-from harness.campaign.workload import GroupSpec
 from harness.children import Children, Interrupted
 from harness.cli import cli
 from harness.directory import create

@@ -10,7 +10,7 @@ import pytest
 from patience import PATIENCE_S
 from ssh_server import SshHost, ssh_host
 
-from harness.campaign.external import HandSpec, handle
+from harness.campaign.model.external import HandSpec, handle
 from infra.interface import InfraError
 from infra.systems.external.described import Action, Handle
 from infra.systems.external.hands import lay

@@ -15,7 +15,7 @@ from broker.log.disk.steps import Steps, carry_out
 from broker.log.manager import LogManager
 from broker.log.partition_log import PartitionLog
 from broker.types import ProducerId, TopicPartition
-from simulation.disk import SYNC, MemoryDisk
+from simulation.machines.disk import SYNC, MemoryDisk
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("other", 0)
 HOME = Path("/logs")

@@ -12,7 +12,7 @@ from broker.log.disk.files import File
 from broker.log.manager import LogManager
 from broker.types import TopicPartition
 from broker.wire.batch import parse_batches
-from simulation.disk import SYNC, MemoryDisk
+from simulation.machines.disk import SYNC, MemoryDisk
 
 TP = TopicPartition("t", 0)
 HOME = Path("/logs")

@@ -14,7 +14,7 @@ from broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrder, Partit
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset
 from broker.wire.batch import RecordBatch, parse_batches, stamped
-from simulation.disk import MemoryDisk
+from simulation.machines.disk import MemoryDisk
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)
 DIRECTORY = Path("/orders-0")

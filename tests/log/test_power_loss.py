@@ -27,7 +27,7 @@ from broker.log.partition_log import PartitionLog
 from broker.replication.epochs import Epochs
 from broker.types import LeaderEpoch, Offset, TopicPartition
 from broker.wire.batch import RecordBatch, parse_batches, stamped
-from simulation.disk import PLENTY, MemoryDisk
+from simulation.machines.disk import PLENTY, MemoryDisk
 
 TP = TopicPartition("t", 0)
 HOME = Path("/broker/logs")

@@ -4,7 +4,7 @@ import pytest
 from memory_cluster import MemoryNode
 from struck import Nemesis
 
-from harness.campaign.producers import message_timeout_ms
+from harness.campaign.clients.producers import message_timeout_ms
 from history.cell import Cell
 from infra.interface import ProcessState
 from nemesis import FAULTS

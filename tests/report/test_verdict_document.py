@@ -36,7 +36,7 @@ from history.errors import DamagedFiles
 from history.manifest import Manifest, PlannedFault, PlannedRun
 from history.schema import FAULTS, PHASES
 
-TEMPLATE = Path(environment.__file__).parent / "campaign" / "template.yaml"
+TEMPLATE = Path(environment.__file__).parent / "campaign" / "docs" / "template.yaml"
 T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z
 SECOND = 1_000_000_000
 

@@ -14,8 +14,9 @@ from broker.server.network.broker_connection import BrokerConnection
 from broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
 from broker.wire.codec import write_response
 from broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from simulation.loop import Process, SimulatedLoop
-from simulation.network import Network
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import Process
+from simulation.network.network import Network
 
 PORT = 9092
 

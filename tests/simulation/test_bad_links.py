@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from simulation.bad_links import BadLinks
-from simulation.network import BASE_S
-from simulation.observer import Observer
+from simulation.network.network import BASE_S
+from simulation.observer.observer import Observer
+from simulation.world.bad_links import BadLinks
 
 pytestmark = pytest.mark.simulation
 

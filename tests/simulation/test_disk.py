@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from broker.log.disk.file_system import REAL, FileSystem
-from simulation.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
+from simulation.machines.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PATHS = st.builds(

@@ -22,8 +22,8 @@ from broker.replication.events import (
     WriteIsr,
 )
 from broker.replication.replica import Role
-from simulation.invariants import Partition
-from simulation.shadow import Extent, Shadow
+from simulation.partition.invariants import Partition
+from simulation.partition.shadow import Extent, Shadow
 from simulation.violation import Violation
 
 RECORD = batch((b"one",), leader_epoch=0)

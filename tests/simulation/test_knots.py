@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from simulation.actions import CommitALot
-from simulation.knots import KNOTS
-from simulation.mutations import MUTATIONS, mutated
-from simulation.plan import from_json, to_json
-from simulation.schedule import draw
-from simulation.world import run
+from simulation.mutations.catalogue import MUTATIONS, mutated
+from simulation.plans.actions import CommitALot
+from simulation.plans.knots import KNOTS
+from simulation.plans.plan import from_json, to_json
+from simulation.plans.schedule import draw
+from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
 

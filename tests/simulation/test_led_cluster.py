@@ -11,7 +11,7 @@ from broker.server.coordination.led_topics import TIMEOUT_S
 from broker.server.coordination.tree import ForeignTree
 from broker.server.replication.partition import Partition
 from broker.types import TopicPartition
-from simulation.zookeeper import HOST
+from simulation.zookeeper.ensemble import HOST
 
 pytestmark = pytest.mark.simulation
 

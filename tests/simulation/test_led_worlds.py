@@ -11,17 +11,25 @@ from click.testing import CliRunner
 from broker.server.coordination import nodes
 from broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from simulation.__main__ import main
-from simulation.actions import ORDERS, BreakDisk, Consume, CreateTopic, DeposeController, Timed, Who
-from simulation.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
-from simulation.knots import KNOTS, OF_CONTROLLERS
-from simulation.knots.strands import TOPIC as KNOTTED
-from simulation.led_tree import LedTree
-from simulation.mutations import mutated
-from simulation.observer import Observer
-from simulation.plan import Plan
-from simulation.schedule import draw, without_controller
+from simulation.mutations.catalogue import mutated
+from simulation.observer.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
+from simulation.observer.led_tree import LedTree
+from simulation.observer.observer import Observer
+from simulation.plans.actions import (
+    ORDERS,
+    BreakDisk,
+    Consume,
+    CreateTopic,
+    DeposeController,
+    Timed,
+    Who,
+)
+from simulation.plans.knots import KNOTS, OF_CONTROLLERS
+from simulation.plans.knots.strands import TOPIC as KNOTTED
+from simulation.plans.plan import Plan
+from simulation.plans.schedule import draw, without_controller
 from simulation.violation import Violation
-from simulation.world import run
+from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from simulation.loop import OutOfSteps, Process, SimulatedLoop, Stalled
+from simulation.loop.loop import OutOfSteps, SimulatedLoop, Stalled
+from simulation.loop.ownership import Process
 
 pytestmark = pytest.mark.simulation
 

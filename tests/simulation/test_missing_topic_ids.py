@@ -20,8 +20,8 @@ from broker.server.replication.partition import Partition
 from broker.server.zk import znodes
 from broker.server.zk.controller_zk import ControllerZk
 from broker.types import BrokerId, TopicPartition
-from simulation.swap import Mutation, Swap
-from simulation.zk_shell import ZkShell
+from simulation.mutations.swap import Mutation, Swap
+from simulation.zookeeper.shell import ZkShell
 
 pytestmark = pytest.mark.simulation
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from simulation.mutations import MUTATIONS
-from simulation.swap import Swap
+from simulation.mutations.catalogue import MUTATIONS
+from simulation.mutations.swap import Swap
 
 pytestmark = pytest.mark.simulation
 

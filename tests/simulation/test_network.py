@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulation.tcp import HIGH_BYTES, RESET_AFTER_S
+from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
 
 pytestmark = pytest.mark.simulation
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hash_seeds import printed
 
-from simulation.actions import Consume, CreateTopic, Kill, Pause, Produce, Timed, Who
-from simulation.plan import Plan, from_json, to_json
-from simulation.schedule import draw
-from simulation.shrink import Shrinker
+from simulation.plans.actions import Consume, CreateTopic, Kill, Pause, Produce, Timed, Who
+from simulation.plans.plan import Plan, from_json, to_json
+from simulation.plans.schedule import draw
+from simulation.search.shrink import Shrinker
 
 WHO = Who(broker=1)
 
@@ -45,8 +45,8 @@ def shrunk(plan: Plan, fails, runs_max: int = 400) -> Plan:
 
 def test_a_seed_is_a_plan_whatever_else_python_hashes() -> None:
     script = (
-        "from simulation.plan import to_json\n"
-        "from simulation.schedule import draw\n"
+        "from simulation.plans.plan import to_json\n"
+        "from simulation.plans.schedule import draw\n"
         "print(to_json(draw(5)))"
     )
     assert printed("-c", script, seeds=3) == {to_json(draw(5)) + "\n"}

@@ -15,12 +15,12 @@ from broker.log.manager import LogManager
 from broker.replication.replica import Role
 from broker.server.app import App
 from broker.types import TopicPartition
-from simulation.disk import MemoryDisk
-from simulation.loop import Process, SimulatedLoop
-from simulation.ownership import Killed
-from simulation.process import PORT, mortal
-from simulation.silence import silence
-from simulation.swap import Mutation, Swap
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import Killed, Process
+from simulation.loop.silence import silence
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import PORT, mortal
+from simulation.mutations.swap import Mutation, Swap
 
 pytestmark = pytest.mark.simulation
 

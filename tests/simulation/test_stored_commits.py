@@ -9,10 +9,10 @@ from broker.replication.events import Append
 from broker.types import LeaderEpoch, Offset, TopicPartition
 from broker.wire.group_records import encode
 from broker.wire.new_batch import KeyValue, new_batch
-from simulation.history import Commit
-from simulation.promises import Promises
-from simulation.shadow import Extent
-from simulation.stored_commits import StoredCommits
+from simulation.observer.history import Commit
+from simulation.observer.stored_commits import StoredCommits
+from simulation.partition.promises import Promises
+from simulation.partition.shadow import Extent
 
 pytestmark = pytest.mark.simulation
 

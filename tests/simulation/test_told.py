@@ -11,14 +11,15 @@ from broker.controller.cluster import PartitionState, TopicAssignment
 from broker.server.groups.offsets_topic import partition_for
 from broker.server.topic_names import OFFSETS_TOPIC
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation import numbered, retention_kept
-from simulation.consumed import Consumed
-from simulation.generations import Generations
-from simulation.history import Sent
-from simulation.observer import Observer, Topic
-from simulation.shadow import Extent
+from simulation.clients.window import Window
+from simulation.observer import retention
+from simulation.observer.consumed import Consumed
+from simulation.observer.generations import Generations
+from simulation.observer.history import Sent
+from simulation.observer.observer import Observer, Topic
+from simulation.partition.shadow import Extent
+from simulation.verdict import numbered
 from simulation.violation import Violation
-from simulation.window import Window
 
 pytestmark = pytest.mark.simulation
 
@@ -157,7 +158,7 @@ def test_retention_takes_what_is_old_or_too_much_and_committed(
     config: dict[str, str], watermark: int, left: int, kept: bool
 ) -> None:
     def look() -> None:
-        retention_kept.check(
+        retention.check(
             TP, log(10, 20), config, high_watermark=watermark, bytes_left=left, wall_ms=100
         )
 

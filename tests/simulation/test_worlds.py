@@ -16,16 +16,16 @@ from hash_seeds import printed
 from kio.schema.errors import ErrorCode
 
 from simulation.__main__ import main
-from simulation.actions import CreateTopic, LosePower, Produce, Timed, Who
-from simulation.coverage import Coverage
-from simulation.mutations import mutated
-from simulation.plan import Plan, from_json, to_json
-from simulation.schedule import draw
-from simulation.shrink import Shrinker
-from simulation.story import story
+from simulation.mutations.catalogue import mutated
+from simulation.observer.brokers import watching
+from simulation.observer.coverage import Coverage
+from simulation.plans.actions import CreateTopic, LosePower, Produce, Timed, Who
+from simulation.plans.plan import Plan, from_json, to_json
+from simulation.plans.schedule import draw
+from simulation.search.shrink import Shrinker
+from simulation.search.story import story
 from simulation.violation import Violation
-from simulation.watching import watching
-from simulation.world import Outcome, Simulation, run
+from simulation.world.world import Outcome, Simulation, run
 
 pytestmark = pytest.mark.simulation
 
@@ -124,7 +124,7 @@ def test_a_kept_plan_is_of_a_seed_that_failed() -> None:
 
 def test_a_seed_is_one_history_whatever_python_hashes() -> None:
     script = (
-        "from simulation.schedule import draw; from simulation.world import run\n"
+        "from simulation.plans.schedule import draw; from simulation.world.world import run\n"
         "for seed in (4, 9):\n"
         "    outcome = run(draw(seed), with_digest=True)\n"
         "    print(outcome.steps, outcome.digest, outcome.notes)"

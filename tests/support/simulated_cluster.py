@@ -18,11 +18,12 @@ from kio_peer import ours
 from broker.server.network.broker_connection import BrokerConnection, Disconnected
 from broker.wire.batch import parse_batches
 from broker.wire.records import records
-from simulation.disk import MemoryDisk
-from simulation.loop import Process, SimulatedLoop
-from simulation.network import Network
-from simulation.process import PORT, Node, World
-from simulation.zookeeper import HOST, ZooKeeper
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import Process
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import PORT, Node, Surroundings
+from simulation.network.network import Network
+from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
 CLIENT = "client-1"
 CALL_S = 5.0
@@ -42,9 +43,9 @@ class Cluster:
         for host in (HOST, CLIENT):
             self.network.add_host(host)
         self.zookeeper = ZooKeeper(self.loop, self.network, random)
-        world = World(self.loop, self.network, self.zookeeper, random)
+        around = Surroundings(self.loop, self.network, self.zookeeper, random)
         self.disks = {n: MemoryDisk(Random(random.random())) for n in range(1, 1 + brokers)}
-        self.nodes = {n: Node(world, n, disk, properties or {}) for n, disk in self.disks.items()}
+        self.nodes = {n: Node(around, n, disk, properties or {}) for n, disk in self.disks.items()}
         self.client = Client(self.nodes)
         self._process = Process(CLIENT)
 

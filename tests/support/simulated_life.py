@@ -12,8 +12,8 @@ from typing import Any
 
 from simulated_cluster import Cluster
 
-from simulation.loop import PROCESS
-from simulation.zookeeper import HOST
+from simulation.loop.ownership import PROCESS
+from simulation.zookeeper.ensemble import HOST
 
 TOPICS = ("one", "two", "three")
 PROPERTIES = {

@@ -16,10 +16,10 @@ from zookeeper import TICK_MS
 
 from broker.server.zk.kafka_zk import KafkaZk
 from broker.server.zk.session import kazoo_client
-from simulation.loop import SimulatedLoop
-from simulation.network import Network
-from simulation.zookeeper import HOST, ZooKeeper
-from simulation.zookeeper_client import clients_on
+from simulation.loop.loop import SimulatedLoop
+from simulation.network.network import Network
+from simulation.zookeeper.client import clients_on
+from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
 SESSION_MS = 10_000
 """Nobody's session ends by itself."""

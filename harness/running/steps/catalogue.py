@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.campaign import scheduler
-from harness.campaign.timings import fault_limit_ms
-from harness.campaign.workload import clients_of
+from harness.campaign.model.workload import clients_of
+from harness.campaign.plan import scheduler
+from harness.campaign.plan.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.steps import closing, failover, flushing, nemesis, recovering, setup, story

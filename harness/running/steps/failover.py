@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException
 
-from harness.campaign.failover import TOPIC, FailoverSpec
-from harness.campaign.timings import fault_limit_ms
+from harness.campaign.model.failover import TOPIC, FailoverSpec
+from harness.campaign.plan.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.steps.counting import counted

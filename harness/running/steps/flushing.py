@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from harness.campaign.producers import message_timeout_ms
+from harness.campaign.clients.producers import message_timeout_ms
 from harness.running import clients, sessions, watch
 from harness.running.context import Run
 from harness.running.deadline import Deadline

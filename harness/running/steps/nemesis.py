@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from harness.campaign.planned import Act, lanes
-from harness.campaign.scheduler import duration_ms
+from harness.campaign.plan.faults import Act, lanes
+from harness.campaign.plan.scheduler import duration_ms
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from harness.running.steps import story, striking

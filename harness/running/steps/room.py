@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.campaign.planned import Act
+from harness.campaign.plan.faults import Act
 from harness.running.context import Run
 from harness.running.deadline import Deadline
 from nemesis.bounds import Count

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from harness.campaign.comebacks import comebacks
-from harness.campaign.workload import described, idle
+from harness.campaign.model.workload import described, idle
+from harness.campaign.plan.comebacks import comebacks
 from harness.running import clients, servers, sessions
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.campaign.planned import Act, Cue, Event, Part, ScheduledFault, When
+from harness.campaign.plan.faults import Act, Cue, Event, Part, ScheduledFault, When
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.steps.recovering import whole

@@ -8,8 +8,8 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.campaign.planned import ScheduledFault
-from harness.campaign.timings import fault_limit_ms
+from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
 from infra.interface import ViewUnavailable

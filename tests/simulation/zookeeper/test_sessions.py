@@ -28,8 +28,8 @@ from broker.server.zk.isr_write import IsrWriteOutcome
 from broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
 from broker.server.zk.session import SessionExpired, ZkConnectionTimeout
 from broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation.ownership import Process
-from simulation.zookeeper import HOST
+from simulation.loop.ownership import Process
+from simulation.zookeeper.ensemble import HOST
 
 TP = TopicPartition("orders", 0)
 

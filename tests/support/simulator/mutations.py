@@ -9,8 +9,8 @@ from typing import Any
 
 from broker.replication.config import Truncation
 from broker.types import NO_LEADER
-from simulation import broken_replication
-from simulation.swap import Mutation, Swap
+from simulation.mutations import replication
+from simulation.mutations.swap import Mutation, Swap
 from simulator.controller import Controller
 from simulator.simulation import Simulation, SimulationFailed
 
@@ -43,17 +43,17 @@ def _choose_anybody(self: Controller, state: Any, replicas: Any) -> Any:
 
 
 MUTATIONS: dict[str, Mutation] = {
-    "words of earlier epochs are obeyed": Mutation(broken_replication.EPOCHS_OBEYED),
-    "requests of other epochs are served": Mutation(broken_replication.EPOCHS_SERVED),
-    "answers of earlier epochs are taken": Mutation(broken_replication.EPOCHS_TAKEN),
-    "watermark from the largest log end": Mutation(broken_replication.LARGEST_END),
+    "words of earlier epochs are obeyed": Mutation(replication.EPOCHS_OBEYED),
+    "requests of other epochs are served": Mutation(replication.EPOCHS_SERVED),
+    "answers of earlier epochs are taken": Mutation(replication.EPOCHS_TAKEN),
+    "watermark from the largest log end": Mutation(replication.LARGEST_END),
     "leader elected outside the ISR": Mutation(Swap(Controller, "choose", _choose_anybody)),
-    "acks=-1 answered before the watermark": Mutation(broken_replication.ANSWERED_AT_APPEND),
-    "ISR believed before it is written": Mutation(broken_replication.PROPOSED_COUNTS),
-    "ISR change in flight ignored": Mutation(broken_replication.COMMITTED_COUNTS),
-    "followers join the ISR at once": Mutation(broken_replication.JOINS_AT_ONCE),
-    "epoch start ignored when joining": Mutation(broken_replication.JOINS_BY_WATERMARK),
-    "answers of earlier rounds are taken": Mutation(broken_replication.ROUNDS_TAKEN),
-    "one round of truncation": Mutation(broken_replication.ONE_ROUND),
-    "followers never truncate": Mutation(broken_replication.NO_CUT),
+    "acks=-1 answered before the watermark": Mutation(replication.ANSWERED_AT_APPEND),
+    "ISR believed before it is written": Mutation(replication.PROPOSED_COUNTS),
+    "ISR change in flight ignored": Mutation(replication.COMMITTED_COUNTS),
+    "followers join the ISR at once": Mutation(replication.JOINS_AT_ONCE),
+    "epoch start ignored when joining": Mutation(replication.JOINS_BY_WATERMARK),
+    "answers of earlier rounds are taken": Mutation(replication.ROUNDS_TAKEN),
+    "one round of truncation": Mutation(replication.ONE_ROUND),
+    "followers never truncate": Mutation(replication.NO_CUT),
 }

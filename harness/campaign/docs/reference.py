@@ -1,0 +1,202 @@
+"""The reference of the campaign file, ``docs/campaigns.md``: made of its JSON Schema, of the
+catalogue of faults and of the limits.
+
+What no table tells stands in ``reference.md`` beside this module.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.campaign import offers
+from harness.campaign.docs.schema import schema
+from harness.campaign.plan.stories import catalogue
+from harness.campaign.problems import sizes
+from infra.schemas import Schema
+from nemesis import FAULTS, expressions
+from nemesis.interface import Fault
+
+_WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
+
+
+def page() -> str:
+    """The page, in Markdown."""
+    text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    parts = {
+        "{keys}": "\n".join(_keys()),
+        "{faults}": "\n".join(_faults()),
+        "{offers}": "\n".join(_table(("fault", *offers.PLACES), _offers())),
+        "{stories}": "\n".join(_table(("story", "what happens", "needs", "source"), _stories())),
+        "{targets}": "\n".join(_table(("form", "stands for"), _targets())),
+        "{limits}": "\n".join(_table(("total", "asked about above", "at most"), sizes.table())),
+    }
+    for place, part in parts.items():
+        text = text.replace(place, part)
+    return text
+
+
+def _keys() -> Iterator[str]:
+    """A table for the file, and one for each section, where it is named first."""
+    whole = schema()
+    paths = _paths(whole)
+    yield from _rows(whole, paths)
+    for name, path in paths.items():
+        yield from ("", f"### `{path}`", "", whole["$defs"][name]["description"], "")
+        yield from _rows(whole["$defs"][name], paths)
+
+
+def _paths(whole: Schema) -> dict[str, str]:
+    """Where each section stands, by the name of its definition."""
+    found: dict[str, str] = {}
+    waiting = [("", whole)]
+    while waiting:
+        path, section = waiting.pop(0)
+        for key, node in section["properties"].items():
+            for name in _referred(node):
+                inner = f"{path}.{key}{'.NAME' if _of_names(node) else ''}".removeprefix(".")
+                definition = whole["$defs"][name]
+                if name not in found and "properties" in definition:
+                    # Where either of two may stand, each is called after what it cannot lack.
+                    several = len(list(_referred(node))) > 1
+                    found[name] = f"{inner}: {definition['required'][0]}" if several else inner
+                    waiting.append((inner, whole["$defs"][name]))
+    return found
+
+
+def _referred(node: Schema) -> Iterator[str]:
+    if "$ref" in node:
+        yield node["$ref"].rpartition("/")[2]
+    either = (*node.get("anyOf", ()), *node.get("oneOf", ()))
+    for inner in (*either, *([node["items"]] if "items" in node else []), *_of_names(node)):
+        yield from _referred(inner)
+
+
+def _of_names(node: Schema) -> Sequence[Schema]:
+    """What the values of a mapping are whose keys are names."""
+    values = (node.get("additionalProperties"), *node.get("patternProperties", {}).values())
+    return [one for one in values if isinstance(one, dict) and "$ref" in one]
+
+
+def _rows(section: Schema, paths: Mapping[str, str]) -> Iterator[str]:
+    required = section.get("required", ())
+    keys = sorted(section["properties"].items(), key=lambda item: item[0] not in required)
+    rows = [
+        (f"`{key}`", _kind(node, paths), _default(key, node, required), node["description"])
+        for key, node in keys
+    ]
+    yield from _table(("key", "type", "default", "meaning"), rows)
+
+
+def _default(key: str, node: Schema, required: Sequence[str]) -> str:
+    if key in required:
+        return "required"
+    default = node.get("default")
+    return "" if default is None or default in ({}, []) else f"`{_flow(default)}`"
+
+
+def _flow(value: object) -> str:
+    """As YAML has it, in one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _kind(node: Schema, paths: Mapping[str, str]) -> str:
+    """The type of a value in words; ``paths`` as from :func:`_paths`."""
+    if "enum" in node:
+        return " or ".join(f"`{one}`" for one in dict.fromkeys(map(str, node["enum"])))
+    if "$ref" in node:
+        name = node["$ref"].rpartition("/")[2]
+        return (
+            f"[mapping](#{_anchor(paths[name])})"
+            if name in paths
+            else _kind(schema()["$defs"][name], {})
+        )
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "anyOf" in node or "oneOf" in node:
+        return _either(node.get("anyOf") or node["oneOf"], paths)
+    if "title" in node:
+        return f"`{node['title']}`" if node["type"] == "array" else f"[{node['title']}](#values)"
+    if of_names := _of_names(node):
+        return f"mapping of names to {_kind(of_names[0], paths)}"
+    if node["type"] == "array":
+        return f"list of {_kind(node['items'], paths)}"
+    if node["type"] in ("integer", "number"):
+        return _number(node)
+    return _WORDS[node["type"]] + (f" like `{node['pattern']}`" if "pattern" in node else "")
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def _either(nodes: Sequence[Schema], paths: Mapping[str, str]) -> str:
+    match [one for one in nodes if one.get("type") != "null"]:
+        case [one, {"type": "array", "items": item, "minItems": 1}] if one == item:
+            return f"{_kind(one, paths)}; or a list"
+        case some:
+            return ", or ".join(_kind(one, paths) for one in some)
+
+
+def _number(node: Mapping[str, Any]) -> str:
+    kind = "whole number" if node["type"] == "integer" else "number"
+    if "exclusiveMinimum" in node:
+        kind += f" above {node['exclusiveMinimum']}"
+    if "minimum" in node:
+        kind += f" from {node['minimum']:,}"
+    return kind + (f" to {node['maximum']:,}" if "maximum" in node else "")
+
+
+def _faults() -> Iterator[str]:
+    catalogue = [
+        (
+            f"`{fault.name}`",
+            fault.summary,
+            fault.aim.value,
+            ", ".join(sorted(fault.needs)) or "nothing",
+        )
+        for fault in FAULTS.values()
+    ]
+    yield from _table(("fault", "what it does", "aimed at", "needs of the backend"), catalogue)
+    yield ""
+    parameters = [row for fault in FAULTS.values() for row in _parameters(fault)]
+    yield from _table(("fault", "parameter", "type", "default", "meaning"), parameters)
+
+
+def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
+    made = fault.parameters.model_json_schema()
+    for name, node in made.get("properties", {}).items():
+        node = {key: value for key, value in node.items() if key != "title"}
+        default = _default(name, node, made.get("required", ()))
+        yield f"`{fault.name}`", f"`{name}`", _kind(node, {}), default, node.get("description", "")
+
+
+def _offers() -> Iterator[Sequence[str]]:
+    for name, places in offers.table():
+        yield (f"`{name}`", *map(str, places.values()))
+
+
+def _stories() -> Iterator[tuple[str, ...]]:
+    for name, story in catalogue().items():
+        needs = [f"{story.replicas} replicas"] if story.replicas > 1 else []
+        needs += ["a topic"] if story.needs_topic else []
+        yield f"`{name}`", story.summary, ", ".join(needs), story.source
+
+
+def _targets() -> Iterator[tuple[str, str]]:
+    return ((f"`{form}`", what) for form, what in expressions.known().items())
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield _row(heading)
+    yield _row(["---"] * len(heading))
+    for row in rows:
+        yield _row(row)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -1,0 +1,157 @@
+"""The JSON Schema of campaign files, made of the model that reads them: for editors, for the
+reference (:mod:`harness.campaign.docs.reference`), and for what may have been meant by a wrong key.
+
+The model says which keys there are and what they mean. What names they may hold is in the tables
+of the other rooms: backends, systems and their properties, workloads, faults and their parameters.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from harness.backends import BACKENDS
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.section import Section
+from harness.campaign.model.values.sweep import one_or_several
+from harness.campaign.plan.stories import catalogue
+from history.cell import SETTINGS
+from infra.schemas import Schema
+from infra.systems import names, properties
+from nemesis import FAULTS, expressions
+from workloads import WORKLOADS
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without a title for every field, which would say its name once more."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002
+        return False
+
+
+@cache
+def schema() -> Schema:
+    """Of a whole campaign file."""
+    made = Campaign.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    sections: dict[str, Any] = {**made["$defs"], Campaign.__name__: made}
+    for section in _sections(Section):
+        if section.__name__ in sections:
+            _complete(sections[section.__name__], section)
+    fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
+    fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
+    fields["ClusterSweep"]["system"]["pattern"] = names.PATTERN
+    fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
+    for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
+        if "$ref" in one:
+            one["description"] = one["description"] or _referred(made, one)["description"]
+    _add_properties(fields)
+    _add_faults(sections["FaultEntry"])
+    fields["StoryEntry"]["story"]["enum"] = list(catalogue())
+    return {"$schema": _DIALECT, "title": "Ackproof campaign", **made, **_no_other_properties()}
+
+
+def as_text() -> str:
+    """The schema as a file."""
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _sections(of: type[Section]) -> Iterator[type[Section]]:
+    for section in of.__subclasses__():
+        yield section
+        yield from _sections(section)
+
+
+def _complete(made: dict[str, Any], section: type[BaseModel]) -> None:
+    """Defaults as a file has them (``5s``, and not 5000); none of whole sections, which have their
+    own."""
+    made.pop("title", None)
+    made["description"] = _one_line(made["description"])
+    written = section.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    for name, one in made["properties"].items():
+        one["description"] = _one_line(one.get("description", ""))
+        default = written.get(name)
+        if default is not None:
+            one["default"] = default
+        if one.get("default") is None or isinstance(default, dict):
+            one.pop("default", None)
+
+
+def _referred(made: Schema, node: Schema) -> Schema:
+    found: Schema = made["$defs"][node["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())
+
+
+def _add_properties(fields: Mapping[str, Any]) -> None:
+    brokers, topics = _bundled()
+    fields["ClusterSweep"]["properties"] |= _mapping(brokers, lists=True)
+    fields["Cells"]["topic"] |= _mapping(topics, lists=True)
+    (compared,) = fields["ClusterSweep"]["compare"]["patternProperties"].values()
+    compared |= _mapping(brokers, lists=False)
+
+
+def _mapping(known: Mapping[str, Schema], *, lists: bool) -> dict[str, Any]:
+    """Properties by name, with their values, or ``lists`` of these as well."""
+    return {"properties": {name: _property(one, lists=lists) for name, one in known.items()}}
+
+
+def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
+    """The bundled broker's properties, of brokers and of topics, that may stand in a campaign."""
+    known = properties.known(names.BUNDLED)
+    assert known is not None
+    return (
+        {name: one for name, one in known.broker.items() if name not in properties.RESERVED},
+        {name: one for name, one in known.topic.items() if name not in SETTINGS},
+    )
+
+
+def _no_other_properties() -> Schema:
+    """That there are none but these, of a campaign for the bundled broker; what others have is for
+    validation to say."""
+    broker, topic = ({"propertyNames": {"enum": list(some)}} for some in _bundled())
+    cluster = {"properties": broker, "compare": {"additionalProperties": broker}}
+    others = f"^({names.KAFKA}:|{names.EXTERNAL}$)"
+    other = {"properties": {"system": {"pattern": others}}, "required": ["system"]}
+    return {
+        "if": {"properties": {"cluster": other}, "required": ["cluster"]},
+        "else": {
+            "properties": {
+                "cluster": {"properties": cluster},
+                "cells": {"properties": {"topic": topic}},
+            }
+        },
+    }
+
+
+def _property(one: Schema, *, lists: bool) -> dict[str, Any]:
+    described = {key: one[key] for key in ("description", "default") if key in one}
+    value = {key: one[key] for key in one if key not in described}
+    return described | (one_or_several(value) if lists else value)
+
+
+def _add_faults(entry: dict[str, Any]) -> None:
+    fields = entry["properties"]
+    fields["fault"]["enum"] = list(FAULTS)
+    forms = "; ".join(f"{form}: {what}" for form, what in expressions.known().items())
+    described = f"{fields['target']['description']} Sets: {forms}. Links: A -> B, A <-> B."
+    fields["target"]["markdownDescription"] = described  # what editors show, where it is there
+    entry["allOf"] = [
+        {
+            "if": {"properties": {"fault": {"const": name}}},
+            "then": {
+                "properties": {
+                    "fault": {"description": fault.summary},
+                    "parameters": fault.parameters.model_json_schema(schema_generator=_Untitled),
+                }
+            },
+        }
+        for name, fault in FAULTS.items()
+    ]

@@ -1,0 +1,205 @@
+"""The section ``cluster.external`` of a campaign file: a cluster that was there before, how to
+connect to it, and by which hands its brokers may be stopped and started."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.campaign.model.section import Section
+from harness.campaign.model.values.sweep import Scalar
+from history.cell import as_text
+from infra.secrets import Secret
+from infra.ssh.inventory import Login
+from infra.systems.external.described import (
+    DOCKER_HOST,
+    ENGINE,
+    Action,
+    Argv,
+    Described,
+    Handle,
+    server_name,
+)
+from infra.systems.security import PROBE
+
+Word = Annotated[str, Field(min_length=1)]
+Command = Annotated[tuple[Word, ...], Field(min_length=1)]
+
+
+class SecretSpec(Section):
+    """Where a secret is, which stands in no file that is kept: one of the two."""
+
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    """In this environment variable."""
+    file: Word | None = None
+    """In this file, without the line break at its end."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret is in the environment (env) or in a file: say one of them")
+        return self
+
+
+class SshSpec(Section):
+    """The host on which commands are run."""
+
+    address: Word
+    """A name or an IPv4 address."""
+    user: Word
+    """Who logs in there."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 22
+    """Of its sshd."""
+    key: Word | None = None
+    """The file with the private key; else the SSH agent's keys and the usual files."""
+    passphrase_env: Word | None = None
+    """The environment variable with the key's passphrase."""
+    known_hosts: Word = "~/.ssh/known_hosts"
+    """Where its host key must be known already."""
+
+
+class CommandsSpec(Section):
+    """Commands as lists of words, which no shell reads. Those that are missing cannot be asked
+    for."""
+
+    stop: Command | None = None
+    """Asks it to end, and comes back when it has, or will within seconds."""
+    start: Command | None = None
+    """Starts it, and comes back; what it has started goes on."""
+    kill: Command | None = None
+    """Kills it, and keeps whoever would start it again from doing so."""
+    pause: Command | None = None
+    """Stops its process where it is (SIGSTOP)."""
+    resume: Command | None = None
+    """Lets it go on (SIGCONT)."""
+
+
+class HandSpec(Section):
+    """By which hands a broker is stopped and started: one of `systemd`, `container`, `compose` and
+    `commands`."""
+
+    systemd: Word | None = None
+    """A unit, for `systemctl`; by way of `sudo -n` for whoever is not root."""
+    container: Word | None = None
+    """The name of a container of the Docker Engine (`DOCKER_HOST`, or this machine's)."""
+    compose: Annotated[str, Field(pattern=r"^[^/]+/[^/]+$")] | None = None
+    """`PROJECT/SERVICE` of Docker Compose: its only container."""
+    commands: CommandsSpec | None = None
+    """Commands of your own."""
+    ssh: SshSpec | None = None
+    """Where `systemctl` or the commands are run. Without it: on this machine."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        ways = (self.systemd, self.container, self.compose, self.commands)
+        if sum(way is not None for way in ways) != 1:
+            raise ValueError("one of systemd, container, compose and commands says how")
+        if self.ssh is not None and (self.container or self.compose):
+            raise ValueError("containers are reached through the engine (DOCKER_HOST), not ssh")
+        return self
+
+
+class ExternalSpec(Section):
+    """A cluster that was there before (`system: external`): nothing of it is deployed, and nothing
+    touched that is not named here."""
+
+    bootstrap_servers: Word
+    """Kafka's `bootstrap.servers`."""
+    client: Mapping[str, Scalar] = {}
+    """What librdkafka is told besides in order to connect: `security.protocol`, `sasl.*`, `ssl.*`.
+    No secrets."""
+    secrets: Mapping[str, SecretSpec] = {}
+    """Such properties that are secret, `sasl.password`, say: where each is."""
+    broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """The `broker.id` of each, where they are not the numbers from 1 to `brokers`, nor named under
+    `servers`."""
+    servers: Mapping[Annotated[str, Field(pattern=r"^broker-[0-9]{1,9}$")], HandSpec] = {}
+    """The inventory: `broker-` and the `broker.id` of each, and by which hands it may be stopped
+    and started. All brokers, or none: then there are no faults that need hands."""
+
+
+def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
+    """The ``broker.id`` of each broker."""
+    if spec.broker_ids is not None:
+        return spec.broker_ids
+    if spec.servers:
+        return tuple(sorted(int(name.rpartition("-")[2]) for name in spec.servers))
+    return tuple(range(1, brokers + 1))
+
+
+def names(spec: ExternalSpec, brokers: int) -> tuple[str, ...]:
+    """What the brokers are called."""
+    return tuple(map(server_name, ids(spec, brokers)))
+
+
+def described(spec: ExternalSpec, brokers: int) -> Described:
+    """The cluster, as the room of infrastructure is told of it. Raises ValueError for an ssh that
+    cannot be."""
+    return Described(
+        bootstrap_servers=spec.bootstrap_servers,
+        client={name: _anywhere(name, as_text(value)) for name, value in spec.client.items()},
+        secrets={name: _secret(one) for name, one in spec.secrets.items()},
+        brokers=ids(spec, brokers),
+        handles={int(n.rpartition("-")[2]): handle(one) for n, one in spec.servers.items()},
+    )
+
+
+def handle(spec: HandSpec) -> Handle:
+    """Raises ValueError for an ssh that cannot be."""
+    if spec.container is not None or spec.compose is not None:
+        engine = {name: os.environ[name] for name in ENGINE if name in os.environ}
+        return Handle(
+            container=spec.container,
+            compose=spec.compose,
+            engine={DOCKER_HOST: "", **engine},
+        )
+    login = None if spec.ssh is None else _login(spec.ssh)
+    if spec.systemd is not None:
+        commands = _systemd(spec.systemd, login)
+    else:
+        given = spec.commands.model_dump(exclude_none=True) if spec.commands else {}
+        commands = {Action(name): (tuple(argv),) for name, argv in given.items()}
+    known_hosts = Handle().known_hosts if spec.ssh is None else spec.ssh.known_hosts
+    here = "" if login is not None else str(Path.cwd())
+    return Handle(commands=commands, ssh=login, known_hosts=_absolute(known_hosts), directory=here)
+
+
+def _login(spec: SshSpec) -> Login:
+    there = spec if spec.key is None else spec.model_copy(update={"key": _absolute(spec.key)})
+    told = there.model_dump_json(by_alias=True, exclude={"known_hosts"}, exclude_none=True)
+    return Login.model_validate_json(told)
+
+
+def _secret(spec: SecretSpec) -> Secret:
+    found = Secret(env=spec.env, file=spec.file)
+    return found if spec.file is None else Secret(file=str(found.path))
+
+
+def _anywhere(name: str, value: str) -> str:
+    """What librdkafka is told, with the same meaning in another working directory: clients have one
+    each, and what was made may be removed from anywhere."""
+    of_file = name.endswith(".location") and value != PROBE
+    return _absolute(value) if of_file or name == "sasl.kerberos.keytab" else value
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _systemd(unit: str, login: Login | None) -> Mapping[Action, tuple[Argv, ...]]:
+    root = os.geteuid() == 0 if login is None else login.user == "root"
+    systemctl = ("systemctl",) if root else ("sudo", "-n", "systemctl")
+
+    def sent(signal: Literal["KILL", "STOP", "CONT"]) -> Argv:
+        return (*systemctl, "kill", f"--signal=SIG{signal}", unit)
+
+    return {
+        Action.STOP: ((*systemctl, "stop", unit),),
+        Action.START: ((*systemctl, "start", unit),),
+        # Of a unit with Restart=, systemd would start the broker again while the fault is on.
+        Action.KILL: (sent("KILL"), (*systemctl, "stop", unit)),
+        Action.PAUSE: (sent("STOP"),),
+        Action.RESUME: (sent("CONT"),),
+    }

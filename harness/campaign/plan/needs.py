@@ -1,0 +1,44 @@
+"""What a campaign asks of its backend: the faults that strike, and the disks of its cluster."""
+
+from collections.abc import Iterator, Set
+
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.schedule import Entry, StoryEntry
+from harness.campaign.plan.stories import catalogue
+from infra.interface import Capability
+from nemesis import FAULTS
+
+DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
+"""What disks of the brokers' own need of the backend."""
+
+
+def struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
+    """The field that asks for it, and every fault by name."""
+    for index, entry in enumerate(campaign.faults):
+        key = "story" if isinstance(entry, StoryEntry) else "fault"
+        yield from ((f"faults[{index}].{key}", name) for name in faults_of(entry))
+    if campaign.failover is not None:
+        yield "failover", campaign.failover.kill.fault
+
+
+def faults_of(entry: Entry) -> tuple[str, ...]:
+    """The names of the faults that an entry stands for, each once."""
+    if not isinstance(entry, StoryEntry):
+        return (entry.fault,)
+    return tuple(dict.fromkeys(step.fault for step in catalogue()[entry.story].steps))
+
+
+def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: str) -> str | None:
+    """Why a backend that is ``able`` to do so much refuses what needs so much; None if it does
+    not."""
+    missing = sorted(needs - able)
+    if not missing:
+        return None
+    wanted = f"{what} needs {', '.join(missing)}".strip()
+    return f"{wanted}, which the backend {backend} does not have on this machine"
+
+
+def needs_of(campaign: Campaign) -> frozenset[Capability]:
+    """What its faults and its cluster need of the backend."""
+    disks: frozenset[Capability] = frozenset() if campaign.cluster.disks is None else DISKS
+    return disks.union(*(FAULTS[name].needs for _, name in struck(campaign)))

@@ -1,0 +1,182 @@
+"""The runs of a campaign, and its manifest: pure functions of the resolved campaign.
+
+Nothing is asked of the place where it will run, so that all of it is known, and written down,
+before anything is started.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.backends import client_nodes
+from harness.campaign.model import failover
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.cells import expand, only
+from harness.campaign.model.clusters import ClusterSpec, DisksSpec
+from harness.campaign.model.expectations import expected
+from harness.campaign.plan import scheduler
+from harness.campaign.plan.comebacks import comebacks
+from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.ground import ground_of
+from harness.campaign.plan.needs import needs_of
+from harness.campaign.plan.timings import CampaignTimings
+from history.cell import Value
+from history.manifest import (
+    Manifest,
+    PlannedCell,
+    PlannedFailover,
+    PlannedFault,
+    PlannedGroup,
+    PlannedRun,
+    PlannedWriter,
+)
+from history.schema import MEASURES
+from infra.interface import Capability
+from infra.systems.names import external, kraft
+from nemesis.bounds import UNLIMITED, Count
+from workloads import WORKLOADS
+from workloads.produce import group_id
+
+HARNESS = "harness"
+"""The writer of the harness's own tables, and the node that it counts as."""
+
+HARNESS_TABLES = (
+    *("faults", "cluster", "phases", "servers", "clients", "recovery", "clocks"),
+    *sorted(MEASURES),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """One run before it begins.
+
+    Attributes:
+        number: From 1.
+        swept: What of the cluster's settings is swept, with this run's values.
+        faults: In the order of their planned starts.
+        failovers: What is measured after it.
+        room: How many servers may suffer at once.
+    """
+
+    number: int
+    seed: int
+    cluster: ClusterSpec
+    swept: Mapping[str, Value]
+    cells: Sequence[PlannedCell]
+    faults: Sequence[ScheduledFault]
+    failovers: Sequence[PlannedFailover] = ()
+    room: Count = UNLIMITED
+
+
+def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
+    """Every run of ``campaign``, whose seed is drawn: as often as it says, one of every cluster,
+    and of every cell where these are alone.
+
+    The runs of one round share their seed, so that what differs between them is what is swept.
+    """
+    assert campaign.seed is not None
+    rounds = [
+        (part, scheduler.run_seed(campaign.seed, number), cluster, swept)
+        for number in range(1, campaign.runs + 1)
+        for cluster, swept in campaign.cluster.points()
+        for part in _parts(campaign)
+    ]
+    return tuple(_run(*planned, number=n) for n, planned in enumerate(rounds, start=1))
+
+
+def _parts(campaign: Campaign) -> Sequence[Campaign]:
+    """What of a campaign lives in one cluster: all of it, or each cell alone."""
+    cells = campaign.cells
+    if not cells.alone:
+        return (campaign,)
+    return [campaign.model_copy(update={"cells": only(cells, cell)}) for cell in expand(cells)]
+
+
+def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
+    """What is written down of ``runs`` before the first one begins."""
+    assert campaign.seed is not None
+    return Manifest(
+        campaign=campaign.name,
+        system=campaign.cluster.system,
+        seed=campaign.seed,
+        baseline=campaign.baseline,
+        runs=tuple(_planned(campaign, run) for run in runs),
+    )
+
+
+def _run(
+    campaign: Campaign,
+    seed: int,
+    cluster: ClusterSpec,
+    swept: Mapping[str, Value],
+    *,
+    number: int,
+) -> RunPlan:
+    needs = needs_of(campaign)
+    if Capability.LOSE_UNSYNCED_WRITES in needs and cluster.disks is None:
+        cluster = cluster.model_copy(update={"disks": DisksSpec()})
+    if Capability.FAKE_CLOCKS in needs:
+        cluster = cluster.model_copy(update={"clocks": True})
+    ground = ground_of(campaign, cluster)
+    return RunPlan(
+        number=number,
+        seed=seed,
+        cluster=cluster,
+        swept=swept,
+        cells=[
+            PlannedCell(
+                cell=cell,
+                groups=tuple(
+                    PlannedGroup(name=group_id(cell, group), delivery=group.delivery)
+                    for group in campaign.workload.load_of(cell).groups
+                ),
+                transactional=campaign.workload.is_transactional,
+                acked_min=campaign.evidence.acked_min,
+                expect=expected(campaign.expect, {**swept, **cell.settings}),
+            )
+            for cell in expand(campaign.cells)
+        ],
+        faults=scheduler.plan(campaign, seed, ground),
+        room=ground.room,
+        failovers=failover.planned(campaign.failover, seed),
+    )
+
+
+def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
+    timings = CampaignTimings(run.cluster)
+    return PlannedRun(
+        number=run.number,
+        seed=run.seed,
+        cluster=run.swept,
+        zookeeper=not kraft(run.cluster.system) and not external(run.cluster.system),
+        session_timeout_ms=timings.zookeeper_session_timeout_ms,
+        replica_lag_ms=timings.replica_lag_time_max_ms,
+        recovery_ms=campaign.limits.recover,
+        cells=tuple(run.cells),
+        faults=tuple(_fault(fault) for fault in run.faults),
+        failovers=tuple(run.failovers),
+        replicas=not external(run.cluster.system),
+        external=external(run.cluster.system),
+        skipped=tuple(f"{one.what}: {one.reason}" for one in campaign.skipped),
+        writers=tuple(_writers(campaign, run)),
+    )
+
+
+def _fault(planned: ScheduledFault) -> PlannedFault:
+    return PlannedFault(
+        fault_id=planned.fault_id,
+        fault=planned.fault,
+        target=planned.target,
+        parameters=planned.parameters.model_dump(),
+        start_ms=planned.start_ms,
+        hold_ms=planned.end_ms - planned.start_ms,
+        story=None if planned.part is None else planned.part.label,
+        partition=None if planned.part is None else planned.part.partition,
+    )
+
+
+def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
+    spec = campaign.workload
+    loads = [(planned.cell, spec.load_of(planned.cell)) for planned in run.cells]
+    clients = WORKLOADS[spec.kind].writers(loads, client_nodes(run.cluster), comebacks(run.faults))
+    ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
+    return [*clients, *ours]

@@ -1,0 +1,77 @@
+"""What is wrong with a campaign's cells: settings that contradict each other, producers that
+librdkafka would not make, names that would not differ."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from harness.campaign.clients import producers
+from harness.campaign.model import expectations
+from harness.campaign.model.cells import combinations, expand
+from harness.campaign.model.values.where import where_problems
+from harness.campaign.problems.draft import Draft
+from history.cell import Cell
+from infra.documents import Problem
+from workloads.spec import SpecificationError
+
+NAME_MAX = 200
+"""Characters of a cell's name: it is a topic's, of which Kafka allows 249, and in file names."""
+
+
+def cell_problems(draft: Draft) -> Iterator[Problem]:
+    """Everything that is wrong with cells that are right one by one."""
+    if draft.cells is None:
+        return
+    everything = [cell.settings for cell in combinations(draft.cells)]
+    for index, excluded in enumerate(draft.cells.exclude):
+        yield from where_problems(f"cells.exclude[{index}]", excluded, everything)
+    cells = expand(draft.cells)
+    if not cells:
+        yield Problem(field="cells.exclude", reason="no cell is left")
+    yield from _floor_problems(cells)
+    yield from _name_problems(cells)
+    if draft.workload is not None:
+        yield from _producer_problems(cells, draft.workload.record_bytes)
+    if draft.cluster is not None:
+        yield from _replica_problems(cells, min(draft.cluster.brokers))
+        points = [swept for _, swept in draft.cluster.points()]
+        settings = [{**swept, **cell.settings} for swept in points for cell in cells]
+        yield from expectations.problems(draft.expect or (), settings)
+
+
+def _replica_problems(cells: Sequence[Cell], fewest: int) -> Iterator[Problem]:
+    for factor in sorted({cell.replication_factor for cell in cells}):
+        if factor > fewest:
+            reason = f"{factor} replicas need as many brokers; there are {fewest}"
+            yield Problem(field="cells.replication.factor", reason=reason)
+
+
+def _floor_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
+    pairs = {(cell.min_insync_replicas, cell.replication_factor) for cell in cells}
+    for floor, factor in sorted(pairs):
+        if floor > factor:
+            reason = f"{floor} is above the replication factor {factor}: no acks=all can succeed"
+            yield Problem(field="cells.min.insync.replicas", reason=reason)
+
+
+def _name_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
+    for name, many in Counter(cell.topic for cell in cells).items():
+        if many > 1:
+            reason = f"{many} cells would share the topic {name}: give values that differ"
+            yield Problem(field="cells", reason=reason)
+        elif len(name) > NAME_MAX:
+            reason = f"the topic {name} has more than {NAME_MAX} characters: sweep less"
+            yield Problem(field="cells", reason=reason)
+
+
+def _producer_problems(cells: Sequence[Cell], record_bytes: tuple[int, int]) -> Iterator[Problem]:
+    refused: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        try:
+            for size in dict.fromkeys(record_bytes):
+                producers.try_out(cell, size)
+        except producers.RecordRefused as refusal:
+            refused.setdefault(("workload.record.bytes", str(refusal)), []).append(cell.name)
+        except SpecificationError as refusal:
+            refused.setdefault(("cells", str(refusal)), []).append(cell.name)
+    for (field, reason), names in refused.items():
+        yield Problem(field=field, reason=f"{reason} (in {', '.join(names)})")

@@ -1,0 +1,68 @@
+"""The coordinators of consumer groups and of transactions, as the campaign's brokers will have
+them.
+
+Whoever leads a partition of their topic coordinates the groups, or the transactional ids, that are
+hashed to it: a fault may be aimed at it as at a cell's.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from harness.campaign.model.clusters import ClusterSpec, ClusterSweep
+from harness.campaign.problems.draft import Draft
+from infra.systems import properties
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+_UNKNOWN = 2**31
+"""Partitions, as nobody can tell how many: whichever is named may be one."""
+
+
+def partitions(draft: Draft) -> Mapping[str, int]:
+    """How many their topics have, by name, as the topics of cells are told: those of which there is
+    anything to coordinate. A cluster that is wrong, or a workload, leaves it open."""
+    return {topic: _partitions(draft.cluster, _COUNTS[topic]) for topic in _coordinated(draft)}
+
+
+_COUNTS: Mapping[str, str] = {
+    OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+}
+"""The broker property that says how many partitions each topic has."""
+
+
+def _coordinated(draft: Draft) -> Iterator[str]:
+    load = draft.workload
+    transactional = load is not None and load.is_transactional
+    if load is None or load.groups or transactional:
+        yield OFFSETS_TOPIC
+    if transactional:
+        yield TRANSACTIONS_TOPIC
+
+
+def _partitions(cluster: ClusterSweep | None, name: str) -> int:
+    if cluster is None:
+        return _UNKNOWN
+    said = (_in_force(one, name) for one, _ in cluster.points())
+    return min(_UNKNOWN if number is None else number for number in said)
+
+
+def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None:
+    """Why a coordinator of ``cluster`` would take no member with this session timeout."""
+    least = _in_force(cluster, "group.min.session.timeout.ms")
+    most = _in_force(cluster, "group.max.session.timeout.ms")
+    if least is None or most is None or least <= session_timeout_ms <= most:
+        return None
+    return (
+        f"session.timeout.ms is {session_timeout_ms}, and brokers take {least} to {most} "
+        "(group.min.session.timeout.ms, group.max.session.timeout.ms)"
+    )
+
+
+def _in_force(cluster: ClusterSpec, name: str) -> int | None:
+    """A broker property of the cluster; None where nobody can tell what it is by default."""
+    if name in cluster.properties:
+        return int(cluster.properties[name])
+    known = properties.known(cluster.system)
+    return None if known is None else int(known.broker[name]["default"])

@@ -1,0 +1,109 @@
+"""A campaign file of which not everything is right.
+
+What sections say about each other is judged where all those concerned are right, so that one slip
+hides no other, and nothing is told that only follows from what was told already.
+"""
+
+import json
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.campaign.model.campaign import Campaign, Limits
+from harness.campaign.model.cells import Sweep
+from harness.campaign.model.clusters import ClusterSweep
+from harness.campaign.model.expectations import Expectation
+from harness.campaign.model.failover import FailoverSpec
+from harness.campaign.model.schedule import Entry, Schedule
+from harness.campaign.model.workload import WorkloadSpec
+from harness.campaign.plan import scheduler
+from harness.campaign.plan.faults import ScheduledFault
+from harness.campaign.plan.ground import Ground, ground_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """The sections of a campaign file; None for one that is missing or wrong.
+
+    What it comes to is kept once it was asked for: those who judge the schedule and those who add
+    up what it takes go by the same plans.
+    """
+
+    runs: int | None
+    cluster: ClusterSweep | None
+    cells: Sweep | None
+    expect: tuple[Expectation, ...] | None
+    workload: WorkloadSpec | None
+    schedule: Schedule | None
+    faults: tuple[Entry, ...] | None
+    failover: FailoverSpec | None
+    limits: Limits | None
+
+    @property
+    def as_campaign(self) -> Campaign:
+        """What a plan is made of, as a campaign; with None where that is wrong."""
+        return Campaign.model_construct(
+            cluster=self.cluster, cells=self.cells, schedule=self.schedule, faults=self.faults
+        )
+
+    @cached_property
+    def grounds(self) -> tuple[Ground, ...]:
+        """Of a run of each cluster; empty where that cannot be told."""
+        if None in (self.cluster, self.cells, self.schedule, self.faults):
+            return ()
+        campaign = self.as_campaign
+        return tuple(ground_of(campaign, cluster) for cluster, _ in campaign.cluster.points())
+
+    @cached_property
+    def plans(self) -> tuple[Sequence[ScheduledFault], ...]:
+        """Of a run of each cluster, as planned with one seed: with others they differ by a few
+        seconds. Empty where that cannot be told."""
+        campaign = self.as_campaign
+        plans: dict[object, Sequence[ScheduledFault]] = {}
+        for ground in self.grounds:
+            if (key := _differs_by(ground)) not in plans:
+                plans[key] = scheduler.plan(campaign, 0, ground)
+        return tuple(plans[_differs_by(ground)] for ground in self.grounds)
+
+
+def _differs_by(ground: Ground) -> tuple[object, ...]:
+    """By what of its cluster a plan differs."""
+    timings = ground.timings
+    return (
+        ground.members.servers,
+        timings.zookeeper_session_timeout_ms,
+        timings.replica_lag_time_max_ms,
+    )
+
+
+def draft(content: Mapping[str, object], wrong: Container[str]) -> Draft:
+    """The sections that are right in themselves, and not among those in which something else is
+    ``wrong``."""
+    return Draft(
+        **{
+            name: None if name in wrong else _section(name, content)
+            for name in Draft.__dataclass_fields__
+        }
+    )
+
+
+def _section(name: str, content: Mapping[str, object]) -> Any:
+    if name not in content:
+        field = Campaign.model_fields[name]
+        return None if field.is_required() else field.get_default(call_default_factory=True)
+    try:
+        return _adapter(name).validate_json(json.dumps(content[name]), strict=True)
+    except ValidationError:
+        return None
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    field = Campaign.model_fields[name]
+    kind: Any = field.annotation
+    for constraint in field.metadata:
+        kind = Annotated[kind, constraint]
+    return TypeAdapter(kind)

@@ -1,0 +1,223 @@
+"""What is wrong with a campaign for a cluster that was there before: what it would take to deploy,
+and what such a cluster cannot offer."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import ValidationError
+
+from harness.campaign.clients import producers
+from harness.campaign.model.cells import expand
+from harness.campaign.model.clusters import ClusterSweep
+from harness.campaign.model.external import ExternalSpec, handle, ids, names
+from harness.campaign.model.schedule import Entry, FaultEntry
+from harness.campaign.plan.stories import catalogue
+from harness.campaign.problems.draft import Draft
+from harness.campaign.problems.properties import mapping
+from history.cell import LIBRDKAFKA, as_text
+from infra import systems
+from infra.documents import Problem
+from infra.systems.external.described import Action
+from infra.systems.names import EXTERNAL, parse
+from infra.systems.security import MECHANISMS, unspoken
+from nemesis import expressions
+from workloads.configuration import connection_properties
+
+_WHERE = "cluster.external"
+IN_FORCE = (
+    "zookeeper.session.timeout.ms",
+    "broker.session.timeout.ms",
+    "replica.lag.time.max.ms",
+)
+"""Properties that say what is in force; none is set."""
+_SECRET = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config")
+"""In the name of a property that is secret: a list would lack those of librdkafka's next version,
+and a secret that is not known for one would be kept with the campaign."""
+_ALONE = ("No such", "Invalid value")
+"""How librdkafka begins what it has against a property by itself."""
+_HANDS: Mapping[str, frozenset[Action]] = {
+    "kill": frozenset({Action.KILL, Action.START}),
+    # Who was asked to end and has not is killed when the fault is over.
+    "terminate": frozenset({Action.STOP, Action.KILL, Action.START}),
+    "restart": frozenset({Action.STOP, Action.KILL, Action.START}),
+    "pause": frozenset({Action.PAUSE, Action.RESUME}),
+}
+"""By which actions each fault is done that lays hands on brokers."""
+_ORDERS = frozenset(
+    {
+        *("alter-min-isr", "create-topic", "grow-topic", "delete-topic", "delete-records"),
+        *("crash-client", "pause-client", "add-partitions", "advance-log-start"),
+    }
+)
+"""Faults that need nothing but clients."""
+_UNSPOKEN = frozenset({"reassign", "elect-preferred"})
+"""Faults that need a request which librdkafka does not speak."""
+_UNSEEN = "a client is not told who keeps the metadata, nor who the active controller is"
+_METADATA = frozenset({"controller", "quorum", "quorum-leader", "zookeeper", "zk-leader"})
+_IN_TEXT = re.compile(rf"(?<![\w-])({'|'.join(sorted(_METADATA, key=len, reverse=True))})(?![\w-])")
+
+
+def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+    """What is wrong with the section ``cluster`` by itself; nothing where its types are."""
+    written = mapping(content, "cluster")
+    there = written.get("external") is not None
+    if (written.get("system") == EXTERNAL) != there:
+        yield Problem(
+            field=_WHERE if there else "cluster.system",
+            reason=f"is for system: {EXTERNAL}" if there else f"{EXTERNAL} needs {_WHERE}",
+        )
+        return
+    try:
+        cluster = ClusterSweep.model_validate_json(json.dumps(written))
+    except ValidationError:
+        return
+    if cluster.external is not None:
+        yield from _cluster_problems(cluster)
+        yield from _brokers(cluster.external, cluster)
+        yield from _connection(cluster.external)
+        yield from _hands(cluster.external)
+
+
+def external_problems(draft: Draft) -> Iterator[Problem]:
+    """What its cells and faults ask for that such a cluster does not offer."""
+    if draft.cluster is None or (spec := draft.cluster.external) is None:
+        return
+    cells = () if draft.cells is None else expand(draft.cells)
+    for client in dict.fromkeys(cell.client for cell in cells):
+        if client != LIBRDKAFKA:
+            reason = f"{client} is not told how to connect to a cluster of your own: {LIBRDKAFKA}"
+            yield Problem(field="cells.client", reason=reason)
+    for name in draft.cells.producer if draft.cells else ():
+        if connection_properties({name: ""}):
+            yield Problem(field=f"cells.producer.{name}", reason=f"belongs to {_WHERE}.client")
+    if draft.failover is not None:
+        reason = "failovers are measured on clusters that are deployed"
+        yield Problem(field="failover", reason=reason)
+    for index, entry in enumerate(draft.faults or ()):
+        field = f"faults[{index}].{'fault' if isinstance(entry, FaultEntry) else 'story'}"
+        for reason in dict.fromkeys(_refusals(entry, spec)):
+            yield Problem(field=field, reason=reason)
+
+
+def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
+    if isinstance(entry, FaultEntry):
+        signal = entry.parameters.get("signal")
+        yield from _refused(entry.fault, spec, signal if isinstance(signal, str) else "kill")
+        roles = {role.name for role in expressions.parse(entry.target).roles}
+        yield from (f"{role}: {_UNSEEN}" for role in sorted(roles & _METADATA))
+        return
+    for step in catalogue()[entry.story].steps:
+        yield from _refused(step.fault, spec, "terminate")
+        yield from (f"{found[1]}: {_UNSEEN}" for found in _IN_TEXT.finditer(step.target))
+
+
+def refused_everywhere(fault: str) -> str | None:
+    """What of the fault keeps every cluster of one's own from offering it; None where one may."""
+    if fault == "elect-unclean":
+        return "is proven by leader epochs, which a client is not told"
+    if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS:
+        return None
+    return f"is for clusters that are deployed, not for {EXTERNAL} ones"
+
+
+def asked_for(fault: str) -> str | None:
+    """On what of the cluster it depends whether a fault is offered; None where on nothing."""
+    if fault in _UNSPOKEN:
+        return f"sasl.mechanism, if any, is {', '.join(MECHANISMS)}"
+    if fault in _HANDS:
+        return f"commands say how to {', '.join(sorted(_HANDS[fault]))}"
+    return None
+
+
+def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
+    """``signal``: by which a restart ends the process."""
+    if fault in _ORDERS:
+        return
+    if (reason := refused_everywhere(fault)) is not None:
+        yield f"{fault} {reason}"
+        return
+    if fault in _UNSPOKEN:
+        given = {name: as_text(value) for name, value in spec.client.items()}
+        if (unsaid := unspoken(given, frozenset(spec.secrets))) is not None:
+            yield (
+                f"{fault} needs a request that librdkafka does not speak, and that is sent over a "
+                f"connection of our own, which does not speak {unsaid}"
+            )
+    elif not spec.servers:
+        yield f"{fault} needs hands on the brokers: {_WHERE}.servers says how to lay them on"
+    else:
+        gentle = fault == "restart" and signal == "kill"
+        needed = _HANDS["kill" if gentle else fault]
+        for name, one in spec.servers.items():
+            if lacking := sorted(needed - handle(one).actions):
+                yield f"{fault} needs commands of {name} to {', '.join(lacking)}"
+
+
+def _cluster_problems(cluster: ClusterSweep) -> Iterator[Problem]:
+    if reason := systems.obstacle(parse(EXTERNAL), cluster.backend):
+        yield Problem(field="cluster.backend", reason=reason)
+    if cluster.size > 1 or cluster.compare:
+        reason = "it is one cluster that is there: no lists, and nothing to compare"
+        yield Problem(field="cluster", reason=reason)
+    if cluster.disks is not None:
+        reason = "brokers of your own have the disks that they have"
+        yield Problem(field="cluster.disks", reason=reason)
+    for name, values in cluster.properties.items():
+        field = f"cluster.properties.{name}"
+        if name not in IN_FORCE:
+            reason = f"nothing is set of a cluster of your own; in force may be: {IN_FORCE}"
+            yield Problem(field=field, reason=reason.replace("'", ""), key=True)
+        elif not all(isinstance(value, int) and value > 0 for value in values):
+            yield Problem(field=field, reason="a whole number of milliseconds")
+
+
+def _brokers(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
+    many = max(cluster.brokers)
+    found = ids(spec, many)
+    if len(set(found)) != many:
+        reason = f"says {many}, and {', '.join(map(str, found))} are named under {_WHERE}"
+        yield Problem(field="cluster.brokers", reason=reason)
+    named = set(names(spec, many))
+    if spec.servers and (without := sorted(named - spec.servers.keys())):
+        reason = f"all brokers, or none: {', '.join(without)} is missing"
+        yield Problem(field=f"{_WHERE}.servers", reason=reason)
+    for name in sorted(spec.servers.keys() - named):
+        reason = "is none of broker.ids"
+        yield Problem(field=f"{_WHERE}.servers.{name}", reason=reason, key=True)
+
+
+def _connection(spec: ExternalSpec) -> Iterator[Problem]:
+    for section, given in (("client", spec.client), ("secrets", spec.secrets)):
+        for name in given:
+            field = f"{_WHERE}.{section}.{name}"
+            if not connection_properties({name: ""}):
+                reason = "is not about connecting: security.protocol, sasl.*, ssl.* are"
+                yield Problem(field=field, reason=reason, key=True)
+            elif section == "client" and _SECRET.search(name):
+                reason = (
+                    f"is a secret, and this file is kept: say under {_WHERE}.secrets where it is"
+                )
+                yield Problem(field=field, reason=reason, key=True)
+            elif section == "secrets" and name in spec.client:
+                yield Problem(field=field, reason="stands under client, too", key=True)
+            elif (unknown := _unknown(name, given[name])) is not None:
+                yield Problem(field=field, reason=unknown)
+
+
+def _unknown(name: str, value: object) -> str | None:
+    """Why librdkafka has no such property, or no such value of it; None where it may have. What
+    belongs together is seen when it connects."""
+    refused = producers.refused(name, value if isinstance(value, (str, int, float)) else "")
+    return refused if refused and refused.startswith(_ALONE) else None
+
+
+def _hands(spec: ExternalSpec) -> Iterator[Problem]:
+    for name, one in spec.servers.items():
+        try:
+            handle(one)
+        except ValidationError as invalid:
+            for error in invalid.errors(include_url=False, include_input=False):
+                where = ".".join(map(str, error["loc"]))
+                reason = str(error["msg"]).removeprefix("Value error, ")
+                yield Problem(field=f"{_WHERE}.servers.{name}.ssh.{where}", reason=reason)

@@ -1,0 +1,67 @@
+"""What keeps a campaign from running where it is to run, though nothing is wrong with its file:
+what the backend cannot do, hosts that nobody named, programs of clients that are not there, or that
+nobody said might be started."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.model.cells import expand
+from harness.campaign.plan.needs import DISKS, refusal, struck
+from history.cell import LIBRDKAFKA, is_program
+from infra import client_programs, systems
+from infra.documents import Problem
+from infra.interface import Capability
+from infra.local.backend import LocalBackend
+from infra.ssh.backend import SshBackend
+from infra.systems import names
+from nemesis import FAULTS
+
+_FIELD = "cells.client"
+
+
+def lacking_capabilities(
+    campaign: Campaign, capabilities: frozenset[Capability]
+) -> Iterator[Problem]:
+    """Every fault that needs what the backend cannot do."""
+    backend = campaign.cluster.backend
+    for field, fault in struck(campaign):
+        if reason := refusal(fault, FAULTS[fault].needs, capabilities, backend):
+            yield Problem(field=field, reason=reason)
+    if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
+        yield Problem(field="cluster.disks", reason=reason)
+
+
+def without_hosts(campaign: Campaign) -> Iterator[Problem]:
+    """That the backend needs hosts, and nobody named any."""
+    if campaign.cluster.backend == SshBackend.name and campaign.cluster.inventory is None:
+        reason = "the backend ssh needs the file with its hosts (--inventory)"
+        yield Problem(field="cluster.inventory", reason=reason)
+
+
+def elsewhere(campaign: Campaign) -> Iterator[Problem]:
+    """That the system is not deployed on the backend."""
+    cluster = campaign.cluster
+    if reason := systems.obstacle(names.parse(cluster.system), cluster.backend):
+        yield Problem(field="cluster.backend", reason=reason)
+
+
+def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[Problem]:
+    """Of each client that its program is not where it is to run. ``allowed``: the programs of the
+    user's own that may be started: a campaign file, which may come from anybody, does not decide
+    that (as of librdkafka's plugins: :data:`workloads.configuration.RESERVED`)."""
+    backend = campaign.cluster.backend
+    for client in dict.fromkeys(cell.client for cell in expand(campaign.cells)):
+        if client == LIBRDKAFKA:
+            continue
+        if backend != LocalBackend.name and not client_programs.on_every_backend(client):
+            reason = (
+                f"the program of {client} is on this machine alone, and not on the nodes of the "
+                f"backend {backend}"
+            )
+            yield Problem(field=_FIELD, reason=reason)
+        elif (reason_missing := client_programs.missing(client)) is not None:
+            yield Problem(field=_FIELD, reason=reason_missing)
+        elif is_program(client) and client_programs.own(client) not in allowed:
+            reason = f"it would start {client} with your rights; if that is meant: "
+            yield Problem(field=_FIELD, reason=f"{reason}--program {client}")

@@ -1,0 +1,318 @@
+"""How much a campaign may come to in all. Each value may be right, and their product absurd."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import mean
+
+from harness.campaign.model.cells import CELLS_MAX, Sweep, expand
+from harness.campaign.model.clusters import RUNS_MAX, ClusterSpec
+from harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
+from harness.campaign.model.workload import clients_of, times_read
+from harness.campaign.plan import scheduler
+from harness.campaign.plan.ground import hold_range, planned_members
+from harness.campaign.plan.stories import catalogue, unrolled
+from harness.campaign.plan.timings import CampaignTimings
+from harness.campaign.problems.draft import Draft
+from history.cell import Cell
+from infra.documents import Problem
+
+_HOUR_MS = 3_600_000
+_PROCESSES_MAX = 1_000
+"""24 cells with 12 producers and 6 consumers each are 432 clients, and somebody means that. A
+thousand, each with 70 MB that it shares with nobody, fill a large machine."""
+_DISKS_MAX = 200
+_MEGABYTES_MAX = 16 * 1024 * 1024
+
+
+def _hours(duration_ms: float) -> str:
+    return f"{duration_ms / _HOUR_MS:,.1f} h"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """Something that adds up.
+
+    Attributes:
+        field: Where it is told.
+        what: What is counted.
+        of: How much of it there is; None where that cannot be told.
+        asked: Above this it must be meant.
+        most: Above this it is refused.
+        shown: As people read it.
+        rather_at: A better place than ``field``, if this campaign has one.
+    """
+
+    field: str
+    what: str
+    of: Callable[[Draft], float | None]
+    asked: float
+    most: float
+    shown: Callable[[float], str] = "{:,.0f}".format
+    rather_at: Callable[[Draft], str | None] = lambda _draft: None
+
+    def problem(self, draft: Draft, meant: bool) -> Problem | None:
+        """That it is too much, if so; what is ``meant`` need not be asked about."""
+        total = self.of(draft)
+        if total is None or total <= (self.most if meant else self.asked):
+            return None
+        told = f"{self.what}: {self.shown(total)} in all, at most {self.shown(self.most)}"
+        if total <= self.most:
+            limit = self.shown(self.asked)
+            told = f"{self.what}: {self.shown(total)} in all, above {limit}; --yes if that is meant"
+        return Problem(field=self.rather_at(draft) or self.field, reason=told)
+
+
+def _cells(draft: Draft) -> float | None:
+    return draft.cells.size if draft.cells else None
+
+
+def _runs(draft: Draft) -> float | None:
+    return draft.cluster.size * _rounds_of(draft) if draft.cluster else None
+
+
+def _rounds_of(draft: Draft) -> int:
+    """How many runs of each cluster there are."""
+    alone = draft.cells is not None and draft.cells.alone
+    return (draft.runs or 1) * (draft.cells.size if alone and draft.cells else 1)
+
+
+def _faults(draft: Draft) -> float | None:
+    """Those drawn for as long as the schedule lasts are counted by what each takes on average."""
+    if draft.faults is None or draft.schedule is None:
+        return None
+    timed = sum(_steps(entry, draft) for entry in draft.faults if entry.at is not None)
+    listed = [entry for entry in draft.faults if entry.at is None]
+    if not listed:
+        return timed
+    steps = sum(_steps(entry, draft) for entry in listed)
+    return timed + draft.schedule.lanes * steps * _rounds(draft.schedule, listed, draft)
+
+
+def _rounds(schedule: Schedule, listed: Sequence[Entry], draft: Draft) -> float:
+    """Of one lane."""
+    if schedule.lasts is None:
+        return schedule.rounds
+    round_ms = len(listed) * mean(schedule.gap) + sum(_held_ms(entry, draft) for entry in listed)
+    return max(0, schedule.lasts - schedule.warmup) / round_ms if round_ms else inf
+
+
+def _steps(entry: Entry, draft: Draft) -> int:
+    """How many faults it comes to; a story that there is not counts as one."""
+    if isinstance(entry, FaultEntry) or (story := catalogue().get(entry.story)) is None:
+        return 1
+    cluster = ClusterSpec(brokers=1) if draft.cluster is None else draft.cluster.largest
+    return sum(1 for _ in unrolled(story, planned_members(cluster), seed=0))
+
+
+def _held_ms(entry: Entry, draft: Draft) -> float:
+    """On average, as far as the file says; the steps of a story as if none waited for another."""
+    if isinstance(entry, StoryEntry):
+        return 0
+    if entry.hold is not None:
+        return mean(entry.hold)
+    if draft.cluster is None:
+        return 0
+    return mean(hold_range(entry.fault, CampaignTimings(draft.cluster.smallest)))
+
+
+def _rate(draft: Draft) -> float | None:
+    """Of all cells of a run; how fast flat out is, nobody can tell."""
+    if draft.workload is None or draft.cells is None or draft.workload.flat_out:
+        return None
+    return draft.workload.rate * _at_once(draft.cells, lambda _: 1)
+
+
+def _bytes(draft: Draft) -> float | None:
+    copied = _bytes_copied(draft)
+    if copied is None or draft.workload is None or draft.workload.flat_out:
+        return None
+    return draft.workload.rate * copied
+
+
+def _bytes_of_a_run(draft: Draft) -> float | None:
+    """What disks have to hold, and more: what is only read is counted, too."""
+    copied, each = _bytes_copied(draft), _sends_of_a_cell(draft)
+    return None if copied is None or each is None else each * copied
+
+
+def _bytes_copied(draft: Draft) -> float | None:
+    """Of one record of each cell of a run, in all places that it goes to."""
+    if draft.workload is None or draft.cells is None:
+        return None
+    load_of = draft.workload.load_of
+    copies = _at_once(draft.cells, lambda c: c.replication_factor + times_read(load_of(c)))
+    return mean(draft.workload.record_bytes) * copies
+
+
+def _at_once(cells: Sweep, of: Callable[[Cell], int]) -> int:
+    """Of all cells of a run: the sum, or where each has a run of its own the most of any."""
+    counts = [of(cell) for cell in expand(cells)]
+    return max(counts, default=0) if cells.alone else sum(counts)
+
+
+def _replicas(draft: Draft) -> float | None:
+    if draft.cells is None:
+        return None
+    replicas = _at_once(draft.cells, lambda cell: cell.partitions * cell.replication_factor)
+    if (failover := draft.failover) is not None:
+        replicas += max(failover.partitions) * failover.replication_factor
+    return replicas
+
+
+def _clients(draft: Draft) -> int:
+    """Of a cell that has all groups; where nobody can tell, as many as where nobody says."""
+    return 1 if draft.workload is None else draft.workload.clients_at_most
+
+
+def _processes(draft: Draft) -> float | None:
+    if draft.cluster is None or draft.cells is None:
+        return None
+    of = draft.workload
+    clients = _at_once(draft.cells, lambda c: 1 if of is None else clients_of(of.load_of(c)))
+    return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
+
+
+def _disks(draft: Draft) -> float | None:
+    """Each is a loop device, of which a machine has not many."""
+    if draft.cluster is None:
+        return None
+    spec = draft.cluster.disks
+    return 0 if spec is None else draft.cluster.largest.brokers * spec.per_broker
+
+
+def _megabytes(draft: Draft) -> float | None:
+    """Only what is written takes room, but a full disk is one that is written to its end."""
+    if draft.cluster is None or (disks := _disks(draft)) is None:
+        return None
+    return 0 if draft.cluster.disks is None else disks * draft.cluster.disks.megabytes
+
+
+def _limits_ms(draft: Draft) -> float | None:
+    """How long everything may take in which the cluster is only waited for: each step once a run,
+    and where the file limits proofs, two of each fault."""
+    if draft.limits is None or (runs := _runs(draft)) is None:
+        return None
+    own = draft.limits
+    steps = (own.deploy, own.ready, own.recover, own.final_read, own.collect, own.teardown)
+    proofs = 0 if own.fault is None else 2 * own.fault * (_faults(draft) or 0)
+    return runs * (sum(steps) + proofs)
+
+
+def _sends(draft: Draft) -> float | None:
+    each = _sends_of_a_cell(draft)
+    if draft.cells is None or each is None:
+        return None
+    return each * _at_once(draft.cells, lambda _: 1)
+
+
+def _sends_of_a_cell(draft: Draft) -> float | None:
+    """In a run; None where nothing limits them, which is told elsewhere."""
+    lasts = _durations_ms(draft)
+    if draft.workload is None or not lasts:
+        return None
+    records = draft.workload.records_of(max(lasts))
+    return None if records == inf else records
+
+
+def _duration_ms(draft: Draft) -> float | None:
+    lasts = _durations_ms(draft)
+    return sum(lasts) * _rounds_of(draft) if lasts else None
+
+
+def _durations_ms(draft: Draft) -> Sequence[int]:
+    """Of a run of each cluster, as planned. Empty where that cannot be told."""
+    return [scheduler.duration_ms(draft.as_campaign, plan) for plan in draft.plans]
+
+
+_FIRST: Sequence[Total] = (
+    Total(field="cells", what="cells of a cluster", of=_cells, asked=100, most=CELLS_MAX),
+    Total(
+        field="workload",
+        what="clients of a cell",
+        of=_clients,
+        asked=_PROCESSES_MAX,
+        most=_PROCESSES_MAX,
+    ),
+    Total(field="runs", what="runs", of=_runs, asked=60, most=RUNS_MAX),
+    Total(field="schedule.rounds", what="faults of a run", of=_faults, asked=500, most=FAULTS_MAX),
+)
+"""Their products are looked at first: what is too large is not even listed."""
+
+_THEN: Sequence[Total] = (
+    Total(
+        field="schedule",
+        what="time for which clients send",
+        of=_duration_ms,
+        asked=24 * _HOUR_MS,
+        most=30 * 24 * _HOUR_MS,
+        shown=_hours,
+    ),
+    Total(field="workload.rate", what="records a second", of=_rate, asked=50_000, most=1e6),
+    Total(field="workload.rate", what="records of a run", of=_sends, asked=1e8, most=1e10),
+    Total(
+        field="workload.record.bytes",
+        what="bytes a second, of all replicas and consumers",
+        of=_bytes,
+        asked=1e8,
+        most=1e10,
+    ),
+    Total(
+        field="workload.record.bytes",
+        what="bytes of a run, of all replicas and consumers",
+        of=_bytes_of_a_run,
+        asked=2e10,
+        most=1e13,
+    ),
+    Total(
+        field="cells.partitions",
+        what="replicas of partitions in a cluster",
+        of=_replicas,
+        asked=5_000,
+        most=50_000,
+    ),
+    Total(
+        field="cluster.brokers",
+        what="servers and clients of a run",
+        of=_processes,
+        asked=120,
+        most=_PROCESSES_MAX,
+        rather_at=lambda draft: "workload" if _clients(draft) > 1 else None,
+    ),
+    Total(field="cluster.disks", what="disks of brokers", of=_disks, asked=40, most=_DISKS_MAX),
+    Total(
+        field="cluster.disks",
+        what="megabytes of the brokers' disks",
+        of=_megabytes,
+        asked=1024 * 1024,
+        most=_MEGABYTES_MAX,
+    ),
+    Total(
+        field="limits",
+        what="time that steps and proofs may take",
+        of=_limits_ms,
+        asked=7 * 24 * _HOUR_MS,
+        most=30 * 24 * _HOUR_MS,
+        shown=_hours,
+    ),
+)
+
+
+def too_many(draft: Draft, *, meant: bool) -> Iterator[Problem]:
+    """Whether there are more cells, runs or faults than anybody can mean."""
+    return _problems(_FIRST, draft, meant)
+
+
+def too_much(draft: Draft, *, meant: bool) -> Iterator[Problem]:
+    """Whether these ask for more than anybody can mean."""
+    return _problems(_THEN, draft, meant)
+
+
+def table() -> Iterator[tuple[str, str, str]]:
+    """Every total, above what it is asked about, and the most that it may be."""
+    return ((one.what, one.shown(one.asked), one.shown(one.most)) for one in (*_FIRST, *_THEN))
+
+
+def _problems(totals: Sequence[Total], draft: Draft, meant: bool) -> Iterator[Problem]:
+    problems = (total.problem(draft, meant) for total in totals)
+    return (problem for problem in problems if problem is not None)

@@ -1,0 +1,109 @@
+"""What keeps a campaign from writing in transactions, and from reading them as it asks."""
+
+from collections.abc import Iterator, Mapping
+
+from harness.campaign.clients import producers
+from harness.campaign.model.cells import expand
+from harness.campaign.model.schedule import FaultEntry
+from harness.campaign.model.workload import WorkloadSpec
+from harness.campaign.problems.draft import Draft
+from harness.campaign.problems.properties import mapping
+from history.cell import LIBRDKAFKA, Cell
+from infra.documents import Problem
+from infra.systems.names import BUNDLED, EXTERNAL
+from workloads import WORKLOADS
+from workloads.interface import Load
+from workloads.spec import SpecificationError
+
+_SYSTEM = "cluster.system"
+_OFFERS = "kafka:4.1.1 does"
+
+
+def own_transaction_problems(content: Mapping[str, object]) -> Iterator[Problem]:
+    """That the system has no transactions: read as it is written, since another system's properties
+    are most likely wrong, too."""
+    kind = mapping(content, "workload").get("kind")
+    if isinstance(kind, str) and kind in WORKLOADS and WORKLOADS[kind].transactional:
+        yield from _system_problems(mapping(content, "cluster").get("system", BUNDLED))
+
+
+def transaction_problems(draft: Draft) -> Iterator[Problem]:
+    """Everything that is wrong between the workload, and the system and cells that it is for."""
+    spec = draft.workload
+    if spec is None:
+        return
+    if not spec.is_transactional:
+        yield from _without(draft)
+        return
+    if spec.groups:
+        reason = "the workload transactions has transformers for groups: leave out workload.groups"
+        yield Problem(field="workload.groups", reason=reason)
+    yield from _of_produce_alone(spec)
+    yield from _comebacks(draft)
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for cell in expand(draft.cells) if draft.cells is not None else ():
+        for field, reason in _cell_problems(cell, spec.load_of(cell)).items():
+            wrong.setdefault((field, reason), []).append(cell.name)
+    for (field, reason), names in wrong.items():
+        yield Problem(field=field, reason=f"{reason} (in {', '.join(names)})")
+
+
+def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
+    """How records are sent outside transactions alone."""
+    said = {
+        "rate": spec.flat_out,
+        "records": spec.records is not None,
+        "sync": spec.sync,
+        "keys": spec.keys is not None,
+        "record.bytes": len(set(spec.record_bytes)) > 1,
+    }
+    for key, is_said in said.items():
+        if is_said:
+            reason = "the workload transactions sends at a rate, records of one size without keys"
+            yield Problem(field=f"workload.{key}", reason=reason)
+
+
+def _comebacks(draft: Draft) -> Iterator[Problem]:
+    """That others come in the place of clients: a transformer has its next session for that."""
+    for index, entry in enumerate(draft.faults or ()):
+        if isinstance(entry, FaultEntry) and entry.parameters.get("comes_back"):
+            reason = "nobody comes in the place of a client of the workload transactions"
+            yield Problem(field=f"faults[{index}].parameters.comes_back", reason=reason)
+
+
+def _without(draft: Draft) -> Iterator[Problem]:
+    """What is of transactions alone."""
+    if draft.workload is not None and draft.workload.transactions is not None:
+        reason = "is of kind: transactions alone; this one is of kind " + draft.workload.kind
+        yield Problem(field="workload.transactions", reason=reason)
+    cells = expand(draft.cells) if draft.cells is not None else ()
+    if any(cell.reads_committed for cell in cells):
+        reason = "nothing is sent in transactions: it is of workload.kind: transactions alone"
+        yield Problem(field="cells.isolation.level", reason=reason)
+
+
+def _system_problems(system: object) -> Iterator[Problem]:
+    if system == BUNDLED:
+        reason = f"the bundled broker has no transactions (InitProducerId refuses); {_OFFERS}"
+        yield Problem(field=_SYSTEM, reason=reason)
+    elif system == EXTERNAL:
+        # Topics under a prefix can be removed; __transaction_state keeps what was written into it.
+        reason = f"transactions are not tried on a cluster of your own; {_OFFERS}"
+        yield Problem(field=_SYSTEM, reason=reason)
+
+
+def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
+    """Why there would be no transactional clients of ``cell``, by field."""
+    if cell.acks != "all":
+        return {"cells.acks": "transactions need acks: all"}
+    if not cell.enable_idempotence:
+        return {"cells.enable.idempotence": "transactions need enable.idempotence: true"}
+    if cell.client != LIBRDKAFKA:
+        reason = f"transactions are written by {LIBRDKAFKA} alone"
+        return {"cells.client": reason}
+    assert load.transactions is not None
+    try:
+        producers.try_out_transactional(cell, load.transactions)
+    except SpecificationError as refusal:
+        return {"cells": str(refusal)}
+    return {}

@@ -1,0 +1,77 @@
+"""What is wrong with how a campaign's clients send, with nodes on which nobody would run, and with
+cells that have a run each."""
+
+from collections.abc import Iterator
+
+from harness.campaign.model.cells import expand
+from harness.campaign.model.schedule import Entry, StoryEntry
+from harness.campaign.model.workload import WorkloadSpec
+from harness.campaign.problems.draft import Draft
+from history.cell import LIBRDKAFKA
+from infra.documents import Problem
+from nemesis import expressions
+
+
+def workload_problems(draft: Draft) -> Iterator[Problem]:
+    """Everything that is wrong between the workload, the cells and the faults."""
+    if draft.workload is not None:
+        yield from _amount_problems(draft.workload)
+        yield from _key_problems(draft, draft.workload.keys)
+    if draft.cells is not None and draft.cells.alone:
+        yield from _topics_named(draft.faults or ())
+
+
+def idle_nodes(draft: Draft) -> Iterator[Problem]:
+    """That nobody would run on some of the nodes for clients: a fault on one of these would be
+    about nothing."""
+    if draft.workload is None or draft.cluster is None:
+        return
+    most, nodes = draft.workload.clients_at_most, draft.cluster.clients
+    if nodes > most:
+        they = "client" if most == 1 else "clients"
+        reason = f"nobody would run on client-{most + 1}: a cell has {most} {they} at the most"
+        yield Problem(field="cluster.clients", reason=reason)
+
+
+def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:
+    records = workload.records
+    if workload.flat_out and records is None:
+        reason = "is missing: flat out there is no other limit to what is sent, and kept on disk"
+        yield Problem(field="workload.records", reason=reason)
+    elif records is not None and records < workload.producers:
+        reason = f"{records} records are too few for {workload.producers} producers"
+        yield Problem(field="workload.records", reason=reason)
+
+
+def _key_problems(draft: Draft, keys: int | None) -> Iterator[Problem]:
+    if keys is None or draft.cells is None:
+        return
+    cells = expand(draft.cells)
+    most = max((cell.partitions for cell in cells), default=0)
+    if keys < most:
+        reason = f"{keys} keys are too few for {most} partitions, of which each has its own"
+        yield Problem(field="workload.keys", reason=reason)
+    others = sorted({cell.client for cell in cells} - {LIBRDKAFKA})
+    if others:
+        reason = f"programs are told no keys, and there are cells of {', '.join(others)}"
+        yield Problem(field="workload.keys", reason=reason)
+
+
+def _topics_named(entries: tuple[Entry, ...]) -> Iterator[Problem]:
+    """With a run each, no topic is there in all of them."""
+    for index, entry in enumerate(entries):
+        if isinstance(entry, StoryEntry):
+            field, topics = f"faults[{index}].topic", [entry.topic]
+        else:
+            field, topics = f"faults[{index}].target", list(_topics_of(entry.target))
+        for topic in topics:
+            if topic is not None and topic != expressions.ANY and not topic.startswith("__"):
+                reason = f"cells.alone: the topic {topic} is in one run only; say any"
+                yield Problem(field=field, reason=reason)
+
+
+def _topics_of(target: str) -> Iterator[str | None]:
+    try:
+        yield from (role.topic for role in expressions.parse(target).roles)
+    except ValueError:
+        return  # told elsewhere

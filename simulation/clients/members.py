@@ -1,0 +1,294 @@
+"""A member of a consumer group: joins, shares the partitions out when it leads, reads, commits."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from broker.server.network.broker_connection import Disconnected
+from broker.types import Offset, TopicPartition
+from broker.wire.batch import parse_batches
+from broker.wire.message import Request, Response
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from broker.wire.messages.heartbeat import HeartbeatRequest
+from broker.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from broker.wire.messages.leave_group import LeaveGroupRequest
+from broker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from simulation.clients.client import CALL_S, PAUSE_S, Client
+from simulation.clients.reading import EARLIEST, end_offset, fetch, list_offset, offsets_of
+from simulation.observer.consumed import Consumed
+from simulation.observer.generations import Before, Generations
+from simulation.observer.history import Commit, History
+from simulation.plans.actions import Consume
+
+R = TypeVar("R", bound=Response)
+
+SESSION_MS: Final = 3_000
+REBALANCE_MS: Final = 4_000
+ROUND_S: Final = 0.5
+"""Between one read, commit and heartbeat and the next."""
+
+
+class Rejoin(Exception):
+    """The coordinator, the generation or the member id is not what it was."""
+
+
+class Member(Client):
+    """One member. ``partitions`` says how many a topic has, ``topic_ids`` which topic it is; what
+    it is told goes to ``consumed`` and ``generations``."""
+
+    def __init__(
+        self,
+        name: str,
+        brokers: Sequence[int],
+        history: History,
+        work: Consume,
+        *,
+        partitions: Callable[[str], int],
+        topic_ids: Callable[[str], object],
+        consumed: Consumed,
+        generations: Generations,
+    ) -> None:
+        super().__init__(name, brokers, history)
+        self._work = work
+        self._partitions = partitions
+        self._topic_ids = topic_ids
+        self._consumed = consumed
+        self._generations = generations
+        self._slept = not work.sleeps_ms
+        self._member_id = ""
+        self._generation = -1
+        self._coordinator: int | None = None
+
+    async def consume(self) -> None:
+        """Until its time is over."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._work.for_ms / 1000
+        while loop.time() < end:
+            try:
+                await self._round_after_round(end)
+            except (Disconnected, Rejoin) as error:
+                self.history.count(f"group: {type(error).__name__}")
+                self._coordinator = None
+                await asyncio.sleep(PAUSE_S)
+        if self._work.leaves:
+            await self._leave()
+
+    async def _round_after_round(self, end: float) -> None:
+        loop = asyncio.get_running_loop()
+        await self._find()
+        positions = await self._join()
+        while loop.time() < end:
+            for tp in positions:
+                positions[tp] = await self._fetch(tp, positions[tp])
+                await self._look_at_end(tp)
+            await self._sleep()
+            await self._commit(positions)
+            await self._heartbeat()
+            await asyncio.sleep(ROUND_S)
+
+    async def takes_over(self, end: float) -> bool:
+        """Whether it is given all partitions by then: nobody else is in the group."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < end:
+            try:
+                await self._find()
+                if len(await self._join()) == self._partitions(self._work.topic):
+                    await self._leave()
+                    return True
+                while loop.time() < end:
+                    await asyncio.sleep(ROUND_S)
+                    await self._heartbeat()
+            except (Disconnected, Rejoin):
+                await asyncio.sleep(PAUSE_S)
+        return False
+
+    async def _sleep(self) -> None:
+        """Once."""
+        if not self._slept:
+            self._slept = True
+            await asyncio.sleep(self._work.sleeps_ms / 1000)
+
+    async def _find(self) -> None:
+        response = await self.ask_any(
+            FindCoordinatorRequest(version=2, key=self._work.group, key_type=0)
+        )
+        if response.error_code is not ErrorCode.none:
+            raise Rejoin(response.error_code.name)
+        self._coordinator = response.node_id
+
+    async def _ask_coordinator(self, request: Request[R], timeout_s: float = CALL_S) -> R:
+        assert self._coordinator is not None
+        return await self.ask(self._coordinator, request, timeout_s)
+
+    async def _join(self) -> dict[TopicPartition, int]:
+        """Where to read from, by partition."""
+        protocol = JoinGroupRequestProtocol(name="share", metadata=b"")
+        request = JoinGroupRequest(
+            version=5,
+            group_id=self._work.group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self._member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=(protocol,),
+        )
+        before = self._before()
+        joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
+        if joined.error_code is ErrorCode.member_id_required:
+            self._member_id = joined.member_id
+        elif joined.error_code is ErrorCode.unknown_member_id:
+            self._member_id = ""
+        if joined.error_code is not ErrorCode.none:
+            raise Rejoin(joined.error_code.name)
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        self.history.count("group: joined")
+        members = frozenset(member.member_id for member in joined.members)
+        self._generations.joined(self._work.group, self._generation, members, before)
+        return await self._committed(await self._sync(joined))
+
+    def _before(self) -> Before:
+        assert self._coordinator is not None
+        return self._generations.before(self._work.group, self._coordinator)
+
+    async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
+        shares: dict[str, list[int]] = {member.member_id: [] for member in joined.members}
+        members = sorted(shares)
+        for number in range(self._partitions(self._work.topic) if members else 0):
+            shares[members[number % len(members)]].append(number)
+        synced = await self._ask_coordinator(
+            SyncGroupRequest(
+                version=3,
+                group_id=self._work.group,
+                generation_id=self._generation,
+                member_id=self._member_id,
+                group_instance_id=None,
+                assignments=tuple(
+                    SyncGroupRequestAssignment(
+                        member_id=member, assignment=json.dumps(shares[member]).encode()
+                    )
+                    for member in members
+                ),
+            )
+        )
+        self._believe(synced.error_code)
+        self._generations.synced(self._work.group, self._generation)
+        numbers = json.loads(synced.assignment or b"[]")
+        return [TopicPartition(self._work.topic, number) for number in numbers]
+
+    def _believe(self, error: ErrorCode) -> None:
+        if error is ErrorCode.unknown_member_id:
+            self._member_id = ""
+        if error is not ErrorCode.none:
+            raise Rejoin(error.name)
+
+    async def _committed(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if not tps:
+            return {}
+        found = await offsets_of(self, self._coordinator, self._work.group, tps)
+        if found is None:
+            raise Rejoin("offsets are not to be had")
+        return found
+
+    async def _fetch(self, tp: TopicPartition, offset: int) -> int:
+        """Reads what is there from ``offset`` (-1: the earliest) on; where to go on."""
+        leader = await self.leader(tp)
+        if leader is None:
+            return offset
+        if offset < 0:
+            offset = await list_offset(self, leader, tp, EARLIEST)
+            if offset < 0:
+                self.forget(tp)
+            return offset
+        answer = await fetch(self, leader, tp, offset)
+        if answer.error_code is ErrorCode.offset_out_of_range:
+            return -1
+        if answer.error_code is not ErrorCode.none:
+            self.forget(tp)
+            return offset
+        for batch in parse_batches(answer.records or b"", partial_tail=True):
+            if batch.next_offset > offset:
+                self._consumed.read(tp, batch)
+                offset = batch.next_offset
+        return offset
+
+    async def _look_at_end(self, tp: TopicPartition) -> None:
+        leader = await self.leader(tp)
+        if leader is None:
+            return
+        before = self._consumed.read_end(tp)
+        end, epoch = await end_offset(self, leader, tp)
+        if end >= 0:
+            self._consumed.told_end(tp, leader, epoch, end, before)
+
+    async def _commit(self, positions: dict[TopicPartition, int]) -> None:
+        now = asyncio.get_running_loop().time()
+        commits = [
+            Commit(self._work.group, tp, self._topic_ids(tp.topic), offset, now)
+            for tp, offset in positions.items()
+            if offset >= 0
+        ]
+        if not commits:
+            return
+        self.history.commits.extend(commits)
+        before = self._before()
+        request = OffsetCommitRequest(
+            version=7,
+            group_id=self._work.group,
+            generation_id_or_member_epoch=self._generation,
+            member_id=self._member_id,
+            group_instance_id=None,
+            topics=(
+                OffsetCommitRequestTopic(
+                    name=self._work.topic,
+                    partitions=tuple(
+                        OffsetCommitRequestPartition(
+                            partition_index=commit.tp.partition,
+                            committed_offset=Offset(commit.offset),
+                            committed_metadata="",
+                        )
+                        for commit in commits
+                    ),
+                ),
+            ),
+        )
+        response = await self._ask_coordinator(request, CALL_S + 2)
+        errors = {p.partition_index: p.error_code for t in response.topics for p in t.partitions}
+        for commit in commits:
+            commit.answer = errors[commit.tp.partition]
+            self.history.count(f"commit: {commit.answer.name}")
+            if commit.answer is ErrorCode.none:
+                self._generations.committed(self._work.group, self._generation, before)
+        for error in errors.values():
+            self._believe(error)
+
+    async def _heartbeat(self) -> None:
+        request = HeartbeatRequest(
+            version=3,
+            group_id=self._work.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=None,
+        )
+        self._believe((await self._ask_coordinator(request)).error_code)
+
+    async def _leave(self) -> None:
+        request = LeaveGroupRequest(version=2, group_id=self._work.group, member_id=self._member_id)
+        if self._coordinator is None or not self._member_id:
+            return
+        try:
+            await self._ask_coordinator(request)
+        except Disconnected:
+            self.history.count("group: left without a word")

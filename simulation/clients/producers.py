@@ -1,0 +1,291 @@
+"""Producers: bursts of batches, each until it is acked, refused, or its time is over."""
+
+import asyncio
+import datetime
+import io
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kio.records.schema import NewRecordBatch, Record
+from kio.records.writers import write_batch
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
+
+from broker.server.network.broker_connection import BrokerConnection, Disconnected
+from broker.types import TopicPartition
+from broker.wire.batch import RecordBatch, parse_batch
+from broker.wire.messages.init_producer_id import InitProducerIdRequest
+from broker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from simulation.clients.client import PAUSE_S, PORT, Client, host_of
+from simulation.clients.window import Flight, Window
+from simulation.machines.node import BEGINNING_WALL_MS
+from simulation.observer.consumed import Consumed
+from simulation.observer.history import History, Sent
+from simulation.plans.actions import Produce
+
+DELIVERY_S: Final = 15.0
+"""How long a producer tries to deliver a batch."""
+
+ACKS_ALL: Final = -1
+NO_PRODUCER: Final = (-1, -1)
+LOST_PRODUCER: Final = frozenset(
+    {
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.invalid_producer_epoch,
+    }
+)
+"""After these an idempotent producer begins anew."""
+
+
+class Producer(Client):
+    """Sends batches, each until it is acked, refused, or ``DELIVERY_S`` are over.
+
+    Args:
+        topic_ids: names the topic that has a name now, as far as the world knows.
+        consumed: is told what is sent to whom, and of a batch whose number was refused though what
+            its producer had sent before was acked.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        brokers: Sequence[int],
+        history: History,
+        topic_ids: Any,
+        *,
+        idempotent: bool,
+        consumed: Consumed,
+    ) -> None:
+        super().__init__(name, brokers, history)
+        self._topic_ids = topic_ids
+        self._idempotent = idempotent
+        self._consumed = consumed
+        self._values = 0
+        self._producer = NO_PRODUCER
+        self._sequences: dict[TopicPartition, int] = {}
+        self._meant: dict[TopicPartition, object] = {}
+        """For which topic its numbers began."""
+        self._turns: dict[TopicPartition, asyncio.Lock] = {}
+
+    async def produce(self, work: Produce) -> None:
+        """One burst."""
+        tp = TopicPartition(work.topic, work.partition)
+        turn = self._turns.setdefault(tp, asyncio.Lock())
+        if self._idempotent and work.in_flight > 1:
+            async with turn:
+                await self._pipeline(tp, work)
+            return
+        for number in range(work.batches):
+            if number:
+                await asyncio.sleep(work.pause_ms / 1000)
+            if self._idempotent:  # sequence numbers go up, one batch after the other
+                async with turn:
+                    await self._send_in_sequence(tp, work.records)
+            else:
+                await self._send(self._flight(tp, work.acks, work.records, (*NO_PRODUCER, -1)))
+
+    # --- idempotent ---------------------------------------------------------------------------
+
+    async def _send_in_sequence(self, tp: TopicPartition, count: int) -> None:
+        if self._producer == NO_PRODUCER and not await self._begin_anew():
+            return
+        producer, sequence = self._producer, self._sequences.get(tp, 0)
+        sent, batch = self._flight(tp, ACKS_ALL, count, (*producer, sequence))
+        error = await self._send((sent, batch))
+        if error in LOST_PRODUCER:
+            self._was_refused(sent)
+        if error is ErrorCode.none:
+            if self._producer == producer:
+                self._sequences[tp] = sequence + count
+        elif self._producer == producer:  # what became of it nobody knows
+            self._producer = NO_PRODUCER
+
+    async def _pipeline(self, tp: TopicPartition, work: Produce) -> None:
+        """As clients do it (librdkafka's *idempotent producer*, Java's ``RecordAccumulator``): a
+        batch keeps its number, and what is not answered is sent again, in order."""
+        left = work.batches
+        while left:
+            if self._producer == NO_PRODUCER and not await self._begin_anew():
+                return
+            left -= await self._pipeline_as(self._producer, tp, work, left)
+
+    async def _pipeline_as(
+        self, producer: tuple[int, int], tp: TopicPartition, work: Produce, batches: int
+    ) -> int:
+        """Until all are acked, or the producer's id is lost; how many were sent.
+
+        The first batch of all goes alone: a log that does not know a producer takes any number
+        for its first one (KIP-360), and would let the second batch in before the first.
+        """
+        window, sent, sequence = Window(), 0, self._sequences.get(tp, 0)
+        while window or sent < batches:
+            ahead = work.in_flight if tp in self._sequences else 1
+            while sent < batches and window.has_room(ahead):
+                window.add(self._flight(tp, ACKS_ALL, work.records, (*producer, sequence)))
+                sent, sequence = sent + 1, sequence + work.records
+            errors = await self._try_all(tp, window)
+            if self._producer != producer:  # it was lost with another partition's batch
+                return sent
+            if self._is_lost(window, errors):
+                self._producer = NO_PRODUCER
+                return sent
+            window.answered(errors)
+            if window:
+                self.forget(tp)
+            else:
+                self._sequences[tp] = sequence
+            await asyncio.sleep(max(work.pause_ms / 1000, PAUSE_S if window else 0.0))
+        return sent
+
+    async def _try_all(self, tp: TopicPartition, window: Window) -> list[ErrorCode | None]:
+        """Once each, in their order: who asks for the leader first sends first."""
+        if await self.leader(tp) is None:
+            return [ErrorCode.leader_not_available for _ in window.flights]
+        return await asyncio.gather(*(self._try(*flight) for flight in window.flights))
+
+    def _is_lost(self, window: Window, errors: Sequence[ErrorCode | None]) -> bool:
+        """Whether the oldest batch was refused for its number (later ones are for want of an
+        earlier one), or some batch's time is over: what became of it nobody knows."""
+        oldest, _ = window.flights[0]
+        if errors[0] in LOST_PRODUCER:
+            self._was_refused(oldest)
+            return True
+        left = errors[0] is not ErrorCode.none
+        return left and _now() >= oldest.sent_at + DELIVERY_S
+
+    def _was_refused(self, sent: Sent) -> None:
+        """Where its topic was made again meanwhile, a repetition of what the former one has is
+        new, and what the former one has besides is missing."""
+        if self._meant.get(sent.tp) == sent.topic_id:
+            self._consumed.sequence_refused(sent)
+
+    async def _begin_anew(self) -> bool:
+        request = InitProducerIdRequest(
+            version=1, transactional_id=None, transaction_timeout_ms=1000
+        )
+        try:
+            response = await self.ask_any(request)
+        except Disconnected:
+            return False
+        if response.error_code is not ErrorCode.none:
+            return False
+        self._producer = (response.producer_id, response.producer_epoch)
+        self._sequences.clear()
+        self._meant.clear()
+        return True
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def _flight(
+        self, tp: TopicPartition, acks: int, count: int, producer: tuple[int, int, int]
+    ) -> Flight:
+        batch = self._batch(count, producer)
+        sent = Sent(
+            tp=tp,
+            topic_id=self._topic_ids(tp.topic),
+            acks=acks,
+            crc=batch.crc,
+            count=count,
+            sent_at=_now(),
+            timestamp=batch.max_timestamp,
+            producer=producer[0],
+            sequence=producer[2],
+        )
+        self.history.sent.append(sent)
+        self._meant.setdefault(tp, sent.topic_id)
+        return sent, batch
+
+    async def _send(self, flight: Flight) -> ErrorCode | None:
+        """The last answer; None when there was none."""
+        sent, batch = flight
+        error: ErrorCode | None = None
+        while _now() < sent.sent_at + DELIVERY_S:
+            error = await self._try(sent, batch)
+            if error is ErrorCode.none or error in LOST_PRODUCER:
+                return error
+            self.forget(sent.tp)
+            await asyncio.sleep(PAUSE_S)
+        return error
+
+    async def _try(self, sent: Sent, batch: RecordBatch) -> ErrorCode | None:
+        """Once; None: no answer."""
+        error = await self._ask_leader(sent, batch)
+        self.history.count(f"produce, acks={sent.acks}: {_name(error)}")
+        return error
+
+    async def _ask_leader(self, sent: Sent, batch: RecordBatch) -> ErrorCode | None:
+        leader = await self.leader(sent.tp)
+        if leader is None:
+            return ErrorCode.leader_not_available
+        sent.asked = leader
+        self._consumed.asked(sent)
+        data = PartitionProduceData(index=sent.tp.partition, records=bytes(batch.raw))
+        request = ProduceRequest(
+            version=8,
+            acks=sent.acks,
+            timeout_ms=2_000,
+            topic_data=(TopicProduceData(name=sent.tp.topic, partition_data=(data,)),),
+        )
+        if sent.acks == 0:
+            return await self._shoot(leader, request)
+        try:
+            response = await self.ask(leader, request)
+        except Disconnected:
+            return None
+        answer = response.responses[0].partition_responses[0]
+        error: ErrorCode = answer.error_code
+        if error is ErrorCode.none:
+            sent.offset = answer.base_offset
+        return error
+
+    async def _shoot(self, leader: int, request: ProduceRequest) -> ErrorCode | None:
+        """acks=0: no response will come, and the connection takes no other request, whose
+        response would be taken for it."""
+        connection = BrokerConnection(host_of(leader), PORT, self.name)
+        try:
+            await connection.call(request, PAUSE_S)
+        except Disconnected:
+            pass
+        finally:
+            await connection.close()
+        return ErrorCode.none
+
+    def _batch(self, count: int, producer: tuple[int, int, int]) -> RecordBatch:
+        now_s = BEGINNING_WALL_MS / 1000 + _now()
+        moment = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
+        records = []
+        for number in range(count):
+            self._values += 1
+            records.append(
+                Record(
+                    attributes=i8(0),
+                    timestamp=TZAwareMicros.parse(moment),
+                    offset=i64(number),
+                    key=None,
+                    value=f"{self.name}/{self._values}".encode(),
+                    headers=(),
+                )
+            )
+        with io.BytesIO() as buffer:
+            write_batch(
+                buffer,
+                NewRecordBatch(
+                    producer_id=i64(producer[0]),
+                    producer_epoch=i16(producer[1]),
+                    base_sequence=i32(producer[2]),
+                    attributes=i16(0),
+                    records=tuple(records),
+                ),
+            )
+            return parse_batch(buffer.getvalue())
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _name(error: ErrorCode | None) -> str:
+    if error is None:
+        return "no answer"
+    return "acked" if error is ErrorCode.none else error.name

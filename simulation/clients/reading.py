@@ -1,0 +1,89 @@
+"""What consumers ask, as functions of any client. All raise Disconnected."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker.types import NO_EPOCH, BrokerId, Offset, TopicPartition
+from broker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from broker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from simulation.clients.client import Client
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+async def list_offset(client: Client, leader: int, tp: TopicPartition, timestamp: int) -> int:
+    """Where the log begins (EARLIEST), the high watermark is (LATEST), or the first record is that
+    is not older; -1: there is none, or ask again."""
+    answer = await _listed(client, leader, tp, timestamp)
+    return int(answer.offset) if answer.error_code is ErrorCode.none else -1
+
+
+async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[int, int]:
+    """The high watermark, and the leader epoch that says so; -1: ask again."""
+    answer = await _listed(client, leader, tp, LATEST)
+    if answer.error_code is not ErrorCode.none:
+        return -1, -1
+    return int(answer.offset), int(answer.leader_epoch)
+
+
+async def _listed(
+    client: Client, leader: int, tp: TopicPartition, timestamp: int
+) -> ListOffsetsPartitionResponse:
+    part = ListOffsetsPartition(
+        partition_index=tp.partition, current_leader_epoch=NO_EPOCH, timestamp=timestamp
+    )
+    topic = ListOffsetsTopic(name=tp.topic, partitions=(part,))
+    request = ListOffsetsRequest(
+        version=5, replica_id=BrokerId(-1), isolation_level=0, topics=(topic,)
+    )
+    response = await client.ask(leader, request)
+    return response.topics[0].partitions[0]
+
+
+async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> PartitionData:
+    """A consumer's fetch; the partition's part of the answer."""
+    part = FetchPartition(
+        partition=tp.partition, fetch_offset=Offset(offset), partition_max_bytes=2**20
+    )
+    request = FetchRequest(
+        version=4,
+        replica_id=BrokerId(-1),
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=2**20,
+        isolation_level=0,
+        topics=(FetchTopic(topic=tp.topic, partitions=(part,)),),
+    )
+    response = await client.ask(leader, request)
+    return response.responses[0].partitions[0]
+
+
+async def offsets_of(
+    client: Client, coordinator: int | None, group: str, tps: Sequence[TopicPartition]
+) -> dict[TopicPartition, int] | None:
+    """What a group has committed, -1 where it has nothing; None: ask again."""
+    if coordinator is None:
+        return None
+    topic = tps[0].topic
+    numbers = tuple(tp.partition for tp in tps)
+    request = OffsetFetchRequest(
+        version=5,
+        group_id=group,
+        topics=(OffsetFetchRequestTopic(name=topic, partition_indexes=numbers),),
+    )
+    response = await client.ask(coordinator, request)
+    if response.error_code is not ErrorCode.none:
+        return None
+    parts = [part for topic in response.topics for part in topic.partitions]
+    if any(part.error_code is not ErrorCode.none for part in parts):
+        return None
+    return {TopicPartition(topic, p.partition_index): p.committed_offset for p in parts}

@@ -1,0 +1,233 @@
+"""Brokers as programs on machines: started, killed, paused, and deprived of power.
+
+A :class:`Node` is a machine with a disk; each start of the broker on it is a
+:class:`~simulation.loop.ownership.Process`. What runs is :class:`broker.server.app.App`, as it is,
+in an :class:`~broker.server.environment.Environment` made of the simulated parts. A process that
+ended, by whatever cause, reaches neither disk nor network any more, though Python may still run
+what is left of its coroutines (:mod:`simulation.loop.loop`).
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol, cast
+
+from broker.config import BrokerConfig, Listener
+from broker.log.disk.file_system import FileSystem
+from broker.server.app import App
+from broker.server.clock import Clock
+from broker.server.environment import Environment
+from broker.types import Millis
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import NOBODY, Killed, Process
+from simulation.network.network import Network
+from simulation.zookeeper.client import clients_on
+from simulation.zookeeper.ensemble import ZooKeeper
+
+PORT = 9092
+LOG_DIR = "/data"
+
+BEGINNING_WALL_MS = 1_700_000_000_000
+"""The wall clock when a world begins."""
+
+
+class Disk(FileSystem, Protocol):
+    """A file system that outlives processes, but not all of it the power."""
+
+    def kill(self) -> None:
+        """The process that used it is no more."""
+
+    def lose_power(self) -> None:
+        """What was not synced is gone, or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What machines have in common."""
+
+    loop: SimulatedLoop
+    network: Network
+    zookeeper: ZooKeeper
+    random: Random
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A process that ended of itself: because it was asked to stop, or not."""
+
+    at: float
+    incarnation: int
+    was_asked: bool
+    error: BaseException | None
+
+
+class SimulatedClock(Clock):
+    """The loop's time. ``ahead_ms`` is how far this machine's wall clock is ahead of others'."""
+
+    def __init__(self, loop: SimulatedLoop, ahead_ms: int = 0) -> None:
+        self.ahead_ms = ahead_ms
+        self._loop = loop
+
+    def now(self) -> Millis:
+        return Millis(int(self._loop.time() * 1000))
+
+    def wall_ms(self) -> int:
+        return BEGINNING_WALL_MS + int(self._loop.time() * 1000) + self.ahead_ms
+
+
+def broker_name(broker_id: int) -> str:
+    """The host of a broker."""
+    return f"broker-{broker_id}"
+
+
+class Node:
+    """A machine with one broker.
+
+    Args:
+        properties: of ``server.properties``, besides id, addresses and directory.
+    """
+
+    def __init__(
+        self, around: Surroundings, broker_id: int, disk: Disk, properties: Mapping[str, str]
+    ) -> None:
+        self.id = broker_id
+        self.host = broker_name(broker_id)
+        self.disk = disk
+        self.clock = SimulatedClock(around.loop)
+        self.config = BrokerConfig.model_validate(
+            {
+                "broker.id": str(broker_id),
+                "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+                "log.dirs": LOG_DIR,
+                "zookeeper.connect": f"{around.zookeeper.host}:2181",
+                **properties,
+            }
+        )
+        """Used at the next start."""
+        self.has_power = True
+        self.process: Process | None = None
+        """The current life, or the last one."""
+        self.app: App | None = None
+        """What runs in it, or ran; None until it begins to."""
+        self.endings: list[Ending] = []
+        """Lives that were not ended by ``kill`` or ``lose_power``."""
+        self._around = around
+        self._incarnations = 0
+        self._stop: asyncio.Event | None = None
+        around.network.add_host(self.host)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process, perhaps a paused one."""
+        return self.process is not None and not self.process.is_dead
+
+    # --- what happens to it -----------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the broker, and the machine if it is off."""
+        if self.is_alive:
+            raise ValueError(f"{self.process} runs already")
+        if not self.has_power:
+            self.has_power = True
+            self._around.network.power_restored(self.host)
+        self._incarnations += 1
+        process = self.process = Process(self.host, self._incarnations)
+        self.app = None
+        self._stop = stop = asyncio.Event()
+        task = self._around.loop.create_task(
+            self._live(process, stop), context=process.context.copy()
+        )
+        task.add_done_callback(functools.partial(self._ended, process, stop), context=NOBODY)
+
+    async def _live(self, process: Process, stop: asyncio.Event) -> None:
+        self.app = App(self.config, self._environment(process))
+        await self.app.run(stop)
+
+    def stop(self) -> None:
+        """SIGTERM: it ends when it has handed over, see ``endings``."""
+        if self.is_alive and self._stop is not None:
+            self._stop.set()
+
+    def kill(self) -> None:
+        """SIGKILL. What was written is written, synced or not."""
+        if self.is_alive:
+            self._leave(self._current)
+
+    def lose_power(self) -> None:
+        """The machine is off until the next start."""
+        if self.is_alive:
+            self._around.loop.kill(self._current)
+        self.has_power = False
+        self._around.network.power_lost(self.host)
+        self.disk.lose_power()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.is_alive:
+            self._around.loop.pause(self._current)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.is_alive:
+            self._around.loop.resume(self._current)
+
+    @property
+    def _current(self) -> Process:
+        assert self.process is not None
+        return self.process
+
+    def _ended(self, process: Process, stop: asyncio.Event, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if process.is_dead:  # killed in the middle of its last step
+            return
+        now = self._around.loop.time()
+        self.endings.append(Ending(now, process.incarnation, stop.is_set(), error))
+        self._leave(process)
+
+    def _leave(self, process: Process) -> None:
+        self._around.loop.kill(process)
+        self._around.network.process_died(process)
+        self.disk.kill()
+
+    # --- what the broker gets ---------------------------------------------------------------
+
+    def _environment(self, process: Process) -> Environment:
+        around = self._around
+
+        def listen(listener: Listener, backlog: int) -> Any:
+            return around.network.listen(listener.host, listener.port, backlog)
+
+        return Environment(
+            clock=self.clock,
+            files=mortal(self.disk, process),
+            random=Random(around.random.getrandbits(64)),
+            zookeeper=clients_on(around.zookeeper, self.host, around.loop),
+            listen=listen,
+        )
+
+
+def mortal(files: FileSystem, process: Process) -> FileSystem:
+    """``files``, for ``process`` alone and as long as it lives: then every operation raises Killed,
+    the one in which it died too."""
+    return cast(FileSystem, _Mortal(files, process))
+
+
+class _Mortal:
+    def __init__(self, files: FileSystem, process: Process) -> None:
+        for name in vars(FileSystem):
+            if not name.startswith("_"):
+                setattr(self, name, _until_killed(getattr(files, name), process))
+
+
+def _until_killed(operation: Callable[..., Any], process: Process) -> Callable[..., Any]:
+    def guarded(*args: Any) -> Any:
+        if process.is_dead:
+            raise Killed
+        result = operation(*args)
+        if process.is_dead:
+            raise Killed
+        return result
+
+    return guarded

@@ -1,0 +1,254 @@
+"""The network between simulated hosts: names, links, latencies and cuts.
+
+Between two hosts there is one link for each direction. A link that is cut, or whose host is without
+power, loses packets; TCP sends them again, so what is written then waits for the link, in its
+order, and the connection is reset if that takes too long (:mod:`simulation.network.tcp`). A host's
+own address is reached without a link that could be cut.
+
+The latency of each packet is ``base_s`` plus a draw from the seed of up to ``jitter_s``; within one
+connection nothing overtakes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextvars import Context, copy_context
+from random import Random
+from typing import Any
+
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process
+from simulation.network.link import Link
+from simulation.network.sockets import AcceptedSocket, ListeningSocket
+from simulation.network.tcp import EPHEMERAL_PORTS, Address, Endpoint
+
+BASE_S = 0.0002
+JITTER_S = 0.0008
+LOOPBACK_S = 0.00002
+
+CONNECT_TIMEOUT_S = 127.0
+"""Linux gives up after 7 SYNs (``net.ipv4.tcp_syn_retries``), which are 1, 2, 4, ... s apart."""
+
+RETRANSMISSION_S_MAX = 1.0
+"""How long it takes at most until TCP notices that a link is whole again."""
+
+
+class UnknownHost(OSError):
+    """No host has that name."""
+
+
+class Network:
+    """All hosts, the links between them, and who listens where."""
+
+    def __init__(self, loop: SimulatedLoop, random: Random) -> None:
+        self._loop = loop
+        self._random = random
+        self._up: dict[str, bool] = {}
+        self._links: dict[tuple[str, str], Link] = {}
+        self._listening: dict[Address, ListeningSocket] = {}
+        self._endpoints: dict[Endpoint, None] = {}
+        self._next_port = EPHEMERAL_PORTS
+        loop.network = self
+
+    # --- hosts and links --------------------------------------------------------------------
+
+    def add_host(self, name: str) -> None:
+        """A host with power, and with links to all others."""
+        self._up.setdefault(name, True)
+
+    def link(self, source: str, target: str) -> Link:
+        """The way from ``source`` to ``target``; raises UnknownHost."""
+        link = self._links.get((source, target))
+        if link is None:
+            for host in (source, target):
+                if host not in self._up:
+                    raise UnknownHost(f"no host is called {host!r}")
+            base_s, jitter_s = (LOOPBACK_S, 0.0) if source == target else (BASE_S, JITTER_S)
+            link = Link(self._loop, self._random, base_s, jitter_s)
+            link.up = self._up[source] and self._up[target]
+            self._links[source, target] = link
+        return link
+
+    def cut(self, source: str, target: str) -> None:
+        """Loses everything from ``source`` to ``target``; what is on its way still arrives."""
+        if source == target:
+            raise ValueError(f"{source} always reaches itself")
+        link = self.link(source, target)
+        link.cut = True
+        link.up = False
+
+    def heal(self, source: str, target: str) -> None:
+        """Takes a cut back. What waited is sent again."""
+        self.link(source, target).cut = False
+        self._restore(source, target)
+
+    def heal_all(self) -> None:
+        """Takes every cut back."""
+        for source, target in self._links:
+            self.heal(source, target)
+
+    def is_cut(self, source: str, target: str) -> bool:
+        """Whether ``cut`` holds."""
+        return self.link(source, target).cut
+
+    def set_latency(self, source: str, target: str, base_s: float, jitter_s: float) -> None:
+        """Makes a link slow, or fast, from now on."""
+        link = self.link(source, target)
+        link.base_s, link.jitter_s = base_s, jitter_s
+
+    def _restore(self, source: str, target: str) -> None:
+        link = self.link(source, target)
+        if not link.up and not link.cut and self._up[source] and self._up[target]:
+            link.up = True
+            self._loop.post(
+                self._loop.time() + self._random.random() * RETRANSMISSION_S_MAX,
+                link.send_again,
+                (),
+                NOBODY,
+            )
+
+    # --- life and death ---------------------------------------------------------------------
+
+    def process_died(self, process: Process) -> None:
+        """The kernel closes what the process had open, and tells the other ends."""
+        for endpoint in self._endpoints_of(process):
+            endpoint.close_by_kernel()
+        self._close_listening(process.host)
+
+    def power_lost(self, host: str) -> None:
+        """The host is silent from now on. The other ends of its connections learn nothing."""
+        self._up[host] = False
+        for (source, target), link in self._links.items():
+            if host in (source, target):
+                link.up = False
+                link.forget_messages()
+        for endpoint in tuple(self._endpoints):
+            if endpoint.host == host:
+                endpoint.vanish()
+        self._close_listening(host)
+
+    def power_restored(self, host: str) -> None:
+        """The host answers again; it knows nothing of its former connections."""
+        self._up[host] = True
+        for source, target in tuple(self._links):
+            if host in (source, target):
+                self._restore(source, target)
+
+    def _endpoints_of(self, process: Process) -> Iterator[Endpoint]:
+        return iter([e for e in self._endpoints if e.process is process])
+
+    def _close_listening(self, host: str) -> None:
+        for address, listening in tuple(self._listening.items()):
+            if address[0] == host:
+                listening.close()
+
+    # --- connections ------------------------------------------------------------------------
+
+    def listen(self, host: str, port: int, backlog: int) -> ListeningSocket:
+        """Listens on ``host``, which must be the caller's own, or empty for that.
+
+        Raises:
+            OSError: the address is taken, or none of ours.
+        """
+        process = _who()
+        if host not in ("", "0.0.0.0", process.host):
+            raise OSError(f"{host} is none of {process.host}'s addresses")
+        address = (process.host, port or self._free_port())
+        if address in self._listening:
+            raise OSError(f"{address} is in use")
+        listening = ListeningSocket(self._loop, address, backlog, self._close)
+        self._listening[address] = listening
+        return listening
+
+    def _close(self, address: Address) -> None:
+        self._listening.pop(address, None)
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[Endpoint, Any]:
+        """What ``loop.create_connection`` does; see there.
+
+        Raises:
+            ConnectionRefusedError: nobody listens there.
+            TimeoutError: no answer in ``CONNECT_TIMEOUT_S``.
+            UnknownHost: nobody is called so.
+        """
+        process = _who()
+        local = (process.host, self._free_port())
+        there, back = self.link(process.host, host), self.link(host, process.host)
+        pause_s = 1.0
+        while pause_s < CONNECT_TIMEOUT_S:
+            if there.up:
+                await asyncio.sleep(there.latency())
+                listening = self._listening.get((host, port))
+                if back.up and (listening is None or listening.has_room):
+                    return await self._handshake(factory, process, local, listening, (host, port))
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+        raise TimeoutError(f"{host}:{port} does not answer")
+
+    async def _handshake(
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        process: Process,
+        local: Address,
+        listening: ListeningSocket | None,
+        remote: Address,
+    ) -> tuple[Endpoint, Any]:
+        there, back = self.link(local[0], remote[0]), self.link(remote[0], local[0])
+        if listening is None:
+            await asyncio.sleep(back.latency())
+            raise ConnectionRefusedError(f"nobody listens at {remote[0]}:{remote[1]}")
+        ours = Endpoint(self._loop, local, remote, there, self._endpoints)
+        theirs = Endpoint(self._loop, remote, local, back, self._endpoints)
+        ours.join(theirs)
+        ours.process = process
+        listening.connected(theirs)
+        try:
+            await asyncio.sleep(back.latency())
+        except BaseException:
+            ours.close_by_kernel()
+            raise
+        protocol = factory()
+        ours.attach(protocol, copy_context(), process)
+        return ours, protocol
+
+    def attach(
+        self, factory: Callable[[], asyncio.BaseProtocol], accepted: AcceptedSocket
+    ) -> tuple[Endpoint, Any]:
+        """What ``loop.connect_accepted_socket`` does; see there."""
+        protocol = factory()
+        accepted.endpoint.attach(protocol, copy_context(), _who())
+        return accepted.endpoint, protocol
+
+    def _free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+    # --- messages ---------------------------------------------------------------------------
+
+    def delay(
+        self,
+        source: str,
+        target: str,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> None:
+        """Calls back when a message from ``source`` has reached ``target``, as part of one stream
+        for each direction: nothing overtakes. While the link is cut messages wait for it; those to
+        a host that loses power are lost.
+
+        Args:
+            context: the receiver's; None: nobody's.
+        """
+        link = self.link(source, target)
+        link.message(callback, args, NOBODY if context is None else context)
+
+
+def _who() -> Process:
+    process = PROCESS.get()
+    if process is None:
+        raise RuntimeError("only processes have an address: see Process.spawn")
+    if process.is_dead:
+        raise Killed
+    return process

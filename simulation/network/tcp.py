@@ -1,0 +1,370 @@
+"""TCP between simulated hosts: what a socket and asyncio's transport are together.
+
+Bytes written travel as one segment, which arrives as a step of the receiving process. What has
+been written and not been read by the other end counts as buffered: beyond ``HIGH_BYTES`` the
+protocol is asked to pause. An end whose process died by itself is closed by its kernel; one whose
+host lost power is gone without a word, and the other end stays half-open until it sends something
+and is told so (reset), or until what it sent has waited for ``RESET_AFTER_S``.
+"""
+
+import asyncio
+import collections
+from collections.abc import Iterable, MutableMapping
+from contextvars import Context
+from typing import Any, TypeAlias, cast
+
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import NOBODY, Process
+from simulation.network.link import Link
+
+Address: TypeAlias = tuple[str, int]
+
+EPHEMERAL_PORTS = 32_768
+HIGH_BYTES = 2**18
+"""The kernels' buffers and the transport's: a protocol that has more under way is paused."""
+LOW_BYTES = 2**16
+RESET_AFTER_S = 120.0
+"""After so long without any acknowledgement a connection is given up. Linux needs a quarter of an
+hour (``net.ipv4.tcp_retries2``); nobody here waits that long."""
+
+Segment: TypeAlias = bytes | None
+"""None: the end of what is sent (FIN)."""
+
+
+class Endpoint(asyncio.Transport):
+    """One end of a connection. Each belongs to a link: the one on which it sends."""
+
+    __slots__ = (
+        "_all",
+        "_arrival",
+        "_buffered",
+        "_closing",
+        "_context",
+        "_end_sent",
+        "_gone",
+        "_inbox",
+        "_link",
+        "_loop",
+        "_owed",
+        "_paused",
+        "_peer",
+        "_protocol",
+        "_reading",
+        "_reset",
+        "_stuck",
+        "_timeout",
+        "_unacked",
+        "local",
+        "process",
+        "remote",
+    )
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        local: Address,
+        remote: Address,
+        link: Link,
+        everyone: MutableMapping["Endpoint", None],
+    ) -> None:
+        super().__init__({"sockname": local, "peername": remote})
+        self.local = local
+        self.remote = remote
+        self.process: Process | None = None
+        self._loop = loop
+        self._link = link
+        self._all = everyone
+        everyone[self] = None
+        self._peer = self
+        self._protocol: Any = None
+        self._buffered = False
+        self._context = NOBODY
+        self._inbox: collections.deque[Segment] = collections.deque()
+        self._reading = True
+        self._closing = False  # nothing more is read or written
+        self._gone = False  # the kernel knows nothing of it any more
+        self._reset = False
+        self._end_sent = False
+        self._arrival = 0.0  # when what was sent last will arrive
+        self._stuck: collections.deque[Segment] = collections.deque()  # waits for the link
+        self._timeout: asyncio.TimerHandle | None = None
+        self._unacked = 0
+        self._owed = 0  # acknowledgements that wait for the link
+        self._paused = False
+
+    @property
+    def host(self) -> str:
+        """Where it is."""
+        return self.local[0]
+
+    def join(self, peer: "Endpoint") -> None:
+        """The two are the ends of one connection."""
+        self._peer, peer._peer = peer, self
+
+    def attach(
+        self, protocol: asyncio.BaseProtocol, context: Context, process: Process | None
+    ) -> None:
+        """From now on ``protocol`` gets what arrives, as steps in ``context``."""
+        self.process = process
+        self._context = context
+        self.set_protocol(protocol)
+        protocol.connection_made(self)
+        if self._reset:
+            self._loop.call_soon(self._end, _reset_by_peer(), context=context)
+        elif self._inbox:
+            self._loop.call_soon(self._drain, context=context)
+
+    # --- what the protocol asks for ---------------------------------------------------------
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+        self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return cast(asyncio.BaseProtocol, self._protocol)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def is_reading(self) -> bool:
+        return self._reading and not self._closing
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            if self._inbox:
+                self._loop.call_soon(self._drain, context=self._context)
+
+    def get_write_buffer_size(self) -> int:
+        return self._unacked
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or self._end_sent or not data:
+            return
+        self._unacked += len(data)
+        self._send(data if type(data) is bytes else bytes(data))
+        if self._unacked > HIGH_BYTES and not self._paused:
+            self._paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        if not self._end_sent and not self._closing:
+            self._end_sent = True
+            self._send(None)
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            if self._unacked <= HIGH_BYTES:  # all the rest is the kernel's business
+                self._close_now()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._close_now()
+
+    def _close_now(self) -> None:
+        if not self._gone:
+            self._send_end(as_reset=bool(self._inbox))
+            self._loop.call_soon(self._end, None, context=self._context)
+
+    # --- sending ----------------------------------------------------------------------------
+
+    def _send(self, segment: Segment) -> None:
+        link, peer = self._link, self._peer
+        if not link.up or self._stuck:
+            self._stuck.append(segment)
+            self._wait_for_link()
+            return
+        when = max(self._loop.time() + link.latency(), self._arrival)
+        self._arrival = when
+        if peer._protocol is None:
+            self._loop.post(when, peer._arrive_early, (segment,), NOBODY)
+        else:
+            self._loop.post(when, peer._arrive, (segment,), peer._context)
+
+    def _send_end(self, *, as_reset: bool) -> None:
+        if as_reset:
+            self._send_reset()
+        elif not self._end_sent:
+            self._send(None)
+        self._end_sent = True
+
+    def _send_reset(self) -> None:
+        """Once, and not again: resets are not acknowledged."""
+        if self._link.up:
+            when = max(self._loop.time() + self._link.latency(), self._arrival)
+            self._loop.post(when, self._peer.reset, (_reset_by_peer(),), NOBODY)
+
+    def _wait_for_link(self) -> None:
+        self._link.wait(self)
+        if self._timeout is None:
+            when = self._loop.time() + RESET_AFTER_S
+            self._timeout = self._loop.post(when, self._timed_out, (), NOBODY)
+
+    def _timed_out(self) -> None:
+        self._stuck.clear()
+        self.reset(TimeoutError("connection timed out"))
+
+    def _stop_waiting(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def send_again(self) -> None:
+        """The link is up again, or the peer's host is."""
+        self._stop_waiting()
+        peer = self._peer
+        if peer._gone and not peer._end_sent:  # its host knows nothing of this connection
+            self._stuck.clear()
+            peer._send_reset()
+            return
+        owed, self._owed = self._owed, 0
+        if owed:
+            peer._acked(owed)
+        stuck, self._stuck = self._stuck, collections.deque()
+        for segment in stuck:
+            self._send(segment)
+
+    def _acked(self, count: int) -> None:
+        self._unacked -= count
+        self._stop_waiting()
+        if self._gone:
+            return
+        if self._closing:
+            if self._unacked <= HIGH_BYTES and not self._end_sent:
+                self._close_now()
+        elif self._paused and self._unacked <= LOW_BYTES:
+            self._paused = False
+            self._loop.call_soon(self._resume_writing, context=self._context)
+
+    def _resume_writing(self) -> None:
+        if not self._closing and not self._paused:
+            self._protocol.resume_writing()
+
+    # --- receiving --------------------------------------------------------------------------
+
+    def _arrive_early(self, segment: Segment) -> None:
+        """Sent before there was a protocol, as nobody's step."""
+        if self._gone:
+            self._send_reset()
+            return
+        self._inbox.append(segment)
+        if self._protocol is not None:
+            self._loop.call_soon(self._drain, context=self._context)
+
+    def _arrive(self, segment: Segment) -> None:
+        if self._gone:
+            if segment is not None:
+                self._send_reset()
+        elif self._inbox or not self._reading:
+            self._inbox.append(segment)
+        else:
+            self._take(segment)
+
+    def _drain(self) -> None:
+        while self._inbox and self._reading and not self._closing:
+            self._take(self._inbox.popleft())
+
+    def _take(self, segment: Segment) -> None:
+        if self._closing:
+            return
+        try:
+            if segment is None:
+                if not self._protocol.eof_received():
+                    self.close()
+            elif self._buffered:
+                self._fill(segment)
+            else:
+                self._read(len(segment))
+                self._protocol.data_received(segment)
+        except Exception as error:  # noqa: BLE001  as asyncio's transports do
+            what = {"message": "a protocol failed", "exception": error}
+            self._loop.call_exception_handler(what)
+            self.abort()
+
+    def _fill(self, segment: bytes) -> None:
+        protocol = self._protocol
+        room = protocol.get_buffer(-1)
+        size = len(segment)
+        while size > len(room):
+            count = len(room)
+            room[:] = segment[:count]
+            segment = segment[count:]
+            size -= count
+            self._read(count)
+            protocol.buffer_updated(count)
+            if self._closing:
+                return
+            if not self._reading:
+                self._inbox.appendleft(segment)
+                return
+            room = protocol.get_buffer(-1)
+        room[:size] = segment
+        self._read(size)
+        protocol.buffer_updated(size)
+
+    def _read(self, count: int) -> None:
+        """Acknowledges, so that the other end may write more."""
+        if self._link.up:
+            self._peer._acked(count)
+        else:
+            self._owed += count
+            self._link.wait(self)
+            self._peer._wait_for_link()
+
+    # --- the end ----------------------------------------------------------------------------
+
+    def reset(self, error: OSError) -> None:
+        """The connection is broken; the protocol hears of it in its own time."""
+        self._reset = True
+        if self._protocol is not None and not self._gone:
+            self._loop.call_soon(self._end, error, context=self._context)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._gone:
+            protocol = self._protocol
+            self._forget()
+            protocol.connection_lost(error)
+
+    def _forget(self) -> None:
+        self._gone = self._closing = True
+        self._all.pop(self, None)
+        self._inbox.clear()
+        self._context = NOBODY
+        if not self._stuck:
+            self._stop_waiting()
+
+    def close_by_kernel(self) -> None:
+        """Its process is dead, or never took it."""
+        if not self._gone:
+            unread = bool(self._inbox)
+            self._forget()
+            self._protocol = None
+            self._send_end(as_reset=unread)
+
+    def vanish(self) -> None:
+        """Its host lost power."""
+        self._forget()
+        self._stop_waiting()
+        self._stuck.clear()
+        self._owed = 0
+        self._protocol = None
+        self._peer.lost_sight()
+
+    def lost_sight(self) -> None:
+        """The other end vanished. What it has not acknowledged will wait in vain."""
+        if not self._gone and self._unacked:
+            self._wait_for_link()
+
+
+def _reset_by_peer() -> OSError:
+    return ConnectionResetError("connection reset by peer")

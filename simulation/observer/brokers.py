@@ -1,0 +1,125 @@
+"""How an observer gets to see what all brokers of a process do: their steps are wrapped."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from broker.controller.controller import Controller
+from broker.coordination.coordinator import Coordinator
+from broker.groups.groups import Groups
+from broker.replication.events import Effect, Event
+from broker.replication.replica import Replica
+from broker.server.replication import partition as server
+from broker.server.replication.replica_manager import ReplicaManager
+from broker.types import TopicPartition
+from simulation.loop.ownership import PROCESS, State
+from simulation.observer.coverage import (
+    CONTROLLER_EFFECT,
+    CONTROLLER_EVENT,
+    COORDINATION_EFFECT,
+    COORDINATION_EVENT,
+    GROUP_EFFECT,
+    GROUP_EVENT,
+    REPLICA_EFFECT,
+    REPLICA_EVENT,
+    Coverage,
+)
+from simulation.observer.observer import Observer
+from simulation.violation import Violation
+
+
+@contextlib.contextmanager
+def watching(observer: Observer, brokers: dict[str, int]) -> Iterator[None]:
+    """``brokers``: the id of the broker on each host."""
+    with contextlib.ExitStack() as undo:
+        _watch_partitions(undo, observer, brokers)
+        _watch_deletions(undo, observer)
+        coverage = observer.coverage
+        _count(undo, Controller, coverage, CONTROLLER_EVENT, CONTROLLER_EFFECT)
+        _count(undo, Coordinator, coverage, COORDINATION_EVENT, COORDINATION_EFFECT)
+        _count(undo, Groups, coverage, GROUP_EVENT, GROUP_EFFECT)
+        yield
+
+
+def _replace(undo: contextlib.ExitStack, owner: Any, name: str, other: Any) -> None:
+    undo.callback(setattr, owner, name, owner.__dict__[name])
+    setattr(owner, name, other)
+
+
+def _count(
+    undo: contextlib.ExitStack, owner: Any, coverage: Coverage, event_room: str, effect_room: str
+) -> None:
+    original = owner.step
+
+    def step(self: Any, event: Any, *args: Any) -> Any:
+        coverage[event_room, type(event).__name__] += 1
+        effects = original(self, event, *args)
+        for effect in effects:
+            coverage[effect_room, type(effect).__name__] += 1
+        return effects
+
+    _replace(undo, owner, "step", step)
+
+
+def _watch_partitions(
+    undo: contextlib.ExitStack, observer: Observer, brokers: dict[str, int]
+) -> None:
+    decide, carry_out = Replica.step, server.Partition.step
+    coverage = observer.coverage
+    seen: list[Effect] = []
+    names: dict[tuple[object, type], tuple[str, str]] = {}
+
+    def replica_step(self: Replica, event: Event) -> Any:
+        key = (self.role, type(event))
+        name = names.get(key)
+        if name is None:
+            name = names[key] = REPLICA_EVENT, f"{self.role.value}: {type(event).__name__}"
+        coverage[name] += 1
+        effects = decide(self, event)
+        if effects:
+            seen.extend(effects)
+            for effect in effects:
+                coverage[REPLICA_EFFECT, type(effect).__name__] += 1
+        return effects
+
+    def partition_step(self: server.Partition, event: Event) -> None:
+        process = PROCESS.get()
+        if process is None or process.state == State.DEAD:
+            carry_out(self, event)
+            return
+        broker = brokers[process.host]
+        with observer.failing():
+            observer.before_step(broker, self)
+        outer, epoch = seen[:], self.replica.leader_epoch
+        seen.clear()
+        try:
+            carry_out(self, event)
+        except server.ReplicaFailed:
+            observer.step_failed(broker, self)
+            raise
+        else:
+            with observer.failing():
+                if self.replica.leader_epoch < epoch and not getattr(event, "as_printed", False):
+                    raise Violation(
+                        "EpochNeverBack",
+                        f"{self.tp}: broker {broker} was in leader epoch {epoch}, and obeys a word "
+                        f"of {self.replica.leader_epoch}",
+                    )
+                observer.after_step(broker, self, event, seen[:])
+        finally:
+            seen[:] = outer
+
+    _replace(undo, Replica, "step", replica_step)
+    _replace(undo, server.Partition, "step", partition_step)
+
+
+def _watch_deletions(undo: contextlib.ExitStack, observer: Observer) -> None:
+    delete = ReplicaManager._delete
+
+    def observed(self: ReplicaManager, tp: TopicPartition) -> None:
+        opened = tp in self._partitions
+        delete(self, tp)
+        if not opened:
+            observer.deleted(self._config.id, tp)
+
+    _replace(undo, ReplicaManager, "_delete", observed)

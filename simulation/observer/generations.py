@@ -1,0 +1,106 @@
+"""Who is in which generation of a group, as its members were told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker.server.groups.offsets_topic import partition_for
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.types import TopicPartition
+from simulation.observer.observer import Observer
+from simulation.violation import Violation
+
+
+@dataclass(slots=True)
+class _Group:
+    given: int = -1
+    """The highest generation in which somebody was given an assignment."""
+    members: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By generation, as its leader was told."""
+
+
+class Before(NamedTuple):
+    """What there was when a member asked."""
+
+    given: int
+    """The highest generation with assignments."""
+    coordinator: int
+    epoch: int | None
+    """In which that one led the group's partition; None: it did not, or had not heard of it."""
+
+
+class Generations:
+    """Judges each answer of a coordinator when it has come. What a coordinator has given out it
+    has stored before, so whoever comes after it knows.
+
+    * **GenerationNeverBack**: after a generation was given its assignments, no earlier one begins,
+      nor this one with other members.
+    * **FormerGeneration**: and no member of an earlier one commits.
+    """
+
+    def __init__(self, observer: Observer, fail: Callable[[BaseException], None]) -> None:
+        self._observer = observer
+        self._fail = fail
+        self._groups: dict[str, _Group] = {}
+
+    def before(self, group: str, coordinator: int) -> Before:
+        """To be asked for before ``coordinator`` is asked for anything."""
+        home = self._home(group)
+        epoch = None if home is None else self._observer.epoch_led_by(coordinator, home)
+        return Before(self._of(group).given, coordinator, epoch)
+
+    def joined(self, group: str, generation: int, members: frozenset[str], before: Before) -> None:
+        """A member is in ``generation``. ``members`` are all of it, where it leads them, else
+        none."""
+        known = self._of(group).members
+        if self._is_judged(group, before):
+            self._require(
+                generation >= before.given,
+                "GenerationNeverBack",
+                f"group {group}: generation {generation} begins after {before.given}",
+            )
+            former = known.get(generation, members) if generation == before.given else members
+            self._require(
+                not members or former == members,
+                "GenerationNeverBack",
+                f"group {group}: generation {generation} had {sorted(former)}, "
+                f"and begins again with {sorted(members)}",
+            )
+        if members:
+            known[generation] = members
+
+    def synced(self, group: str, generation: int) -> None:
+        """A member was given what it is to read."""
+        known = self._of(group)
+        known.given = max(known.given, generation)
+
+    def committed(self, group: str, generation: int, before: Before) -> None:
+        """A commit in ``generation`` was taken."""
+        self._require(
+            generation >= before.given or not self._is_judged(group, before),
+            "FormerGeneration",
+            f"group {group}: generation {generation} commits, {before.given} had begun",
+        )
+
+    def _of(self, group: str) -> _Group:
+        return self._groups.setdefault(group, _Group())
+
+    def _home(self, group: str) -> TopicPartition | None:
+        topic = self._observer.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        return TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+
+    def _is_judged(self, group: str, before: Before) -> bool:
+        """Not where some of ``__consumer_offsets`` was lost as it may be, nor the word of one that
+        was deposed."""
+        home = self._home(group)
+        partition = None if home is None else self._observer.find(home)
+        if home is None or partition is None or before.epoch is None:
+            return False
+        leads_on = self._observer.epoch_led_by(before.coordinator, home) == before.epoch
+        return leads_on and partition.checks_data and not partition.unpromised
+
+    def _require(self, condition: bool, invariant: str, what: str) -> None:
+        if not condition:
+            self._fail(Violation(invariant, what))

@@ -1,0 +1,381 @@
+"""Looks over the shoulders of all brokers and of ZooKeeper, and changes nothing.
+
+While :func:`~simulation.observer.brokers.watching` is entered, every step of a replica, of the
+controller and of the groups is seen right after it was carried out, in whatever broker; the
+invariants of the partition that it touched are checked there and then. What does not hold ends the
+run (``fail``), since an exception inside a broker would be handled by it.
+"""
+
+import contextlib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from broker.controller.cluster import PartitionState, TopicAssignment
+from broker.log.partition_log import PartitionLog
+from broker.replication.events import (
+    Append,
+    Effect,
+    Event,
+    LeaderLostRecords,
+    LogStartMoved,
+    Stopped,
+    Truncate,
+)
+from broker.server.replication import partition as server
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.server.zk import znodes
+from broker.types import NO_LEADER, ControllerEpoch, TopicPartition
+from broker.wire.batch import CorruptBatch, parse_batches
+from simulation.machines.node import BEGINNING_WALL_MS
+from simulation.observer import retention
+from simulation.observer.coverage import Coverage
+from simulation.observer.stored_commits import StoredCommits
+from simulation.partition.invariants import Partition
+from simulation.partition.shadow import Extent, Shadow
+from simulation.violation import Violation
+
+READ_BYTES = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic as ZooKeeper has it."""
+
+    topic_id: object
+    assignment: TopicAssignment
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    is_doomed: bool = False
+    """It is being deleted: nothing is promised any more."""
+
+    def replicas(self, number: int) -> tuple[int, ...] | None:
+        """Of a partition; None while they are being moved."""
+        assignment = self.assignment.partitions[number]
+        return None if assignment.adding or assignment.removing else assignment.replicas
+
+
+class Observer:
+    """What was seen of one world.
+
+    Args:
+        now: virtual seconds.
+        fail: ends the run with this violation.
+        checks_data: whether the brokers' configuration promises anything about records.
+        unclean: whether it allows elections outside the ISR.
+        lag_max_ms: its ``replica.lag.time.max.ms``.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        fail: Callable[[BaseException], None],
+        *,
+        checks_data: bool,
+        unclean: bool,
+        lag_max_ms: float = math.inf,
+    ) -> None:
+        self.coverage: Coverage = Coverage()
+        self.notes: list[tuple[float, str]] = []
+        """What happened, for the story."""
+        self.topics: dict[str, Topic] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        """Settings by topic, as last written."""
+        self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
+        """By partition of ``__consumer_offsets``."""
+        self.controller: int | None = None
+        self.controller_epoch = ControllerEpoch(0)
+        self._now = now
+        self._fail = fail
+        self._checks_data = checks_data
+        self._unclean_everywhere = unclean
+        self._lag_max_ms = lag_max_ms
+        self._unclean: set[str] = set()
+        self._hosted: dict[tuple[int, TopicPartition], server.Partition] = {}
+        self._effects: list[Effect] = []
+
+    def note(self, what: str) -> None:
+        """For the story."""
+        self.notes.append((self._now(), what))
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """Within, a violation ends the run."""
+        try:
+            yield
+        except Violation as violation:
+            self._fail(violation)
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
+        """All that are there and not about to go."""
+        for name, topic in self.topics.items():
+            if not topic.is_doomed:
+                for number, partition in topic.partitions.items():
+                    yield TopicPartition(name, number), partition
+
+    def epoch_led_by(self, broker: int, tp: TopicPartition) -> int | None:
+        """In which epoch ``broker`` leads, as ZooKeeper has it and as it knows itself; else None.
+
+        One that was deposed, or elected once more, and has heard of neither answers out of what
+        it knew; nobody can blame it.
+        """
+        partition, hosted = self.find(tp), self._hosted.get((broker, tp))
+        if partition is None or partition.state is None or hosted is None:
+            return None
+        state = partition.state
+        knows = hosted.replica.leader_epoch == state.leader_epoch
+        return state.leader_epoch if state.leader == broker and knows else None
+
+    def find(self, tp: TopicPartition) -> Partition | None:
+        """None: there is no such partition, or it is being deleted."""
+        topic = self.topics.get(tp.topic)
+        return None if topic is None or topic.is_doomed else topic.partitions.get(tp.partition)
+
+    # --- ZooKeeper ----------------------------------------------------------------------------
+
+    def znode_changed(self, path: str, data: bytes | None, version: int, zxid: int) -> None:
+        """A node was created or written by transaction ``zxid``; ``data`` None: it was deleted."""
+        parts = path.split("/")[1:]
+        match parts:
+            case ["brokers", "topics", topic]:
+                with self.failing():
+                    self._topic_changed(topic, data)
+            case ["brokers", "topics", topic, "partitions", number, "state"] if data is not None:
+                with self.failing():
+                    self._state_changed(TopicPartition(topic, int(number)), data, version)
+            case ["brokers", "ids", broker]:
+                self._broker_changed(int(broker), zxid, came=data is not None)
+            case ["controller"]:
+                self.controller = None if data is None else int(znodes.decode_controller(data))
+                self.note(
+                    "nobody is controller"
+                    if self.controller is None
+                    else f"broker {self.controller} takes the office of controller"
+                )
+            case ["controller_epoch"] if data is not None:
+                with self.failing():
+                    self._controller_epoch_changed(znodes.decode_controller_epoch(data))
+            case ["admin", "delete_topics", topic] if data is not None:
+                if topic in self.topics:
+                    self.topics[topic].is_doomed = True
+                    self.note(f"topic {topic} is to be deleted")
+            case ["config", "topics", topic] if data is not None:
+                self._configured(topic, dict(znodes.decode_config(path, data)))
+
+    def _configured(self, topic: str, config: dict[str, str]) -> None:
+        self.configs[topic] = config
+        if config.get("unclean.leader.election.enable") == "true":
+            self._unclean.add(topic)
+        if topic in self.topics:
+            for partition in self.topics[topic].partitions.values():
+                partition.configured(_min_isr(config))
+
+    def _broker_changed(self, broker: int, zxid: int, *, came: bool) -> None:
+        self.note(f"broker {broker} {'registered' if came else 'unregistered'}")
+        if came:
+            for _, partition in self.partitions():
+                partition.registered(broker, zxid)
+
+    def _topic_changed(self, topic: str, data: bytes | None) -> None:
+        if data is None:
+            self.topics.pop(topic, None)
+            self.configs.pop(topic, None)
+            self._unclean.discard(topic)
+            return
+        told = znodes.decode_topic(topic, data)
+        known = self.topics.get(topic)
+        if known is None or known.topic_id != told.topic_id:
+            known = self.topics[topic] = Topic(told.topic_id, told)
+        lost = sorted(known.partitions.keys() - told.partitions.keys())
+        if lost:
+            raise Violation("PartitionsStay", f"{topic} has no partitions {lost} any more")
+        known.assignment = told
+        for number in told.partitions:
+            if number not in known.partitions:
+                self.add_partition(known, TopicPartition(topic, number))
+
+    def add_partition(self, topic: Topic, tp: TopicPartition) -> None:
+        """Unless it is known."""
+        if tp.partition not in topic.partitions:
+            added = Partition(str(tp), checks_data=self._checks_data, note=self.note)
+            added.lag_max_ms = self._lag_max_ms
+            if tp.topic in self.configs:
+                added.configured(_min_isr(self.configs[tp.topic]))
+            topic.partitions[tp.partition] = added
+
+    def _state_changed(self, tp: TopicPartition, data: bytes, version: int) -> None:
+        partition = self.find(tp)
+        if partition is None:
+            return
+        state = znodes.decode_state(tp, data, version)
+        before = partition.state
+        elected = before is not None and state.leader_epoch != before.leader_epoch
+        if elected and state.controller_epoch != self.controller_epoch:
+            self._note_state(tp, state)
+            raise Violation(
+                "ControllerFenced",
+                f"{tp}: elected in controller epoch {state.controller_epoch}, "
+                f"the current one is {self.controller_epoch}",
+            )
+        self.state_is(tp, partition, state)
+
+    def _note_state(self, tp: TopicPartition, state: PartitionState) -> None:
+        led = "nobody leads" if state.leader == NO_LEADER else f"{state.leader} leads"
+        self.note(f"{tp}: {led} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
+
+    def state_is(self, tp: TopicPartition, partition: Partition, state: PartitionState) -> None:
+        """What ZooKeeper says of a partition from now on."""
+        self._note_state(tp, state)
+        partition.state_written(
+            state, unclean=self._unclean_everywhere or tp.topic in self._unclean, now=self._now()
+        )
+
+    def _controller_epoch_changed(self, epoch: ControllerEpoch) -> None:
+        if epoch < self.controller_epoch:
+            raise Violation(
+                "EpochNeverBack", f"controller epoch {self.controller_epoch} to {epoch}"
+            )
+        self.controller_epoch = epoch
+
+    # --- disks --------------------------------------------------------------------------------
+
+    def lost_power(self, broker: int, *, disk_too: bool = False) -> None:
+        """To be told before the broker is gone: what it had synced is all that it keeps for
+        certain."""
+        for tp, partition in self.partitions():
+            hosted = self._hosted.get((broker, tp))
+            synced = hosted.log.recovery_point if hosted is not None else 0
+            with self.failing():
+                partition.damaged(broker, 0 if disk_too else synced, now=self._now())
+        if disk_too:
+            self._hosted = {key: h for key, h in self._hosted.items() if key[0] != broker}
+
+    def ended_in_order(self, broker: int) -> None:
+        """It had been asked to, and has closed its logs."""
+        for _, partition in self.partitions():
+            partition.closed(broker)
+
+    # --- replicas -----------------------------------------------------------------------------
+
+    def before_step(self, broker: int, hosted: server.Partition) -> None:
+        """The first step of a replica's life is the time to look at the log that it found."""
+        key = (broker, hosted.tp)
+        if self._hosted.get(key) is hosted:
+            return
+        self._hosted[key] = hosted
+        partition = self._observed(hosted)
+        if partition is not None:
+            partition.hosted(broker, read_shadow(hosted.log), hosted.replica.high_watermark)
+
+    def after_step(
+        self, broker: int, hosted: server.Partition, event: Event, effects: list[Effect]
+    ) -> None:
+        """The effects are carried out."""
+        partition = self._observed(hosted)
+        if type(event) is Stopped:
+            self._hosted.pop((broker, hosted.tp), None)
+            if partition is not None:
+                partition.removed(broker)
+            return
+        if partition is None:
+            return
+        self._tell(broker, hosted, effects)
+        if type(event) is LogStartMoved and hosted.tp.topic != OFFSETS_TOPIC:
+            self._retired(broker, hosted, partition, event)
+        if hosted.tp.topic == OFFSETS_TOPIC:
+            self._commits_appended(hosted.tp.partition, effects)
+        partition.stepped(broker, hosted.replica, event, tuple(effects))
+        log, replica = hosted.log, hosted.replica
+        if effects and (log.log_start_offset, log.log_end_offset) != (
+            replica.log_start_offset,
+            replica.log_end_offset,
+        ):
+            raise Violation(
+                "ViewIsLog",
+                f"{hosted.tp}, broker {broker}: the replica believes in {replica.log_start_offset} "
+                f"to {replica.log_end_offset}, the log is {log.log_start_offset} to "
+                f"{log.log_end_offset}",
+            )
+
+    def deleted(self, broker: int, tp: TopicPartition) -> None:
+        """``broker`` has deleted a replica that it had not opened in this life."""
+        partition = self.find(tp)
+        self._hosted.pop((broker, tp), None)
+        if partition is not None:
+            partition.removed(broker)
+
+    def step_failed(self, broker: int, hosted: server.Partition) -> None:
+        """The effects were not carried out, or some of them."""
+        partition = self._observed(hosted)
+        if partition is not None:
+            partition.failed(broker)
+
+    def _tell(self, broker: int, hosted: server.Partition, effects: list[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Truncate:
+                self.note(f"broker {broker} cuts {hosted.tp} at {effect.offset}")
+            elif type(effect) is LeaderLostRecords:
+                self.note(
+                    f"broker {broker} raises the alarm: the leader of {hosted.tp} lost records"
+                )
+
+    def _retired(
+        self, broker: int, hosted: server.Partition, partition: Partition, event: LogStartMoved
+    ) -> None:
+        seat = partition.seat(broker)
+        if partition.checks_data and seat.readable:
+            retention.check(
+                hosted.tp,
+                seat.log.between(seat.log.start, event.offset),
+                self.configs.get(hosted.tp.topic, {}),
+                high_watermark=seat.high_watermark,
+                bytes_left=hosted.log.size,
+                wall_ms=self._wall_ms(),
+            )
+
+    def _wall_ms(self) -> int:
+        return BEGINNING_WALL_MS + int(self._now() * 1000)
+
+    def _commits_appended(self, number: int, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append) and effect.leader_epoch is not None:
+                self.stored_commits[number].appended(effect, self._now())
+
+    def _observed(self, hosted: server.Partition) -> Partition | None:
+        """None: another topic of that name, or one that is about to go."""
+        topic = self.topics.get(hosted.tp.topic)
+        if topic is None or topic.is_doomed:
+            return None
+        if hosted.log.metadata.topic_id != topic.topic_id:
+            return None
+        return topic.partitions.get(hosted.tp.partition)
+
+    def forget_process(self, broker: int) -> None:
+        """Its replicas are no more."""
+        for key in [key for key in self._hosted if key[0] == broker]:
+            del self._hosted[key]
+
+
+def _min_isr(config: Mapping[str, str]) -> int:
+    return int(config.get("min.insync.replicas", 1))
+
+
+def read_shadow(log: PartitionLog) -> Shadow | None:
+    """What is really in a log; None: its disk refuses to be read.
+
+    Raises:
+        Violation: there are no batches in it, and the broker has opened it all the same.
+    """
+    extents: list[Extent] = []
+    at, end = log.log_start_offset, log.log_end_offset
+    try:
+        while at < end:
+            for batch in parse_batches(log.read(at, READ_BYTES, end), verify_crc=False):
+                extents.append(Extent.of(batch))
+            at = type(at)(extents[-1].next)
+    except OSError:
+        return None
+    except CorruptBatch as error:  # a ValueError: the broker would take it for a word to refuse
+        what = f"{log.directory.name}: behind {at} of {end} there is no batch: {error}"
+        raise Violation("LogKept", what) from error
+    return Shadow(log.log_start_offset, extents)

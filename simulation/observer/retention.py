@@ -1,0 +1,36 @@
+"""What retention may take: **RetentionKept**.
+
+Nothing that is not committed, nothing that is younger than ``retention.ms``, and nothing as long as
+the rest is smaller than ``retention.bytes`` (Kafka's documentation of both). Plans set one of them.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from broker.types import TopicPartition
+from simulation.partition.shadow import Extent
+from simulation.violation import Violation
+
+UNLIMITED = -1
+
+
+def check(
+    tp: TopicPartition,
+    taken: Iterable[Extent],
+    config: Mapping[str, str],
+    *,
+    high_watermark: int,
+    bytes_left: int,
+    wall_ms: int,
+) -> None:
+    """Raises Violation. ``taken``: what a replica gave up by itself just now."""
+    keeps_ms = int(config.get("retention.ms", UNLIMITED))
+    keeps_bytes = int(config.get("retention.bytes", UNLIMITED))
+    for extent in taken:
+        what = f"{tp}: retention takes {extent}"
+        if extent.next > high_watermark:
+            raise Violation("RetentionKept", f"{what}, the high watermark is {high_watermark}")
+        too_old = keeps_ms >= 0 and wall_ms - extent.timestamp > keeps_ms
+        too_much = keeps_bytes >= 0 and bytes_left >= keeps_bytes
+        if not too_old and not too_much:
+            age = f"{wall_ms - extent.timestamp} ms old"
+            raise Violation("RetentionKept", f"{what}, {age}, and leaves {bytes_left} bytes")

@@ -1,0 +1,34 @@
+"""How an observer gets to see what ZooKeeper commits, as its leader applies it."""
+
+from typing import Any
+
+from simulation.observer.led_tree import LedTree
+from simulation.observer.observer import Observer
+from simulation.zookeeper.ensemble import ZooKeeper
+
+
+def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: LedTree | None) -> None:
+    """``led``: who makes states of partitions of the nodes that there are without a controller."""
+    tree = zookeeper.leader.tree
+    write, end_session = tree.write, tree.end_session
+
+    def tell(changes: list[tuple[int, str]], zxid: int) -> None:
+        seen = [(path, *tree.peek(path)) for _, path in changes]
+        if led is not None:
+            led.changed(seen, zxid)
+            return
+        for path, data, version in seen:
+            observer.znode_changed(path, data, version, zxid)
+
+    def observed_write(request: Any, txn: Any) -> Any:
+        answer, changes = write(request, txn)
+        tell(changes, txn.zxid)
+        return answer, changes
+
+    def observed_end(txn: Any) -> Any:
+        changes = end_session(txn)
+        tell(changes, txn.zxid)
+        return changes
+
+    setattr(tree, "write", observed_write)  # noqa: B010  mypy would not have it assigned
+    setattr(tree, "end_session", observed_end)  # noqa: B010

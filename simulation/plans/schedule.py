@@ -1,0 +1,379 @@
+"""The plan of a run: everything that is decided before the first step, a pure function of a seed.
+
+Swarm testing (Groce et al., ISSTA 2012): each seed leaves some kinds of action out altogether.
+With everything on at all times a run is the same mixture each time, and what needs many of one
+kind and none of another is never met. Faults come in knots, since two within one session timeout
+find what one a minute never does.
+
+Not planned: when messages arrive, what a crash tears, which session ends first. These come from
+streams of their own (:func:`~simulation.plans.plan.stream`), so that leaving an action out disturbs
+the rest as little as can be.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any, Final, Literal
+
+from simulation.plans.actions import (
+    Action,
+    AddPartitions,
+    AlterTopic,
+    Blackout,
+    BreakDisk,
+    Consume,
+    CreateTopic,
+    DeleteRecords,
+    DeleteTopic,
+    DeposeController,
+    DropZooKeeperConnection,
+    ElectPreferred,
+    ExpireSession,
+    FillDisk,
+    Isolate,
+    IsolateFromZooKeeper,
+    Kill,
+    LoseDisk,
+    LosePower,
+    Pause,
+    Produce,
+    Reassign,
+    Stop,
+    Timed,
+    Who,
+)
+from simulation.plans.knots import tie
+from simulation.plans.plan import Plan, Settings, stream
+
+
+def draw(seed: int, knot: str | None = None, coordination: str = "controller") -> Plan:
+    """The plan of ``seed``; ``knot`` is tied into it, whatever the seed says.
+
+    ``coordination``: one of :data:`COORDINATION`; ``any`` lets the seed choose, and leaves the
+    printed variant out, which loses by design.
+    """
+    plan = _Draw(stream(seed, "plan")).plan(seed)
+    plan = pipelined(plan, stream(seed, "pipelines"))
+    plan = retained(plan, stream(seed, "retention"))
+    if coordination == "any":
+        coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
+    led = coordination != "controller"
+    plan = tie(plan, stream(seed, "knots"), knot, led=led)
+    return without_controller(plan, coordination.removeprefix("leader-")) if led else plan
+
+
+def without_controller(plan: Plan, variant: str) -> Plan:
+    """The same with ``ackproof.coordination=leader``."""
+    kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
+    led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
+    actions = (t for t in plan.actions if not isinstance(t.action, DeposeController))
+    return replace(plan, settings=(*kept, *led), actions=tuple(actions))
+
+
+def pipelined(plan: Plan, rng: Random) -> Plan:
+    """The same, with several batches of some idempotent producers under way at once."""
+    ahead = tuple(rng.choice((1, 5)) for _ in plan.producers)
+    return plan.with_actions(
+        tuple(
+            replace(timed, action=replace(timed.action, in_flight=ahead[timed.action.producer]))
+            if isinstance(timed.action, Produce)
+            else timed
+            for timed in plan.actions
+        )
+    )
+
+
+def retained(plan: Plan, rng: Random) -> Plan:
+    """The same, or with one topic that keeps little."""
+    if rng.random() >= RETAINED:
+        return plan
+    first, *others = plan.topics
+    limit = rng.choice((("retention.ms", "3000"), ("retention.bytes", "1500")))
+    config = {name: value for name, value in first.config if name != "retention.ms"}
+    config |= dict((("segment.bytes", "500"), limit))
+    kept = replace(first, config=tuple(config.items()))
+    settings = {**dict(plan.settings), "log.retention.check.interval.ms": "1000"}
+    return replace(plan, topics=(kept, *others), settings=tuple(settings.items()))
+
+
+OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
+COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any")
+RETAINED: Final = 0.15
+"""Of plans that one of their topics keeps little."""
+FAULTS_MAX = 14
+BURSTS_MAX = 30
+
+
+class _Draw:
+    """The drawing of one plan."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._brokers = rng.choice((1, 2, 3, 3, 3, 3, 4, 5))
+        self._run_ms = rng.choice((10_000, 20_000, 40_000))
+        self._session_ms = rng.choice((2_000, 4_000, 6_000))
+        self._topics = tuple(self._topic(f"t{n}") for n in range(rng.choice((1, 1, 2))))
+        self._made = 0
+
+    def plan(self, seed: int) -> Plan:
+        producers = tuple(self._chance(0.5) for _ in range(self._rng.randint(1, 3)))
+        actions = [*self._faults(), *self._orders(), *self._work(len(producers))]
+        return Plan(
+            seed=seed,
+            brokers=self._brokers,
+            settings=self._settings(),
+            producers=producers,
+            topics=self._topics,
+            zookeeper_servers=self._rng.choice((1, 1, 3)),
+            zookeeper_lag_ms=self._rng.choice((0, 5, 50)),
+            actions=tuple(sorted(actions, key=lambda timed: timed.at_ms)),
+            run_ms=self._run_ms,
+        )
+
+    def _chance(self, odds: float) -> bool:
+        return self._rng.random() < odds
+
+    # --- the cluster --------------------------------------------------------------------------
+
+    def _topic(self, name: str) -> CreateTopic:
+        factor = min(self._brokers, self._rng.choice((1, 2, 3, 3, 3)))
+        return CreateTopic(
+            topic=name,
+            replicas=tuple(self._replicas(factor) for _ in range(self._rng.choice((1, 1, 2, 3)))),
+            config=self._topic_config(factor),
+        )
+
+    def _replicas(self, factor: int) -> tuple[int, ...]:
+        return tuple(self._rng.sample(range(1, self._brokers + 1), factor))
+
+    def _topic_config(self, factor: int) -> Settings:
+        config = [("min.insync.replicas", str(self._rng.randint(1, factor)))]
+        if self._chance(0.1):
+            config.append(("unclean.leader.election.enable", "true"))
+        if self._chance(0.3):
+            config.append(("flush.messages", str(self._rng.choice((1, 1, 5)))))
+        if self._chance(0.3):
+            config.append(("segment.bytes", str(self._rng.choice((500, 4_000)))))
+        if self._chance(0.1):
+            config.append(("retention.ms", str(self._rng.choice((2_000, 10_000)))))
+        return tuple(config)
+
+    def _settings(self) -> Settings:
+        choice = self._rng.choice
+        lag_ms = choice((1_000, 3_000, 10_000))
+        settings: dict[str, object] = {
+            "zookeeper.session.timeout.ms": self._session_ms,
+            "replica.lag.time.max.ms": lag_ms,
+            "replica.fetch.wait.max.ms": choice((100, 500)),
+            "replica.fetch.backoff.ms": choice((100, 1_000)),
+            "replica.socket.timeout.ms": choice((1_500, 5_000)),
+            "controller.socket.timeout.ms": choice((1_500, 5_000)),
+            "replica.high.watermark.checkpoint.interval.ms": choice((500, 5_000)),
+            "log.flush.offset.checkpoint.interval.ms": choice((1_000, 60_000)),
+            "log.flush.start.offset.checkpoint.interval.ms": choice((1_000, 60_000)),
+            "log.retention.check.interval.ms": choice((1_000, 10_000)),
+            "auto.create.topics.enable": "false",
+            "auto.leader.rebalance.enable": choice(("true", "false")),
+            "ackproof.wait.for.isr": "true",
+            "leader.imbalance.check.interval.seconds": choice((2, 10)),
+            "controlled.shutdown.retry.backoff.ms": 500,
+            "offsets.topic.num.partitions": choice((1, 3)),
+            "offsets.topic.replication.factor": min(3, self._brokers),
+            "group.initial.rebalance.delay.ms": choice((0, 500)),
+            "group.min.session.timeout.ms": 1_000,
+        }
+        if self._chance(0.1):
+            settings["ackproof.generation"] = choice(("0.8", "0.10"))
+        return tuple((name, str(value)) for name, value in settings.items())
+
+    # --- faults -------------------------------------------------------------------------------
+
+    def _faults(self) -> Iterator[Timed]:
+        kinds = self._kept(
+            {
+                self._kill: 3,
+                self._lose_power: 3,
+                self._lose_disk: 0.5,
+                self._blackout: 0.4,
+                self._stop: 1,
+                self._pause: 2,
+                self._isolate: 2,
+                self._isolate_from_zookeeper: 2,
+                self._expire_session: 2,
+                self._drop_connection: 2,
+                self._depose: 1,
+                self._fill_disk: 0.4,
+                self._break_disk: 0.4,
+            }
+        )
+        at_ms = 0
+        for _ in range(self._rng.randint(1, FAULTS_MAX)):
+            if at_ms == 0 or self._chance(0.5):
+                at_ms = self._rng.randrange(self._run_ms)
+            else:  # in a knot with the one before it
+                at_ms += int(self._rng.expovariate(1 / (self._session_ms / 3)))
+            if at_ms < self._run_ms:
+                yield Timed(at_ms=at_ms, action=self._one_of(kinds)())
+
+    def _kept(self, weights: dict[Callable[[], Action], float]) -> list[tuple[Any, float]]:
+        """Some of the kinds, at least one."""
+        kept = [(kind, weight) for kind, weight in weights.items() if self._chance(0.5)]
+        return kept or [self._rng.choice(list(weights.items()))]
+
+    def _one_of(self, kinds: list[tuple[Any, float]]) -> Callable[[], Action]:
+        (kind,) = self._rng.choices([k for k, _ in kinds], [weight for _, weight in kinds])
+        return kind  # type: ignore[no-any-return]
+
+    def _who(self) -> Who:
+        topic = self._rng.choice(self._topics)
+        partition = self._rng.randrange(len(topic.replicas))
+        match self._rng.randrange(5):
+            case 0:
+                return Who(role="controller")
+            case 1 | 2:
+                return Who(role="leader", topic=topic.topic, partition=partition)
+            case 3:
+                return Who(role="follower", topic=topic.topic, partition=partition)
+            case _:
+                return Who(broker=self._rng.randint(1, self._brokers))
+
+    def _down_ms(self) -> int:
+        """Back within the session, about when it ends, or long after."""
+        low, high = self._rng.choice(((50, 500), (500, 2 * self._session_ms), (5_000, 20_000)))
+        return self._rng.randint(low, high)
+
+    def _for_ms(self) -> int:
+        return self._rng.choice((200, 1_000, self._session_ms + 500, 3 * self._session_ms))
+
+    def _kill(self) -> Action:
+        return Kill(who=self._who(), down_ms=self._down_ms())
+
+    def _lose_power(self) -> Action:
+        return LosePower(who=self._who(), down_ms=self._down_ms())
+
+    def _lose_disk(self) -> Action:
+        return LoseDisk(who=self._who(), down_ms=self._down_ms())
+
+    def _blackout(self) -> Action:
+        return Blackout(down_ms=self._down_ms())
+
+    def _stop(self) -> Action:
+        return Stop(who=self._who(), down_ms=self._down_ms())
+
+    def _pause(self) -> Action:
+        return Pause(who=self._who(), for_ms=self._for_ms())
+
+    def _isolate(self) -> Action:
+        return Isolate(
+            who=self._who(),
+            peer=self._who() if self._chance(0.5) else None,
+            direction=self._rng.choice(("in", "out", "both", "both")),
+            clients=self._chance(0.3),
+            zookeeper=self._chance(0.5),
+            for_ms=self._for_ms(),
+        )
+
+    def _isolate_from_zookeeper(self) -> Action:
+        return IsolateFromZooKeeper(who=self._who(), for_ms=self._for_ms())
+
+    def _expire_session(self) -> Action:
+        return ExpireSession(who=self._who())
+
+    def _drop_connection(self) -> Action:
+        return DropZooKeeperConnection(who=self._who())
+
+    def _depose(self) -> Action:
+        return DeposeController()
+
+    def _fill_disk(self) -> Action:
+        return FillDisk(who=self._who(), for_ms=self._for_ms())
+
+    def _break_disk(self) -> Action:
+        return BreakDisk(
+            who=self._who(),
+            operation=self._rng.choice(OPERATIONS),
+            for_ms=self._for_ms(),
+        )
+
+    # --- administration -----------------------------------------------------------------------
+
+    def _orders(self) -> Iterator[Timed]:
+        if self._chance(0.4):
+            return
+        kinds = self._kept(
+            {
+                self._create: 1,
+                self._delete: 1,
+                self._add: 1,
+                self._reassign: 3,
+                self._elect: 2,
+                self._alter: 1,
+                self._delete_records: 1,
+            }
+        )
+        for _ in range(self._rng.randint(1, 5)):
+            at_ms = self._rng.randrange(self._run_ms)
+            yield Timed(at_ms=at_ms, action=self._one_of(kinds)())
+
+    def _any_partition(self) -> tuple[CreateTopic, int]:
+        topic = self._rng.choice(self._topics)
+        return topic, self._rng.randrange(len(topic.replicas))
+
+    def _create(self) -> Action:
+        """A new topic, or one with the name of one that may have been deleted."""
+        if self._chance(0.5):
+            self._made += 1
+            return self._topic(f"n{self._made}")
+        return self._topic(self._rng.choice(self._topics).topic)
+
+    def _delete(self) -> Action:
+        return DeleteTopic(topic=self._rng.choice(self._topics).topic)
+
+    def _add(self) -> Action:
+        topic = self._rng.choice(self._topics)
+        factor = len(topic.replicas[0])
+        return AddPartitions(topic=topic.topic, replicas=(self._replicas(factor),))
+
+    def _reassign(self) -> Action:
+        topic, partition = self._any_partition()
+        factor = self._rng.randint(1, min(3, self._brokers))
+        replicas = None if self._chance(0.15) else self._replicas(factor)
+        return Reassign(topic=topic.topic, partition=partition, replicas=replicas)
+
+    def _elect(self) -> Action:
+        return ElectPreferred()
+
+    def _alter(self) -> Action:
+        topic, partition = self._any_partition()
+        value = str(self._rng.randint(1, len(topic.replicas[partition])))
+        return AlterTopic(topic=topic.topic, name="min.insync.replicas", value=value)
+
+    def _delete_records(self) -> Action:
+        topic, partition = self._any_partition()
+        return DeleteRecords(topic=topic.topic, partition=partition)
+
+    # --- clients ------------------------------------------------------------------------------
+
+    def _work(self, producers: int) -> Iterator[Timed]:
+        for _ in range(self._rng.randint(3, BURSTS_MAX)):
+            topic, partition = self._any_partition()
+            work = Produce(
+                producer=self._rng.randrange(producers),
+                topic=topic.topic,
+                partition=partition,
+                acks=self._rng.choice((-1, -1, -1, 1, 0)),
+                batches=self._rng.choice((1, 3, 10, 30)),
+                records=self._rng.choice((1, 1, 5)),
+                pause_ms=self._rng.choice((0, 5, 50, 500)),
+            )
+            yield Timed(at_ms=self._rng.randrange(self._run_ms), action=work)
+        for number in range(self._rng.choice((0, 0, 1, 3))):
+            yield Timed(at_ms=self._rng.randrange(self._run_ms), action=self._consume(number))
+
+    def _consume(self, number: int) -> Consume:
+        return Consume(
+            group=f"g{number % 2}",
+            topic=self._rng.choice(self._topics).topic,
+            for_ms=self._rng.choice((3_000, 15_000)),
+            leaves=self._chance(0.5),
+        )

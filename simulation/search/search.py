@@ -1,0 +1,113 @@
+"""Runs seed after seed on all cores, until time is over or something is found."""
+
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from simulation.mutations.catalogue import mutated
+from simulation.observer.coverage import Coverage
+from simulation.plans.schedule import draw
+from simulation.world.world import Outcome, run
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search has seen, so far or in all."""
+
+    seeds: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+    coverage: Coverage = field(default_factory=Coverage)
+    failures: list[Outcome] = field(default_factory=list)
+
+    def take(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.virtual_s += outcome.virtual_s
+        self.coverage.update(outcome.coverage)
+        if outcome.violation is not None:
+            self.failures.append(outcome)
+
+
+def run_seed(
+    seed: int,
+    mutation: str | None = None,
+    knot: str | None = None,
+    coordination: str = "controller",
+) -> Outcome:
+    """What a worker does. The notes stay where they are: who wants them runs the seed again."""
+    with mutated(mutation):
+        outcome = run(draw(seed, knot, coordination))
+    outcome.notes = []
+    return outcome
+
+
+def search(
+    seeds: Iterator[int],
+    *,
+    jobs: int,
+    seconds: float | None,
+    run_seed: Callable[[int], Outcome],
+    failures_max: int,
+    told: Callable[[Found], None],
+    stopped: Callable[[], bool] = lambda: False,
+) -> Found:
+    """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as
+    there is time; ``told`` is called after each. Once ``stopped`` no other seed is begun.
+
+    One job is this process itself. It takes the seeds in order, its seconds are the processor's
+    (how far it gets does not depend on what else is running), and it leaves nobody behind whoever
+    kills it.
+    """
+    if jobs == 1:
+        return _one_by_one(seeds, seconds, run_seed, failures_max, told, stopped)
+    found = Found()
+    end = None if seconds is None else time.monotonic() + seconds
+    context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_it_to_us) as pool:
+        running: set[Future[Outcome]] = set()
+        while True:
+            over = end is not None and time.monotonic() >= end
+            over = over or stopped() or len(found.failures) >= failures_max
+            while not over and len(running) < 2 * jobs:
+                seed = next(seeds, None)
+                if seed is None:
+                    break
+                running.add(pool.submit(run_seed, seed))
+            if not running:
+                return found
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                found.take(future.result())
+                told(found)
+            if over:
+                for future in running:
+                    future.cancel()
+                running = {future for future in running if not future.cancelled()}
+
+
+def _leave_it_to_us() -> None:
+    """A terminal asks everybody to stop; seeds that are running are waited for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _one_by_one(
+    seeds: Iterator[int],
+    seconds: float | None,
+    run_seed: Callable[[int], Outcome],
+    failures_max: int,
+    told: Callable[[Found], None],
+    stopped: Callable[[], bool],
+) -> Found:
+    found = Found()
+    end = None if seconds is None else time.process_time() + seconds
+    for seed in seeds:
+        found.take(run_seed(seed))
+        told(found)
+        over = end is not None and time.process_time() >= end
+        if over or stopped() or len(found.failures) >= failures_max:
+            break
+    return found

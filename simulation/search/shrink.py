@@ -1,0 +1,191 @@
+"""The smallest plan that still fails: delta debugging over everything that a plan has.
+
+Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input* (ddmin), over the list
+of actions; then whatever else can go, one thing at a time: brokers, partitions, settings, the size
+of bursts, the time that faults last. Again and again, until nothing goes any more. A plan fails
+likewise if it breaks the same invariant, wherever; that it is by the same cause nobody knows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar
+
+from simulation.plans import actions as act
+from simulation.plans.plan import Plan
+
+T = TypeVar("T")
+
+RUNS_MAX: Final = 400
+ROUND_MS: Final = (50, 200, 500, 1_000, 5_000)
+
+Fails = Callable[[Plan], float | None]
+"""Runs a plan: when the invariant broke, in virtual ms after its beginning; None: it held."""
+
+
+class OutOfRuns(Exception):
+    """So many runs were allowed, and are over."""
+
+
+class Shrinker:
+    """``told`` is called after each run with how many there were and the smallest plan so far."""
+
+    def __init__(
+        self, fails: Fails, told: Callable[[int, Plan], None], runs_max: int = RUNS_MAX
+    ) -> None:
+        self.runs = 0
+        self._fails = fails
+        self._told = told
+        self._runs_max = runs_max
+        self._best: Plan
+
+    def shrink(self, plan: Plan) -> Plan:
+        """The smallest plan found; ``plan`` itself if it does not fail when run again."""
+        self._best = plan
+        try:
+            if self._try(plan):
+                self._until_nothing_goes()
+        except OutOfRuns:
+            pass
+        return self._best
+
+    def _until_nothing_goes(self) -> None:
+        before = None
+        while before != self._best:
+            before = self._best
+            self._fewer_actions()
+            for simplify in (_fewer_brokers, _fewer_parts, _fewer_settings, _smaller_actions):
+                self._one_at_a_time(simplify)
+
+    def _try(self, plan: Plan) -> bool:
+        if self.runs >= self._runs_max:
+            raise OutOfRuns
+        self.runs += 1
+        broke_at = self._fails(plan)
+        if broke_at is not None:
+            self._best = _without_what_came_later(plan, broke_at)
+        self._told(self.runs, self._best)
+        return broke_at is not None
+
+    def _fewer_actions(self) -> None:
+        """ddmin: without whole parts of the list first, then ever smaller ones."""
+        parts = 2
+        while (actions := self._best.actions) and parts <= 2 * len(actions):
+            size = max(1, len(actions) // parts)
+            for start in range(0, len(actions), size):
+                left = actions[:start] + actions[start + size :]
+                if self._try(self._best.with_actions(left)):
+                    parts = max(2, parts - 1)
+                    break
+            else:
+                if size == 1:
+                    return
+                parts *= 2
+
+    def _one_at_a_time(self, simplify: Callable[[Plan], Iterator[Plan]]) -> None:
+        """Begins anew with what is left whenever something went."""
+        tried: set[int] = set()
+        went = True
+        while went:
+            went = False
+            for plan in simplify(self._best):
+                key = hash(plan)
+                if key not in tried:
+                    tried.add(key)
+                    if self._try(plan):
+                        went = True
+                        break
+
+
+def _without_what_came_later(plan: Plan, broke_at_ms: float) -> Plan:
+    """What was to happen after the failure had no part in it; the rest of the run is the same."""
+    kept = tuple(timed for timed in plan.actions if timed.at_ms <= broke_at_ms)
+    return plan.with_actions(kept)
+
+
+def _without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    for number in range(len(items)):
+        yield (*items[:number], *items[number + 1 :])
+
+
+# --- what can be simpler, the most first ------------------------------------------------------
+
+
+def _fewer_brokers(plan: Plan) -> Iterator[Plan]:
+    """Without the last one, where it had a part its replicas go."""
+    if plan.brokers > 1:
+        last = plan.brokers
+        topics = tuple(_without_broker(topic, last) for topic in plan.topics)
+        if all(all(topic.replicas) for topic in topics):
+            kept = tuple(t for t in plan.actions if not _names_broker(t.action, last))
+            yield replace(
+                plan,
+                brokers=last - 1,
+                topics=topics,
+                actions=kept,
+                settings=tuple(
+                    (name, str(min(int(value), last - 1)) if name.endswith(FACTOR) else value)
+                    for name, value in plan.settings
+                ),
+            )
+
+
+FACTOR: Final = "topic.replication.factor"
+
+
+def _without_broker(topic: act.CreateTopic, broker: int) -> act.CreateTopic:
+    replicas = tuple(tuple(b for b in ids if b != broker) for ids in topic.replicas)
+    return replace(topic, replicas=replicas)
+
+
+def _names_broker(action: act.Action, broker: int) -> bool:
+    who = getattr(action, "who", None)
+    if isinstance(who, act.Who) and who.role == "broker" and who.broker == broker:
+        return True
+    replicas: Any = getattr(action, "replicas", None) or ()
+    return any(broker in (ids if isinstance(ids, tuple) else (ids,)) for ids in replicas)
+
+
+def _fewer_parts(plan: Plan) -> Iterator[Plan]:
+    for topics in _without(plan.topics):
+        if topics:
+            yield replace(plan, topics=topics)
+    for number, topic in enumerate(plan.topics):
+        if len(topic.replicas) > 1:
+            fewer = replace(topic, replicas=topic.replicas[:-1])
+            yield replace(plan, topics=(*plan.topics[:number], fewer, *plan.topics[number + 1 :]))
+    if plan.placed_topics:
+        yield replace(plan, placed_topics=0)
+    if plan.zookeeper_servers > 1 or plan.zookeeper_lag_ms:
+        yield replace(plan, zookeeper_servers=1, zookeeper_lag_ms=0)
+    if any(plan.producers):
+        yield replace(plan, producers=(False,) * len(plan.producers))
+
+
+def _fewer_settings(plan: Plan) -> Iterator[Plan]:
+    for number, topic in enumerate(plan.topics):
+        for config in _without(topic.config):
+            simpler = replace(topic, config=config)
+            yield replace(plan, topics=(*plan.topics[:number], simpler, *plan.topics[number + 1 :]))
+
+
+def _smaller_actions(plan: Plan) -> Iterator[Plan]:
+    for number, timed in enumerate(plan.actions):
+        for action in _smaller(timed.action):
+            smaller = replace(timed, action=action)
+            yield plan.with_actions((*plan.actions[:number], smaller, *plan.actions[number + 1 :]))
+
+
+def _smaller(action: Any) -> Iterator[Any]:
+    """Smaller numbers, and rounder ones."""
+    names = {each.name for each in fields(action)}
+    for name, sizes in (("batches", (1, 3)), ("records", (1,)), ("pause_ms", (0,))):
+        if name in names:
+            for size in sizes:
+                if size < getattr(action, name):
+                    yield replace(action, **{name: size})
+    for name in ("for_ms", "down_ms"):
+        if name in names:
+            now = getattr(action, name)
+            for span in ROUND_MS:
+                if span < now and now not in ROUND_MS:
+                    yield replace(action, **{name: span})

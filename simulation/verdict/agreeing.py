@@ -1,0 +1,102 @@
+"""What every broker must know in the end, whoever it was told by.
+
+* **MetadataAgrees**: any broker tells a client who leads what, as ZooKeeper has it.
+* **SettingsAgree**: every replica goes by the settings that its topic has.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from broker.server.network.broker_connection import Disconnected
+from broker.server.replication import partition as server
+from broker.types import TopicPartition
+from broker.wire.messages.metadata import MetadataRequest
+from simulation.clients.client import PAUSE_S, Client
+from simulation.observer.observer import Observer
+from simulation.partition.invariants import Partition
+from simulation.violation import Violation
+
+AGREE_S: Final = 30.0
+"""Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
+
+Hosted = Callable[[int, TopicPartition], server.Partition | None]
+
+
+async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:
+    """Asks all of ``brokers``, which live; raises Violation."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + AGREE_S
+    for broker in brokers:
+        while (why := await _disagrees(client, observer, broker, brokers)) is not None:
+            if loop.time() >= end:
+                raise Violation("MetadataAgrees", f"broker {broker} tells clients {why}")
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _disagrees(
+    client: Client, observer: Observer, broker: int, brokers: tuple[int, ...]
+) -> str | None:
+    request = MetadataRequest(version=7, topics=None, allow_auto_topic_creation=False)
+    try:
+        told = await client.ask(broker, request)
+    except Disconnected:
+        return "nothing"
+    alive = sorted(int(each.node_id) for each in told.brokers)
+    if alive != sorted(brokers):
+        return f"that brokers {alive} live"
+    known = {name for name, topic in observer.topics.items() if not topic.is_doomed}
+    strange = {str(topic.name) for topic in told.topics} - known
+    if strange:
+        return f"that there is {', '.join(sorted(strange))}"
+    parts = {
+        TopicPartition(topic.name, part.partition_index): part
+        for topic in told.topics
+        for part in topic.partitions
+    }
+    for tp, partition in observer.partitions():
+        why = _differs(partition, parts.get(tp))
+        if why is not None:
+            return f"of {tp} {why}"
+    return None
+
+
+def _differs(partition: Partition, told: Any) -> str | None:
+    state = partition.state
+    if told is None or state is None:
+        return "nothing"
+    if (told.leader_id, told.leader_epoch) != (state.leader, state.leader_epoch):
+        return (
+            f"that {told.leader_id} leads in epoch {told.leader_epoch}, "
+            f"not {state.leader} in {state.leader_epoch}"
+        )
+    if set(told.isr_nodes) != set(state.isr):
+        return f"that the ISR is {list(told.isr_nodes)}, not {list(state.isr)}"
+    return None
+
+
+async def settings(observer: Observer, hosted: Hosted) -> None:
+    """Of the replicas in the ISR; raises Violation."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + AGREE_S
+    while (why := next(_strange_settings(observer, hosted), None)) is not None:
+        if loop.time() >= end:
+            raise Violation("SettingsAgree", why)
+        await asyncio.sleep(PAUSE_S)
+
+
+def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
+    for tp, partition in observer.partitions():
+        wanted = observer.configs.get(tp.topic, {})
+        for broker in partition.isr:
+            replica = hosted(broker, tp)
+            there = {} if replica is None else _as_written(replica, wanted)
+            if replica is not None and there != wanted:
+                yield f"{tp}: broker {broker} goes by {there}, its settings are {wanted}"
+
+
+def _as_written(replica: server.Partition, names: Mapping[str, str]) -> dict[str, str]:
+    """Its settings of these names, as a client writes them."""
+    config = replica.config
+    values = {name: getattr(config, name.replace(".", "_")) for name in names}
+    return {name: str(value).lower() for name, value in values.items()}

@@ -1,0 +1,372 @@
+"""The end of a run: has everything come back, and is everything there that was promised?
+
+The liveness phase. All faults are healed, all brokers run; within ``SETTLE_S`` of virtual time
+every partition is led, its ISR is full, its logs are equal, no topic is half deleted, no partition
+half moved. Then somebody asks: every partition takes a record, every acked record is read by a
+consumer, every group tells what it has committed.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from broker.controller.context import Context
+from broker.replication.replica import Role
+from broker.server.groups.offsets_topic import partition_for
+from broker.server.network.broker_connection import Disconnected
+from broker.server.replication import partition as server
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.types import TopicPartition
+from broker.wire.batch import parse_batches
+from broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from simulation.clients.client import PAUSE_S
+from simulation.clients.probing import Probing
+from simulation.clients.producers import ACKS_ALL, DELIVERY_S
+from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
+from simulation.observer.history import Commit, History, Sent
+from simulation.observer.observer import Observer, read_shadow
+from simulation.partition.invariants import Partition
+from simulation.partition.shadow import Extent
+from simulation.plans.actions import Produce
+from simulation.verdict import agreeing, numbered
+from simulation.violation import Violation
+
+SETTLE_S: Final = 120.0
+LOOK_S: Final = 0.2
+ANSWER_S: Final = 30.0
+
+
+class Cluster(Protocol):
+    """What there is to look at."""
+
+    observer: Observer
+    history: History
+
+    @property
+    def has_controllers(self) -> bool:
+        """Whether brokers contest that office."""
+
+    def controller_context(self) -> Context | None:
+        """What the controller knows; None: nobody is controller, as far as brokers know."""
+
+    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
+        """The replica on a living broker."""
+
+
+# --- liveness -------------------------------------------------------------------------------------
+
+
+async def settle(cluster: Cluster) -> None:
+    """Returns when all is as it should be; raises Violation when that takes too long."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SETTLE_S
+    while (why := unsettled(cluster)) is not None:
+        if loop.time() >= end:
+            raise Violation("Settles", f"{SETTLE_S:.0f} s after all was healed: {why}")
+        await asyncio.sleep(LOOK_S)
+
+
+def unsettled(cluster: Cluster) -> str | None:
+    """What is not yet as it should be."""
+    observer = cluster.observer
+    context = cluster.controller_context()
+    if context is None and cluster.has_controllers:
+        return "nobody is controller"
+    for name, topic in observer.topics.items():
+        if topic.is_doomed:
+            return f"topic {name} is still being deleted"
+        for number, partition in topic.partitions.items():
+            tp = TopicPartition(name, number)
+            why = _unsettled(cluster, tp, partition, topic.replicas(number))
+            if why is None and context is not None:
+                known = context.states.get(tp)
+                if known != partition.state:
+                    why = f"the controller believes in {known}"
+            if why is not None:
+                return f"{tp}: {why}"
+    return None
+
+
+def _unsettled(
+    cluster: Cluster, tp: TopicPartition, partition: Partition, replicas: Iterable[int] | None
+) -> str | None:
+    state = partition.state
+    if replicas is None:
+        return "it is still being moved"
+    if state is None or state.leader not in replicas:
+        return "nobody leads" if state is None else f"broker {state.leader} leads"
+    if set(state.isr) != set(replicas):
+        return f"the ISR is {list(state.isr)} of {list(replicas)}"
+    hosted = {broker: cluster.hosted(broker, tp) for broker in replicas}
+    ends = set()
+    for broker, replica in hosted.items():
+        if replica is None:
+            return f"broker {broker} does not host it"
+        role = Role.LEADER if broker == state.leader else Role.FOLLOWER
+        if replica.replica.role is not role or replica.replica.leader != state.leader:
+            return f"broker {broker} has not heard that {state.leader} leads"
+        ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
+    return None if len(ends) == 1 else f"logs and high watermarks end at {sorted(ends)}"
+
+
+# --- the judge ------------------------------------------------------------------------------------
+
+
+class OffsetIsGone(Exception):
+    """Retention was faster than the reader."""
+
+
+class Judge(Probing):
+    """Asks the settled cluster."""
+
+    async def judge(self, cluster: Cluster) -> None:
+        """Raises Violation."""
+        logs: dict[TopicPartition, list[Extent]] = {}
+        for tp, _ in tuple(cluster.observer.partitions()):
+            if tp.topic != OFFSETS_TOPIC:
+                await self._takes_a_record(tp)
+        await settle(cluster)
+        for tp, partition in tuple(cluster.observer.partitions()):
+            logs[tp] = await self._read(tp)
+            _logs_are_equal(cluster, tp, partition)
+            partition.nobody_damaged_is_trusted()
+        _acked_is_there(cluster, logs)
+        _nothing_is_there_that_was_not_sent(cluster, logs)
+        _numbers_are_kept(cluster, logs)
+        for tp, log in logs.items():
+            await self._times_are_found(cluster, tp, log)
+        asked = next((tp for tp in logs if tp.topic != OFFSETS_TOPIC), None)
+        if asked is not None:
+            await self.numbers_count(asked)
+        await self._groups_remember(cluster)
+        await agreeing.metadata(self, cluster.observer, self.brokers)
+        await agreeing.settings(cluster.observer, cluster.hosted)
+
+    async def _takes_a_record(self, tp: TopicPartition) -> None:
+        self.forget(tp)
+        probe = Produce(
+            producer=0,
+            topic=tp.topic,
+            partition=tp.partition,
+            acks=1,
+            batches=1,
+            records=1,
+            pause_ms=0,
+        )
+        await self.produce(probe)
+        if self.history.sent[-1].offset is None:
+            raise Violation("Serves", f"{tp} took no record in {DELIVERY_S:.0f} s")
+
+    async def _read(self, tp: TopicPartition) -> list[Extent]:
+        """All of it, as a consumer reads it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ANSWER_S
+        extents: list[Extent] = []
+        at = end = -1
+        while at < 0 or at < end:
+            if loop.time() >= deadline:
+                raise Violation("Serves", f"{tp} is not to be read on from {at} to {end}")
+            try:
+                if at < 0:
+                    at, end = await self._bounds(tp)
+                read = await self._read_some(tp, at) if at < end else []
+            except OffsetIsGone:
+                at, read = -1, []
+                extents.clear()
+            except Disconnected:
+                read = []
+            if read:
+                extents += read
+                at = read[-1].next
+            elif at < end:
+                self.forget(tp)
+                await asyncio.sleep(PAUSE_S)
+        return extents
+
+    async def _bounds(self, tp: TopicPartition) -> tuple[int, int]:
+        """Log start and high watermark; (-1, 0): ask again."""
+        leader = await self.leader(tp)
+        if leader is not None:
+            start = await list_offset(self, leader, tp, EARLIEST)
+            end = await list_offset(self, leader, tp, LATEST)
+            if start >= 0 and end >= 0:
+                return start, end
+        return -1, 0
+
+    async def _read_some(self, tp: TopicPartition, at: int) -> list[Extent]:
+        leader = await self.leader(tp)
+        answer = None if leader is None or at < 0 else await fetch(self, leader, tp, at)
+        if answer is not None and answer.error_code is ErrorCode.offset_out_of_range:
+            raise OffsetIsGone
+        if answer is None or answer.error_code is not ErrorCode.none:
+            return []
+        batches = parse_batches(answer.records or b"", partial_tail=True)
+        return [Extent.of(batch) for batch in batches]
+
+    async def _times_are_found(
+        self, cluster: Cluster, tp: TopicPartition, log: list[Extent]
+    ) -> None:
+        if tp.topic == OFFSETS_TOPIC:
+            return  # coordinators write on, and retire
+        for timestamp, expected in numbered.times(log):
+            found = await self._time(tp, timestamp)
+            partition = cluster.observer.find(tp)
+            kept = partition is not None and expected >= partition.given_up
+            if kept and found != expected:
+                what = f"{tp}: the first record from {timestamp} ms on is at {expected}"
+                raise Violation("TimesFound", f"{what}, and the leader says {found}")
+
+    async def _time(self, tp: TopicPartition, timestamp: int) -> int:
+        """-1: there is none, or no answer, after several questions."""
+        found = -1
+        for _ in range(3):
+            try:
+                leader = await self.leader(tp)
+                if leader is not None:
+                    found = await list_offset(self, leader, tp, timestamp)
+            except Disconnected:
+                pass
+            if found >= 0:
+                break
+            self.forget(tp)
+            await asyncio.sleep(PAUSE_S)
+        return found
+
+    # --- groups -------------------------------------------------------------------------------
+
+    async def _groups_remember(self, cluster: Cluster) -> None:
+        told: dict[tuple[str, TopicPartition], list[Commit]] = {}
+        for commit in cluster.history.commits:
+            told.setdefault((commit.group, commit.tp), []).append(commit)
+        for (group, tp), commits in told.items():
+            topic = cluster.observer.topics.get(tp.topic)
+            live = [c for c in commits if topic is not None and c.topic_id == topic.topic_id]
+            if live:
+                await self._group_remembers(cluster, group, tp, live)
+
+    async def _group_remembers(
+        self, cluster: Cluster, group: str, tp: TopicPartition, commits: list[Commit]
+    ) -> None:
+        stored = await self._committed(group, tp)
+        acked = [c for c in commits if c.answer is ErrorCode.none]
+        promised = [c for c in acked if _must_be_remembered(cluster, c)]
+        if not promised:
+            return
+        last = promised[-1]
+        possible = {c.offset for c in commits[commits.index(last) :]}
+        possible |= {c.offset for c in commits if c.answer is None}
+        if stored not in possible:
+            raise Violation(
+                "CommitsKept",
+                f"group {group} committed {last.offset} of {tp} at {last.sent_at:.3f} s, "
+                f"and has {stored} now",
+            )
+
+    async def _committed(self, group: str, tp: TopicPartition) -> int:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ANSWER_S
+        while loop.time() < deadline:
+            try:
+                asked = FindCoordinatorRequest(version=2, key=group, key_type=0)
+                found = await self.ask_any(asked)
+                if found.error_code is ErrorCode.none:
+                    stored = await offsets_of(self, found.node_id, group, [tp])
+                    if stored is not None:
+                        return stored[tp]
+            except Disconnected:
+                pass
+            await asyncio.sleep(PAUSE_S)
+        raise Violation("Serves", f"group {group} does not answer in {ANSWER_S:.0f} s")
+
+
+def _must_be_remembered(cluster: Cluster, commit: Commit) -> bool:
+    topic = cluster.observer.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return False
+    number = partition_for(commit.group, len(topic.partitions))
+    home = topic.partitions[number]
+    stored = cluster.observer.stored_commits[number]
+    return home.checks_data and stored.is_promised(commit, home)
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: Partition) -> None:
+    """On disk, not as they are believed to be. By watermark they need not be: cut where it stood,
+    a log may keep what its new leader never had (KIP-101)."""
+    if not partition.checks_data:
+        return
+    logs = {}
+    for broker in partition.isr:
+        hosted = cluster.hosted(broker, tp)
+        log = read_shadow(hosted.log) if hosted is not None else None
+        if log is None:
+            raise Violation("Serves", f"{tp}: the log of broker {broker} is not to be read")
+        logs[broker] = log
+    first, *others = logs
+    for other in others:
+        if not logs[first].agrees_with(logs[other]):
+            raise Violation("LogsAgree", f"{tp}: the logs of brokers {first} and {other} differ")
+
+
+def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
+    for sent in cluster.history.sent:
+        partition = _still_meant(cluster, sent)
+        if partition is None or sent.offset is None or not _is_promised(partition, sent):
+            continue
+        found = [extent for extent in logs[sent.tp] if extent.crc == sent.crc]
+        if not any(extent.base == sent.offset for extent in found):
+            where = f"it is at {found[0].base}" if found else "it is gone"
+            raise Violation(
+                "AckedIsKept",
+                f"{sent.tp}: acked with acks={sent.acks} at {sent.offset}, sent at "
+                f"{sent.sent_at:.3f} s: {where}",
+            )
+
+
+def _still_meant(cluster: Cluster, sent: Sent) -> Partition | None:
+    topic = cluster.observer.topics.get(sent.tp.topic)
+    if topic is None or topic.is_doomed or topic.topic_id != sent.topic_id:
+        return None
+    return topic.partitions.get(sent.tp.partition)
+
+
+def _is_promised(partition: Partition, sent: Sent) -> bool:
+    assert sent.offset is not None
+    if not partition.checks_data or sent.offset < partition.given_up:
+        return False
+    if sent.acks == ACKS_ALL:
+        in_time = sent.crc not in partition.acked_by_deposed
+        return in_time and partition.is_promised(sent.offset, sent.sent_at)
+    kept = partition.only_leader.get(sent.offset)
+    return kept is not None and kept.crc == sent.crc
+
+
+def _numbers_are_kept(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
+    """Not where something was lost as it may be, or deleted: with it goes what is known of its
+    producers. Nor where some of it was meant for a former topic of that name, which has the rest.
+    """
+    sent = {each.crc: each for each in cluster.history.sent}
+    for tp, log in logs.items():
+        partition = cluster.observer.find(tp)
+        if partition is None or not partition.checks_data:
+            continue
+        topic_id = cluster.observer.topics[tp.topic].topic_id
+        meant = all(sent[e.crc].topic_id == topic_id for e in log if e.crc in sent)
+        if meant and not partition.unpromised and not partition.given_up:
+            numbered.in_sequence(tp, log, sent)
+
+
+def _nothing_is_there_that_was_not_sent(
+    cluster: Cluster, logs: dict[TopicPartition, list[Extent]]
+) -> None:
+    known: dict[TopicPartition, set[int]] = {}
+    for sent in cluster.history.sent:
+        known.setdefault(sent.tp, set()).add(sent.crc)
+    for tp, extents in logs.items():
+        for extent in extents:
+            if tp.topic != OFFSETS_TOPIC and extent.crc not in known.get(tp, ()):
+                raise Violation("NoPhantom", f"{tp}: nobody sent {extent}")

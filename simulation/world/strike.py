@@ -1,0 +1,393 @@
+"""Carries out a plan's actions on a world, and what they end with."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from broker.log.disk.checkpoints import META_PROPERTIES
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import NOBODY
+from simulation.machines.disk import PLENTY
+from simulation.machines.node import LOG_DIR, Ending, Node
+from simulation.network.network import Network
+from simulation.observer.coverage import FAULT, ORDER
+from simulation.plans import actions as act
+from simulation.verdict.verdict import Cluster
+from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
+from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
+from simulation.zookeeper.ensemble import ZooKeeper
+
+RESTART_S: Final = 0.5
+"""Whatever ended is started again after this, as by a supervisor."""
+FOREIGN: Final = "foreign"
+DISK_KINDS: Final = {
+    "read": ("read",),
+    "write": ("write", "truncate"),
+    "fsync": ("sync", "sync_directory"),
+}
+
+
+class Struck(Cluster, Protocol):
+    """What a striker needs of the world."""
+
+    loop: SimulatedLoop
+    network: Network
+    zookeeper: ZooKeeper
+    nodes: dict[int, Node]
+
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of those that there are by now."""
+
+    def work(self, work: act.ClientWork) -> None:
+        """Give a client something to do."""
+
+    def order(self, order: act.Order) -> None:
+        """Have an administrator ask for it."""
+
+    def depose_controller(self) -> None:
+        """Delete ``/controller``."""
+
+    def write_nonsense(self, action: act.WriteNonsense) -> None:
+        """For as long as it says."""
+
+
+class Striker:
+    """The hand that strikes; knows what it has done to whom, and how to take it back."""
+
+    def __init__(self, cluster: Struck) -> None:
+        self._cluster = cluster
+        self._observer = cluster.observer
+        self._loop = cluster.loop
+        self._zookeeper = cluster.zookeeper
+        self._nodes = cluster.nodes
+        self._links = BadLinks(cluster.loop, cluster.network, cluster.observer)
+        self._pauses: Counter[int] = Counter()
+        self._bad_disks: dict[int, str] = {}
+        self._bad_until: dict[int, float] = {}
+        self._down_until: dict[int, float] = {}
+        self._mixed: list[tuple[Node, Node]] = []
+        self._healed = False
+
+    # --- striking -----------------------------------------------------------------------------
+
+    def strike(self, action: act.Action) -> None:
+        """Now."""
+        room = FAULT if isinstance(action, act.Fault) else ORDER
+        if isinstance(action, act.CLIENT_WORK):
+            self._cluster.work(action)
+            return
+        done = self._fault(action) if isinstance(action, act.Fault) else self._order(action)
+        if done:
+            self._observer.coverage[room, type(action).__name__] += 1
+
+    def _order(self, order: act.Order) -> bool:
+        self._observer.note(f"an administrator asks: {order}")
+        self._cluster.order(order)
+        return True
+
+    def _fault(self, action: act.Fault) -> bool:  # noqa: C901  flat: a line for each kind
+        match action:
+            case act.Kill():
+                return self._to(action.who, self._kill, action.down_ms)
+            case act.LosePower():
+                return self._to(action.who, self._lose_power, action.down_ms)
+            case act.LoseDisk():
+                return self._to(action.who, self._lose_disk, action.down_ms)
+            case act.Blackout():
+                self._blackout(action.down_ms)
+            case act.Stop():
+                return self._to(action.who, self._stop, action.down_ms)
+            case act.Pause():
+                return self._to(action.who, self._pause, action.for_ms)
+            case act.Isolate():
+                return self._to(action.who, self._isolate, action)
+            case act.CutFromClients():
+                return self._to(action.who, self._cut_from_clients, action)
+            case act.IsolateFromZooKeeper():
+                return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
+            case act.SlowZooKeeper():
+                return self._to(action.who, self._slow_down, action)
+            case act.SlowLink():
+                return self._to(action.who, self._slow_link, action)
+            case act.ExpireSession():
+                return self._to(action.who, self._expire)
+            case act.DropZooKeeperConnection():
+                return self._to(action.who, self._drop_connection)
+            case act.DeposeController():
+                self._observer.note("an administrator deletes /controller")
+                self._cluster.depose_controller()
+            case act.FillDisk():
+                return self._to(action.who, self._fill_disk, action.for_ms)
+            case act.BreakDisk():
+                return self._to(action.who, self._break_disk, action)
+            case act.MixUpDisks():
+                return self._to(action.who, self._mix_up, action)
+            case act.WriteNonsense():
+                self._observer.note(f"somebody writes nonsense to {action.path}")
+                self._cluster.write_nonsense(action)
+        return True
+
+    def _to(self, who: act.Who, deed: Callable[..., None], *args: Any) -> bool:
+        node = self.resolve(who)
+        if node is None:
+            return False
+        deed(node, *args)
+        return True
+
+    def resolve(self, who: act.Who) -> Node | None:
+        """Who that is now; None: nobody."""
+        broker: int | None
+        match who.role:
+            case "broker":
+                broker = who.broker
+            case "controller":
+                broker = self._observer.controller
+            case _:
+                broker = self._replica(who)
+        return None if broker is None else self._nodes.get(broker)
+
+    def _replica(self, who: act.Who) -> int | None:
+        topic = self._observer.topics.get(who.topic)
+        partition = topic.partitions.get(who.partition) if topic is not None else None
+        state = partition.state if partition is not None else None
+        if state is None:
+            return None
+        if who.role == "leader":
+            return state.leader
+        others = [broker for broker in state.isr if broker != state.leader]
+        if not others:
+            return None
+        return others[0] if who.role == "follower" else others[-1]
+
+    def _later(self, after_ms: float, what: Callable[..., None], *args: Any) -> None:
+        self._loop.call_later(after_ms / 1000, what, *args, context=NOBODY)
+
+    def _note(self, node: Node, what: str) -> None:
+        self._observer.note(f"broker {node.id} {what}")
+
+    # --- processes and machines ---------------------------------------------------------------
+
+    def _kill(self, node: Node, down_ms: float) -> None:
+        if node.is_alive:
+            self._note(node, "is killed")
+            self._forget_damaged_pages(node)
+            node.kill()
+        self._down(node, down_ms)
+
+    def _lose_power(self, node: Node, down_ms: float) -> None:
+        self._note(node, "loses power")
+        self._observer.lost_power(node.id)
+        node.lose_power()
+        self._down(node, down_ms)
+
+    def _lose_disk(self, node: Node, down_ms: int) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
+        self._note(node, "loses its disk")
+        self._observer.lost_power(node.id, disk_too=True)
+        node.lose_power()
+        node.disk.wipe()  # type: ignore[attr-defined]
+        self._down(node, down_ms)
+
+    def _blackout(self, down_ms: int) -> None:
+        self._observer.note("the power fails everywhere")
+        for node in self._nodes.values():
+            self._lose_power(node, down_ms)
+
+    def _stop(self, node: Node, down_ms: int) -> None:
+        if node.is_alive:
+            self._note(node, "is asked to stop")
+            node.stop()
+            self._down(node, down_ms)
+
+    def _down(self, node: Node, down_ms: float) -> None:
+        """It stays down at least so long, whatever else happens to it."""
+        until = self._loop.time() + down_ms / 1000
+        self._down_until[node.id] = max(until, self._down_until.get(node.id, 0.0))
+        self._later(down_ms, self._revive, node)
+
+    def _revive(self, node: Node) -> None:
+        if node.is_alive or self._loop.time() < self._down_until.get(node.id, 0.0) - 1e-9:
+            return
+        self._note(node, "is started")
+        node.start()
+
+    def _pause(self, node: Node, for_ms: int) -> None:
+        if node.is_alive:
+            self._note(node, "is paused")
+            self._pauses[node.id] += 1
+            node.pause()
+            self._later(for_ms, self._resume, node)
+
+    def _resume(self, node: Node) -> None:
+        self._pauses[node.id] = max(0, self._pauses[node.id] - 1)
+        if not self._pauses[node.id] and node.is_alive:
+            self._note(node, "goes on")
+            node.resume()
+
+    def ended(self, node: Node, ending: Ending) -> str | None:
+        """A broker ended by itself; why that is wrong, or None."""
+        self._forget_damaged_pages(node)
+        self._note(node, f"has ended{'' if ending.error is None else f': {ending.error!r}'}")
+        if not self._healed:
+            self._down(node, RESTART_S * 1000)
+        else:
+            self._later(RESTART_S * 1000, self._revive, node)
+        if ending.was_asked and ending.error is None:
+            self._observer.ended_in_order(node.id)
+        if ending.was_asked or node.id in self._bad_disks:
+            return None
+        if any(type(error).__name__ == "ZkConnectionTimeout" for error in _leaves(ending.error)):
+            return None  # it had begun while ZooKeeper was out of reach
+        return f"broker {node.id} ended by itself: {ending.error!r}"
+
+    # --- links --------------------------------------------------------------------------------
+
+    def _isolate(self, node: Node, action: act.Isolate) -> None:
+        peer = None if action.peer is None else self.resolve(action.peer)
+        if peer is node or (action.peer is not None and peer is None):
+            return
+        hosts = [n.host for n in self._nodes.values()] if peer is None else [peer.host]
+        hosts += self._cluster.clients() if action.clients else ()
+        hosts += [ZOOKEEPER] if action.zookeeper else ()
+        named = "all brokers" if peer is None else f"broker {peer.id}"
+        named += ", the clients" if action.clients else ""
+        named += " and ZooKeeper" if action.zookeeper else ""
+        self._note(node, f"{CUT_WAYS[action.direction]} {named}")
+        self._links.cut(ways(node.host, hosts, action.direction), action.for_ms)
+
+    def _cut_from_clients(self, node: Node, action: act.CutFromClients) -> None:
+        self._note(node, f"{CUT_WAYS[action.direction]} the clients")
+        links = ways(node.host, self._cluster.clients(), action.direction)
+        self._links.cut(links, action.for_ms)
+
+    def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
+        self._note(node, "is cut from ZooKeeper")
+        self._links.cut(both_ways(node.host, ZOOKEEPER), for_ms)
+
+    def _slow_down(self, node: Node, action: act.SlowZooKeeper) -> None:
+        self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
+        self._links.slow(both_ways(node.host, ZOOKEEPER), action.delay_ms, action.for_ms)
+
+    def _slow_link(self, node: Node, action: act.SlowLink) -> None:
+        peer = self.resolve(action.peer)
+        if peer is None or peer is node:
+            return
+        self._note(node, f"needs {action.delay_ms} ms to reach broker {peer.id}")
+        self._links.slow([(node.host, peer.host)], action.delay_ms, action.for_ms)
+
+    # --- ZooKeeper ----------------------------------------------------------------------------
+
+    def _expire(self, node: Node) -> None:
+        for session in self._zookeeper.sessions_of(node.host):
+            self._note(node, "loses its ZooKeeper session")
+            self._zookeeper.expire(session)
+
+    def _drop_connection(self, node: Node) -> None:
+        for session in self._zookeeper.sessions_of(node.host):
+            self._note(node, "loses its connection to ZooKeeper")
+            self._zookeeper.drop_connection(session)
+
+    # --- disks --------------------------------------------------------------------------------
+
+    def _fill_disk(self, node: Node, for_ms: int) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
+        disk: Any = node.disk
+        self._note(node, "has no space left on its disk")
+        disk.capacity -= disk.free
+        self._bad_disks[node.id] = "full"
+        self._bad_for(node, for_ms)
+
+    def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
+        if self._bad_disks.get(node.id) == FOREIGN:
+            return
+        disk: Any = node.disk
+        self._note(node, f"has a disk on which {action.operation} fails")
+        disk.fail(DISK_KINDS[action.operation])
+        self._bad_disks[node.id] = action.operation
+        self._bad_for(node, action.for_ms)
+
+    def _mix_up(self, node: Node, action: act.MixUpDisks) -> None:
+        other = self.resolve(action.other)
+        if other is None or other is node or {node.id, other.id} & self._bad_disks.keys():
+            return
+        for each in (node, other):
+            self._lose_power(each, RESTART_S * 1000)
+        if not (_is_claimed(node) and _is_claimed(other)):
+            return  # one that is nobody's yet would be the other's for good
+        for each in (node, other):
+            self._bad_disks[each.id] = FOREIGN
+        node.disk, other.disk = other.disk, node.disk
+        self._note(node, f"and broker {other.id} have each other's disk")
+        self._mixed.append((node, other))
+        self._later(action.for_ms, self._sort_out, (node, other))
+
+    def _sort_out(self, pair: tuple[Node, Node]) -> None:
+        if pair not in self._mixed:
+            return
+        self._mixed.remove(pair)
+        node, other = pair
+        self._note(node, f"and broker {other.id} have their own disks again")
+        for each in pair:
+            self._kill(each, RESTART_S * 1000)
+            self._later(RESTART_S * 1000, self._forgive_disk, each)
+        node.disk, other.disk = other.disk, node.disk
+
+    def _bad_for(self, node: Node, for_ms: int) -> None:
+        until = self._loop.time() + for_ms / 1000
+        self._bad_until[node.id] = max(until, self._bad_until.get(node.id, 0.0))
+        self._later(for_ms, self._heal_disk, node)
+
+    def _heal_disk(self, node: Node) -> None:
+        if not self._healed and self._loop.time() < self._bad_until.get(node.id, 0.0) - 1e-9:
+            return  # another fault of it lasts
+        disk: Any = node.disk
+        if disk.has_dropped:  # else who lives and leads, and never synced meanwhile, is damaged
+            self._forget_damaged_pages(node)
+        disk.fail(())
+        disk.capacity = PLENTY
+        self._later(RESTART_S * 1000, self._forgive_disk, node)
+
+    def _forgive_disk(self, node: Node) -> None:
+        """From now on nothing is the disk's fault any more."""
+        if self._healed or self._loop.time() >= self._bad_until.get(node.id, 0.0):
+            self._bad_disks.pop(node.id, None)
+
+    def _forget_damaged_pages(self, node: Node) -> None:
+        """A sync that failed may have dropped what it was to keep: no different from a loss of
+        power."""
+        if self._bad_disks.get(node.id) == "fsync":
+            self._observer.lost_power(node.id)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """Everything is taken back, and everybody started."""
+        self._observer.note("everything is healed")
+        self._healed = True
+        self._links.heal()
+        for pair in tuple(self._mixed):
+            self._sort_out(pair)
+        self._down_until.clear()
+        for node in self._nodes.values():
+            self._heal_disk(node)
+            self._pauses[node.id] = 0
+            if node.is_alive:
+                node.resume()
+            else:
+                self._revive(node)
+
+
+def _is_claimed(node: Node) -> bool:
+    there = Path(LOG_DIR)
+    return node.disk.is_directory(there) and META_PROPERTIES in node.disk.names(there)
+
+
+def _leaves(error: BaseException | None) -> list[BaseException]:
+    if error is None:
+        return []
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

@@ -1,0 +1,388 @@
+"""One world: built of a plan, run, judged. The same plan gives the same history, step for step."""
+
+import asyncio
+import contextlib
+import hashlib
+import struct
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.controller.context import Context
+from broker.server.replication import partition as server
+from broker.server.topic_names import OFFSETS_TOPIC
+from broker.server.zk import znodes
+from broker.types import TopicPartition
+from simulation.clients.administration import Administrator
+from simulation.clients.client import Client
+from simulation.clients.committing import Committer
+from simulation.clients.members import Member
+from simulation.clients.producers import Producer
+from simulation.loop.loop import SimulatedLoop
+from simulation.loop.ownership import NOBODY, Process
+from simulation.loop.silence import silence
+from simulation.machines.disk import MemoryDisk
+from simulation.machines.node import Node, Surroundings
+from simulation.network.network import Network
+from simulation.observer.brokers import watching
+from simulation.observer.consumed import Consumed
+from simulation.observer.coverage import ENDING, Coverage
+from simulation.observer.generations import Generations
+from simulation.observer.history import History
+from simulation.observer.led_tree import LedTree
+from simulation.observer.observer import Observer
+from simulation.observer.zookeeper import watch_commits
+from simulation.plans.actions import (
+    ClientWork,
+    CommitALot,
+    Consume,
+    CreateTopic,
+    DeleteTopic,
+    Order,
+    Produce,
+    WriteNonsense,
+)
+from simulation.plans.plan import Plan, stream
+from simulation.verdict import orders
+from simulation.verdict.verdict import Judge, settle
+from simulation.violation import Violation
+from simulation.world.strike import Striker
+from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
+from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.zookeeper.shell import ZkShell
+
+STEPS_MAX: Final = 20_000_000
+TICK_MS: Final = 500
+ADMINISTRATOR: Final = "administrator"
+JUDGE: Final = "judge"
+TAKES_OVER_S: Final = 30.0
+"""For a new member: several sessions and rebalances of those before it."""
+QUIET_S: Final = 3.0
+"""Longer than what clients have sent can be under way once all links are whole."""
+LOOK_AT_SIZES_S: Final = 1.0
+LOOK_S: Final = 0.05
+"""How often it is looked whether a broker has ended by itself."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    plan: Plan
+    steps: int
+    virtual_s: float
+    violation: Violation | None
+    coverage: Coverage
+    notes: list[tuple[float, str]] = field(default_factory=list)
+    broke_at_ms: float = 0.0
+    """When the invariant broke, after the beginning of the plan's time."""
+    digest: str = ""
+    """Of all steps, when asked for."""
+
+
+def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
+    """Runs a plan to its end, or to the first violation."""
+    with _quiet():
+        return Simulation(plan, with_digest=with_digest).run()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
+    was never awaited."""
+    with silence(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        yield
+
+
+class Simulation:
+    """A world and its plan."""
+
+    def __init__(self, plan: Plan, *, with_digest: bool = False) -> None:
+        seed = plan.seed
+        self.plan = plan
+        self.loop = SimulatedLoop(stream(seed, "executor"), STEPS_MAX)  # type: ignore[abstract]
+        self.network = Network(self.loop, stream(seed, "network"))
+        self.network.add_host(ZOOKEEPER)
+        self.zookeeper = ZooKeeper(
+            self.loop,
+            self.network,
+            stream(seed, "zookeeper"),
+            tick_ms=TICK_MS,
+            servers=plan.zookeeper_servers,
+            lag_s=plan.zookeeper_lag_ms / 1000,
+        )
+        around = Surroundings(self.loop, self.network, self.zookeeper, stream(seed, "machines"))
+        self.nodes = {
+            broker: Node(
+                around,
+                broker,
+                MemoryDisk(stream(seed, f"disk of {broker}")),
+                dict(plan.settings),
+            )
+            for broker in range(1, plan.brokers + 1)
+        }
+        self.observer = Observer(
+            self.loop.time, self.loop.fail, checks_data=plan.promises, unclean=not plan.promises,
+            lag_max_ms=plan.lag_max_ms,
+        )  # fmt: skip
+        self.history = History()
+        self._striker = Striker(self)
+        self._digest = hashlib.blake2b(digest_size=16) if with_digest else None
+        self._processes: dict[str, Process] = {}
+        self._working: list[asyncio.Task[Any]] = []
+        self._members = 0
+        self._consumed = Consumed(self.observer, self.loop.fail)
+        self._generations = Generations(self.observer, self.loop.fail)
+        self._began_s = 0.0
+        self._seen_endings = dict.fromkeys(self.nodes, 0)
+        self._producers = [
+            Producer(
+                f"producer-{number}", tuple(self.nodes), self.history, self._topic_id,
+                idempotent=idempotent, consumed=self._consumed,
+            )
+            for number, idempotent in enumerate(plan.producers)
+        ]  # fmt: skip
+        self._shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
+        self._nonsense: set[str] = set()
+        led = LedTree(self.observer, self._life_of) if plan.led_by_leaders else None
+        watch_commits(self.zookeeper, self.observer, led)
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Once."""
+        violation: Violation | None = None
+        with watching(self.observer, {node.host: broker for broker, node in self.nodes.items()}):
+            if self._digest is not None:
+                self.loop.observer = self._digested
+            try:
+                self._phases()
+            except Violation as found:
+                violation = found
+            finally:
+                self.loop.observer = None
+                at = self.loop.time()
+                self.loop.close()
+        coverage = self.observer.coverage + self.history.coverage
+        coverage[ENDING, "violation" if violation else "clean"] += 1
+        return Outcome(
+            plan=self.plan,
+            steps=self.loop.steps,
+            virtual_s=at,
+            violation=violation,
+            coverage=coverage,
+            notes=self.observer.notes,
+            broke_at_ms=(at - self._began_s) * 1000,
+            digest=self._digest.hexdigest() if self._digest else "",
+        )
+
+    def _phases(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+        self._look_for_endings()
+        self._look_at_sizes()
+        self._do(ADMINISTRATOR, self._begin())
+        self.observer.note("the cluster is whole; the plan begins")
+        self._began_s = self.loop.time()
+        for timed in self.plan.actions:
+            at = self._began_s + timed.at_ms / 1000
+            self.loop.call_at(at, self._striker.strike, timed.action, context=NOBODY)
+        self.loop.run_for(self.plan.run_ms / 1000)
+        self._striker.heal()
+        self._do(JUDGE, self._end())
+        self._no_troubles()
+
+    async def _begin(self) -> None:
+        administrator = self._administrator()
+        for topic in self.plan.topics:
+            if not await administrator.obey(topic, patience_s=60):
+                raise Violation("Serves", f"topic {topic.topic} cannot be created at the start")
+        placed = [f"s{number}" for number in range(self.plan.placed_topics)]
+        for name in placed:
+            await administrator.obey(CreateTopic(topic=name, replicas=()), patience_s=60)
+        await settle(self)
+        if placed and self.plan.brokers > 1:
+            orders.leaders_are_spread(self.observer, placed)
+
+    async def _end(self) -> None:
+        await self._clients_stop()
+        for path in sorted(self._nonsense):
+            await self._shell.delete(path)
+        if self.plan.led_by_leaders:
+            await self._finish_deletions()
+        await settle(self)
+        orders.check(self.plan, self.observer, self.history)
+        judge = Judge(
+            JUDGE,
+            tuple(self.nodes),
+            self.history,
+            self._topic_id,
+            idempotent=False,
+            consumed=self._consumed,
+        )
+        await judge.judge(self)
+        await self._groups_serve()
+
+    async def _groups_serve(self) -> None:
+        """Everybody who was in a group is gone: who joins it has all partitions to himself."""
+        work = [t.action for t in self.plan.actions if isinstance(t.action, Consume)]
+        for group, topic in sorted({(each.group, each.topic) for each in work}):
+            if self._topic_id(topic) is None:
+                continue
+            heir = self._member(Consume(group=group, topic=topic, for_ms=0, leaves=True))
+            if not await heir.takes_over(self.loop.time() + TAKES_OVER_S):
+                what = f"a new member of group {group} has not got all of {topic}"
+                raise Violation("GroupsServe", f"{what} in {TAKES_OVER_S:.0f} s")
+            await heir.close()
+
+    async def _finish_deletions(self) -> None:
+        """Whoever carried one out may have been killed meanwhile: without a controller nobody goes
+        on with it but who asks for it again (docs/coordination.md)."""
+        administrator = self._administrator()
+        doomed = [name for name, topic in self.observer.topics.items() if topic.is_doomed]
+        for name in doomed:
+            await administrator.obey(DeleteTopic(topic=name), patience_s=60)
+
+    async def _clients_stop(self) -> None:
+        """Whatever they had sent has arrived, or never will."""
+        for task in self._working:
+            task.cancel()
+        await asyncio.sleep(QUIET_S)
+
+    def _do(self, host: str, work: Any) -> Any:
+        """Has a client's work done, and waits for it."""
+        task = self.loop.create_task(work, context=self._process(host).context.copy())
+        return self.loop.run_until_complete(task)
+
+    def _no_troubles(self) -> None:
+        for trouble in self.loop.troubles:
+            raise Violation("NothingUnhandled", f"at {trouble.at:.3f} s: {trouble}")
+
+    def _digested(self, process: Process | None) -> None:
+        assert self._digest is not None
+        self._digest.update(struct.pack(">d", self.loop.time()))
+        if process is not None:
+            self._digest.update(process.host.encode())
+
+    def _look_for_endings(self) -> None:
+        for broker, node in self.nodes.items():
+            while len(node.endings) > self._seen_endings[broker]:
+                ending = node.endings[self._seen_endings[broker]]
+                self._seen_endings[broker] += 1
+                why = self._striker.ended(node, ending)
+                if why is not None:
+                    self.loop.fail(Violation("StaysUp", why))
+        self.loop.call_later(LOOK_S, self._look_for_endings, context=NOBODY)
+
+    def _life_of(self, broker: int) -> int:
+        process = self.nodes[broker].process
+        return 0 if process is None else process.incarnation
+
+    def _look_at_sizes(self) -> None:
+        with self.observer.failing():
+            orders.offsets_log_is_bounded(self._offsets_sizes())
+        self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
+
+    def _offsets_sizes(self) -> Iterator[tuple[int, int]]:
+        topic = self.observer.topics.get(OFFSETS_TOPIC)
+        for number, partition in topic.partitions.items() if topic is not None else ():
+            for broker in partition.isr:
+                hosted = self.hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
+                yield number, 0 if hosted is None else hosted.log.size
+
+    # --- what there is to look at -------------------------------------------------------------
+
+    @property
+    def has_controllers(self) -> bool:
+        """Whether brokers contest that office."""
+        return not self.plan.led_by_leaders
+
+    def controller_context(self) -> Context | None:
+        """What the controller knows; None: nobody is controller, as far as brokers know."""
+        broker = self.observer.controller
+        app = self.nodes[broker].app if broker is not None else None
+        return None if app is None or app.coordinator is None else app.coordinator.context
+
+    def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
+        """The replica on a living broker."""
+        node = self.nodes[broker]
+        replicas = node.app.replicas if node.is_alive and node.app is not None else None
+        if replicas is None:
+            return None
+        found = replicas.hosted(tp)
+        return found if isinstance(found, server.Partition) else None
+
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of those that there are by now."""
+        return tuple(self._processes)
+
+    def _topic_id(self, topic: str) -> object:
+        known = self.observer.topics.get(topic)
+        return None if known is None or known.is_doomed else known.topic_id
+
+    def _partitions(self, topic: str) -> int:
+        known = self.observer.topics.get(topic)
+        return len(known.partitions) if known is not None else 0
+
+    # --- clients ------------------------------------------------------------------------------
+
+    def _process(self, host: str) -> Process:
+        process = self._processes.get(host)
+        if process is None:
+            self.network.add_host(host)
+            process = self._processes[host] = Process(host)
+        return process
+
+    def _administrator(self) -> Administrator:
+        brokers = tuple(self.nodes)
+        return Administrator(ADMINISTRATOR, brokers, self.history).bind(self._partitions)
+
+    def _spawn(self, host: str, work: Any) -> None:
+        task = self.loop.create_task(work, context=self._process(host).context.copy())
+        self._working.append(task)
+
+    def work(self, work: ClientWork) -> None:
+        """Give a client something to do."""
+        match work:
+            case Produce():
+                producer = self._producers[work.producer]
+                self._spawn(producer.name, producer.produce(work))
+            case CommitALot():
+                brokers = tuple(self.nodes)
+                committer = Committer("committer", brokers, self.history, self._topic_id)
+                self._spawn(committer.name, _and_close(committer, committer.commit(work)))
+            case Consume():
+                member = self._member(work)
+                self._spawn(member.name, _and_close(member, member.consume()))
+
+    def _member(self, work: Consume) -> Member:
+        self._members += 1
+        return Member(
+            f"member-{self._members}", tuple(self.nodes), self.history, work,
+            partitions=self._partitions, topic_ids=self._topic_id,
+            consumed=self._consumed, generations=self._generations,
+        )  # fmt: skip
+
+    def order(self, order: Order) -> None:
+        """Have an administrator ask for it."""
+        administrator = self._administrator()
+        self._spawn(ADMINISTRATOR, _and_close(administrator, administrator.obey(order)))
+
+    def depose_controller(self) -> None:
+        """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
+        self._spawn(ADMINISTRATOR, self._shell.delete(znodes.CONTROLLER))
+
+    def write_nonsense(self, action: WriteNonsense) -> None:
+        """For as long as it says; what is left of it goes in the end."""
+        self._nonsense.add(action.path)
+        work = self._shell.write_nonsense(action.path, action.for_ms)
+        self._spawn(ADMINISTRATOR, work)
+
+
+async def _and_close(client: Client, work: Any) -> None:
+    try:
+        await work
+    finally:
+        await client.close()

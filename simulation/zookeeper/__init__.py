@@ -1,0 +1,1 @@
+"""The simulated ZooKeeper: its tree, its servers, its sessions, and kazoo's client on top."""

@@ -1,0 +1,337 @@
+"""kazoo's client, without its threads and its socket.
+
+What can be kazoo's own is: :class:`KazooClient` queues requests, tells listeners of states and
+completes chains of requests such as ``ensure_path_async``, as in production. Two parts are
+replaced. Its *handler*, which runs callbacks in threads, runs them in the loop. Its *connection*,
+a thread that speaks to a socket, is a state machine that speaks to the simulated ensemble: kazoo's
+``ConnectionHandler``, with its timeouts, pings, pauses between attempts and order of state changes.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from random import Random
+from threading import Event
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError, ZookeeperError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.utils import AsyncResult
+from kazoo.protocol.connection import CHILD_EVENT, DELETED_EVENT
+from kazoo.protocol.serialization import Exists, GetChildren, GetChildren2, PingInstance
+from kazoo.protocol.serialization import Transaction as TransactionRequest
+from kazoo.protocol.states import (
+    EVENT_TYPE_MAP,
+    Callback,
+    EventType,
+    KeeperState,
+    WatchedEvent,
+)
+from kazoo.retry import KazooRetry
+
+from broker.server.zk.session import RECONNECT_DELAY_S_MAX, ClientFactory
+from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.zookeeper.server import Connection
+
+Job = Callable[[], None]
+
+SLOW_THREAD: Final = 0.1
+"""How often one of kazoo's threads gets to its work only after the other has gone on."""
+SLOW_THREAD_S_MAX: Final = 0.002
+
+
+def clients_on(zookeeper: ZooKeeper, host: str, loop: asyncio.AbstractEventLoop) -> ClientFactory:
+    """A factory of clients that run on ``host``; of the connect string it takes the chroot."""
+    return partial(SimulatedKazooClient, zookeeper, host, loop)
+
+
+class SimulatedKazooClient(KazooClient):  # type: ignore[misc]  # kazoo is not typed
+    """A client of the simulated ensemble. Everything runs in the loop: ``stop`` does not wait."""
+
+    _child_watchers: defaultdict[str, dict[Any, None]]
+    _data_watchers: defaultdict[str, dict[Any, None]]
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        host: str,
+        loop: asyncio.AbstractEventLoop,
+        connect: str,
+        session_timeout_ms: int,
+    ) -> None:
+        rng = zookeeper.fork_rng()
+        super().__init__(
+            hosts=connect,
+            timeout=session_timeout_ms / 1000,
+            handler=_Handler(loop, rng),
+        )
+        self._connection = _ConnectionHandler(self, zookeeper, host, loop, rng)
+
+    def _reset_watchers(self) -> None:
+        """As kazoo's, but for the sets: their order would be that of memory addresses."""
+        tables = (self._child_watchers, self._data_watchers)
+        watchers = [each for table in tables for on_path in table.values() for each in on_path]
+        self._child_watchers = defaultdict(dict)
+        self._data_watchers = defaultdict(dict)
+        event = WatchedEvent(EventType.NONE, self._state, None)
+        for watcher in watchers:
+            self.handler.dispatch_callback(Callback("watch", watcher, (event,)))
+
+
+class _Worker:
+    """One of kazoo's threads: carries jobs out in their order, a moment later."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._jobs: deque[Job] = deque()
+        self._is_due = False
+
+    def put(self, job: Job) -> None:
+        self._jobs.append(job)
+        self._wake()
+
+    def drain(self) -> None:
+        """Carry out all jobs; the next ones even if one fails."""
+        self._is_due = False
+        try:
+            while self._jobs:
+                self._jobs.popleft()()
+        finally:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._is_due or not self._jobs:
+            return
+        self._is_due = True
+        if self._rng.random() < SLOW_THREAD:
+            self._loop.call_later(self._rng.random() * SLOW_THREAD_S_MAX, self.drain)
+        else:
+            self._loop.call_soon(self.drain)
+
+
+class _Handler:
+    """What kazoo asks of ``SequentialThreadingHandler``. Completions and watches have a thread
+    each: a watch may be heard of after the answer that it was sent before."""
+
+    sleep_func = staticmethod(lambda _seconds: None)
+    timeout_exception = KazooTimeoutError
+    event_object = Event
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
+        self.running = False
+        self.completion_queue = _Worker(loop, rng)
+        self._callback_queue = _Worker(loop, rng)
+
+    def start(self) -> None:
+        self.running = True
+
+    def stop(self) -> None:
+        self.running = False
+        self.completion_queue.drain()
+        self._callback_queue.drain()
+
+    def async_result(self) -> AsyncResult:
+        return AsyncResult(self, _Unlocked, KazooTimeoutError)
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self._callback_queue.put(partial(callback.func, *callback.args))
+
+
+class _Unlocked(nullcontext[None]):
+    """A condition that nobody waits for: there is one thread."""
+
+    def notify_all(self) -> None:
+        pass
+
+
+class _ConnectionHandler:
+    """kazoo's connection thread, as the ensemble's :class:`Endpoint`."""
+
+    def __init__(
+        self,
+        client: Any,
+        zookeeper: ZooKeeper,
+        host: str,
+        loop: asyncio.AbstractEventLoop,
+        rng: Random,
+    ) -> None:
+        self._write_sock: Any = self
+        """kazoo writes a byte to it when there is something in the client's queue."""
+        self._client = client
+        self._zookeeper = zookeeper
+        self._host = host
+        self._loop = loop
+        self._rng = rng
+        self._pauses = KazooRetry(max_tries=-1, max_delay=RECONNECT_DELAY_S_MAX)
+        self._pause_s = self._pauses.delay
+        self._connection: Connection | None = None
+        self._is_connected = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._ping_outstanding = False
+        self._last_send_s = 0.0
+        self._last_event_s = 0.0
+        self._read_timeout_s = 0.0
+
+    # --- what kazoo's client calls ----------------------------------------------------------
+
+    def start(self) -> None:
+        self._pause_s = self._pauses.delay
+        self._set_timer(0.0, self._attempt)
+
+    def stop(self, _timeout_s: float | None = None) -> bool:
+        """The request that closes the session, if there was a connection, has been sent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connection is not None:
+            self._zookeeper.hang_up(self._connection)
+            self._connection = None
+            self._is_connected = False
+        self._client._session_callback(KeeperState.CLOSED)
+        return True
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+    def send(self, _byte: bytes) -> None:
+        """Send what is in the client's queue, if there is a connection."""
+        if not self._is_connected or self._connection is None:
+            return
+        queue, pending = self._client._queue, self._client._pending
+        while queue:
+            request, result = queue.popleft()
+            pending.append((request, result, None))
+            self._zookeeper.request(self._connection, request)
+        self._last_send_s = self._last_event_s = self._loop.time()
+
+    # --- connecting -------------------------------------------------------------------------
+
+    def _attempt(self) -> None:
+        client = self._client
+        if client._state != KeeperState.CONNECTING:
+            client._session_callback(KeeperState.CONNECTING)
+        timeout_ms = client._session_timeout
+        self._connection = self._zookeeper.connect(
+            self._host, self, client._session_id or 0, timeout_ms, client.last_zxid
+        )
+        self._set_timer(timeout_ms / 1000, self._dropped)
+
+    def _dropped(self) -> None:
+        """Nobody answers, or the connection broke; after a pause, another attempt."""
+        if self._connection is not None:
+            self._zookeeper.hang_up(self._connection)
+        self._connection = None
+        self._is_connected = False
+        if self._client._state != KeeperState.CONNECTING:
+            self._client._session_callback(KeeperState.CONNECTING)
+        self._pause()
+
+    def _pause(self) -> None:
+        jitter = self._pauses.max_jitter
+        pause_s = self._pause_s * self._rng.uniform(1 - jitter, 1 + jitter)
+        self._pause_s = min(pause_s * self._pauses.backoff, self._pauses.max_delay)
+        self._set_timer(pause_s, self._attempt)
+
+    def established(
+        self, connection: Connection, session: int, password: bytes, timeout_ms: int
+    ) -> None:
+        if connection is not self._connection or connection.is_reset:
+            return
+        client = self._client
+        client._session_id, client._session_passwd = session, password
+        self._is_connected = True
+        self._pause_s = self._pauses.delay
+        self._read_timeout_s = timeout_ms / 1000 * 2 / 3
+        self._ping_outstanding = False
+        client._session_callback(KeeperState.CONNECTED)
+        self._last_send_s = self._last_event_s = self._loop.time()
+        self._await_ping_time()
+        if client._queue:
+            self.send(b"")
+
+    def expired(self, connection: Connection) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = None
+        self._pause_s = self._pauses.delay
+        self._client._session_callback(KeeperState.EXPIRED_SESSION)
+        self._pause()
+
+    def closed(self, connection: Connection) -> None:
+        if connection is self._connection:
+            self._dropped()
+
+    # --- being connected --------------------------------------------------------------------
+
+    def answered(self, connection: Connection, zxid: int, answer: Any) -> None:
+        if connection is not self._connection or connection.is_reset:
+            return
+        client = self._client
+        self._last_event_s = self._loop.time()
+        request, result, _ = client._pending.popleft()
+        if zxid > 0:
+            client.last_zxid = zxid
+        is_absent = isinstance(answer, NoNodeError) and type(request) is Exists
+        if isinstance(answer, ZookeeperError) and not is_absent:
+            result.set_exception(answer)
+            return
+        if type(request) is TransactionRequest:
+            answer = TransactionRequest.unchroot(client, answer)
+        result.set(None if is_absent else answer)
+        watcher = getattr(request, "watcher", None)
+        if watcher and not client._stopped.is_set():
+            is_children = isinstance(request, GetChildren | GetChildren2)
+            table = client._child_watchers if is_children else client._data_watchers
+            table[request.path][watcher] = None
+
+    def fired(self, connection: Connection, event: int, path: str) -> None:
+        if connection is not self._connection or connection.is_reset:
+            return
+        client = self._client
+        self._last_event_s = self._loop.time()
+        watchers: list[Any] = []
+        if event != CHILD_EVENT:
+            watchers += client._data_watchers.pop(path, ())
+        if event in (CHILD_EVENT, DELETED_EVENT):
+            watchers += client._child_watchers.pop(path, ())
+        if client._stopped.is_set():
+            return
+        told = WatchedEvent(EVENT_TYPE_MAP[event], client._state, client.unchroot(path))
+        for watcher in watchers:
+            client.handler.dispatch_callback(Callback("watch", watcher, (told,)))
+
+    def pong(self, connection: Connection) -> None:
+        if connection is self._connection and not connection.is_reset:
+            self._last_event_s = self._loop.time()
+            self._ping_outstanding = False
+
+    def _await_ping_time(self) -> None:
+        """kazoo pings when it has sent nothing for half the read timeout, less a jitter. When it
+        then has neither sent nor heard anything until that would be due again, and no answer to
+        the ping, the connection is dead."""
+        jitter_s = self._rng.randint(1, 40) / 100
+        ping_s = self._last_send_s + self._read_timeout_s / 2 - jitter_s
+        silent_s = self._last_event_s + jitter_s
+        self._set_timer(max(ping_s, silent_s) - self._loop.time(), partial(self._check, jitter_s))
+
+    def _check(self, jitter_s: float) -> None:
+        now_s = self._loop.time()
+        is_silent = now_s >= self._last_event_s + jitter_s
+        if now_s >= self._last_send_s + self._read_timeout_s / 2 - jitter_s:
+            if is_silent and self._ping_outstanding:
+                self._dropped()
+                return
+            if self._connection is not None:
+                self._ping_outstanding = True
+                self._last_send_s = self._last_event_s = now_s
+                self._zookeeper.request(self._connection, PingInstance)
+        self._await_ping_time()
+
+    def _set_timer(self, delay_s: float, job: Job) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(delay_s, 0.0), job)

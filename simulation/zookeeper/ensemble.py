@@ -1,0 +1,299 @@
+"""A simulated ZooKeeper ensemble: one linearizable state machine in virtual time.
+
+Requests, answers and watch events are messages over the network's links between a client's host
+and the ensemble's, in order, as over TCP. The ensemble knows nothing of
+its clients' processes: one that is killed or paused falls silent, and its session lives until the
+ensemble has not heard of it for the session timeout (ZooKeeper Programmer's Guide, "ZooKeeper
+Sessions"; expiry is looked for once a tick, as in ``ExpiryQueue``).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from kazoo.protocol.serialization import Close, Ping, Sync
+
+from simulation.loop.ownership import PROCESS, Killed
+from simulation.zookeeper.server import Commit, Connection, Endpoint, Server, Session, greet
+from simulation.zookeeper.streams import Network, Queue
+from simulation.zookeeper.znodes import WRITES, Txn
+
+HOST: Final = "zookeeper"
+TICK_MS: Final = 2000
+FIRST_SESSION: Final = 1 << 56
+
+
+class ZooKeeper:
+    """The whole ensemble. Its host has power for ever, for nothing sent to it may get lost:
+    ``stop`` is how it goes down.
+
+    Args:
+        network: carries messages between ``host`` and the hosts of clients.
+        rng: all chance in here comes of it.
+        tick_ms: ``tickTime``; a session's timeout is between two and twenty of them.
+        servers: with more than one, a client reads what the server that it is connected to has
+            applied, up to ``lag_s`` seconds behind the others' writes, never behind what it has
+            seen itself (ZooKeeper Programmer's Guide, "Consistency Guarantees").
+        wall_ms: the time of day for ``ctime`` and ``mtime``; None: the loop's own time.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        network: Network,
+        rng: Random,
+        *,
+        host: str = HOST,
+        tick_ms: int = TICK_MS,
+        servers: int = 1,
+        lag_s: float = 0.0,
+        wall_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.host = host
+        self.sessions: dict[int, Session] = {}
+        """By session id, in the order of their opening."""
+        self.requests: Counter[str] = Counter()
+        """How often what was asked, by kazoo's name of the request; pings too."""
+        self.writes = 0
+        """Clients' requests that changed something, a transaction once."""
+        self.slowness_s = 0.0
+        """How long the ensemble thinks about each request."""
+        self.is_running = True
+        self._loop = loop
+        self._network = network
+        self._rng = rng
+        self._tick_ms = tick_ms
+        self._lag_s = lag_s
+        self._wall_ms = wall_ms or (lambda: int(loop.time() * 1000))
+        self._context = copy_context()
+        self._zxid = 0
+        self._sessions_opened = 0
+        self._arrived = Queue(loop, self._context)
+        self._servers = [Server(self._resume) for _ in range(servers)]
+        self._logs = [Queue(loop, self._context) for _ in self._servers[1:]]
+
+    @property
+    def leader(self) -> Server:
+        """The server whose tree is the truth."""
+        return self._servers[0]
+
+    @property
+    def watches(self) -> int:
+        """How many watches are set now, as ``mntr`` counts them (``zk_watch_count``)."""
+        return sum(server.watches.count for server in self._servers)
+
+    # --- what one does to it ----------------------------------------------------------------
+
+    def fork_rng(self) -> Random:
+        """A source of chance for one client, so that each has its own."""
+        return Random(self._rng.getrandbits(64))
+
+    def sessions_of(self, host: str) -> list[Session]:
+        """The living sessions of clients on a host, the oldest first: a broker that was restarted
+        has the one of its former life beside its own."""
+        return [session for session in self.sessions.values() if session.host == host]
+
+    def expire(self, session: Session) -> bool:
+        """End a session as if its time had come; its client hears of it when it comes back. False
+        when it is over already, or nobody is there to end it."""
+        is_alive = self.is_running and session.id in self.sessions
+        if is_alive:
+            self._end(session)
+        return is_alive
+
+    def drop_connection(self, session: Session) -> None:
+        """Reset the session's connection: of the requests in flight some have been carried out,
+        others never will be, and all their answers are lost."""
+        if session.connection is not None:
+            self._reset(session.connection)
+
+    def stop(self) -> None:
+        """Stop all servers: connections break, none is made, and no session's time passes."""
+        self.is_running = False
+        for session in tuple(self.sessions.values()):
+            self.drop_connection(session)
+        for log in self._logs:
+            log.finish()
+
+    def start(self) -> None:
+        """Start again, with everything that was written; sessions have their whole timeout."""
+        self.is_running = True
+        for session in self.sessions.values():
+            self._touch(session)
+            self._look_after(session)
+
+    # --- connections ------------------------------------------------------------------------
+
+    def connect(
+        self, host: str, endpoint: Endpoint, session_id: int, timeout_ms: int, last_zxid: int
+    ) -> Connection:
+        """Open a connection for a session (0: a new one), in the client's context; the answer is
+        a call of the endpoint's."""
+        send = partial(self._network.delay, self.host, host, context=copy_context())
+        connection = Connection(host, endpoint, send)
+        self._tell(connection, self._accept, session_id, timeout_ms, last_zxid)
+        return connection
+
+    def request(self, connection: Connection, request: Any) -> None:
+        """Send a request of the client's."""
+        self._tell(connection, self._receive, request)
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection from the client's end; its session lives on."""
+        connection.is_given_up = True
+        self._tell(connection, self._close)
+
+    def _tell(self, connection: Connection, receive: Callable[..., None], *args: Any) -> None:
+        process = PROCESS.get()
+        if process is not None and process.is_dead:
+            raise Killed
+        self._network.delay(
+            connection.host, self.host, receive, connection, *args, context=self._context
+        )
+
+    def _accept(
+        self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
+    ) -> None:
+        if connection.is_given_up:
+            return  # over a cut link it never came to be; this message only waited there
+        if not self.is_running:
+            connection.send(connection.endpoint.closed, connection)
+            return
+        self._in_turn(partial(self._join, connection, session_id, timeout_ms, last_zxid))
+
+    def _join(
+        self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
+    ) -> None:
+        if not self.is_running or not connection.is_open:
+            return
+        session = self.sessions.get(session_id)
+        if session_id and session is None:
+            connection.is_open = False
+            connection.send(connection.endpoint.expired, connection)
+            return
+        # A client does not go back behind what it has seen (ZooKeeperServer.processConnectRequest).
+        caught_up = [server for server in self._servers if server.zxid >= last_zxid]
+        connection.server = caught_up[0] if len(caught_up) == 1 else self._rng.choice(caught_up)
+        if session is None:
+            self._open(connection, timeout_ms)
+            return
+        session.connection, connection.session = connection, session
+        self._touch(session)
+        greet(connection, session)
+
+    def _receive(self, connection: Connection, request: Any) -> None:
+        if not connection.is_open or connection.session is None:
+            return
+        self._touch(connection.session)
+        self.requests[type(request).__name__] += 1
+        self._in_turn(partial(self._process, connection, request))
+
+    def _in_turn(self, job: Callable[[], None]) -> None:
+        if self.slowness_s or not self._arrived.is_idle:
+            self._arrived.put(self.slowness_s, job)
+        else:
+            job()
+
+    def _process(self, connection: Connection, request: Any) -> None:
+        session, server = connection.session, connection.server
+        if not connection.is_open or session is None or server is None:
+            return
+        kind = type(request)
+        if connection.awaits is not None:
+            connection.later.append(request)
+        elif kind is Ping:
+            connection.send(connection.endpoint.pong, connection)
+        elif kind is Close:
+            self._end(session)
+        elif kind in WRITES:
+            self._commit(session.id, request, connection)
+        elif kind is Sync and server is not self.leader:
+            self._sync(connection, server, request)
+        else:
+            server.read(connection, request)
+
+    def _resume(self, connection: Connection) -> None:
+        while connection.later and connection.awaits is None:
+            self._process(connection, connection.later.popleft())
+
+    def _close(self, connection: Connection) -> None:
+        if not connection.is_open:
+            return
+        connection.is_open = False
+        if connection.server is not None:
+            connection.server.watches.forget(connection)
+        session = connection.session
+        if session is not None and session.connection is connection:
+            session.connection = None
+
+    def _reset(self, connection: Connection) -> None:
+        if connection.is_open:
+            self._close(connection)
+            connection.is_reset = True
+            connection.send(connection.endpoint.closed, connection)
+
+    # --- transactions -----------------------------------------------------------------------
+
+    def _commit(self, session_id: int, request: Any, connection: Connection | None) -> None:
+        """The first server leads: what it has applied is committed. The others follow."""
+        self._zxid += 1
+        commit = Commit(Txn(self._zxid, self._wall_ms(), session_id), request, connection)
+        leader, *followers = self._servers
+        if connection is not None and connection.server is not leader:
+            connection.awaits = self._zxid
+        for server, log in zip(followers, self._logs, strict=True):
+            log.put(self._rng.random() * self._lag_s, partial(server.apply, commit))
+        succeeded = leader.apply(commit)
+        if request is not None and succeeded:
+            self.writes += 1
+
+    def _sync(self, connection: Connection, server: Server, request: Sync) -> None:
+        """Answered behind all that is committed by now; what the client asks next waits for it."""
+        connection.awaits = self._zxid
+        log = self._logs[self._servers.index(server) - 1]
+        log.put(self._rng.random() * self._lag_s, partial(server.caught_up, connection, request))
+
+    # --- sessions ---------------------------------------------------------------------------
+
+    def _open(self, connection: Connection, asked_ms: int) -> None:
+        timeout_ms = min(max(asked_ms, 2 * self._tick_ms), 20 * self._tick_ms)
+        self._sessions_opened += 1
+        session_id = FIRST_SESSION + self._sessions_opened
+        session = Session(session_id, self._rng.randbytes(16), timeout_ms, connection.host)
+        session.connection, connection.session = connection, session
+        self.sessions[session_id] = session
+        self._touch(session)
+        self._look_after(session)
+        self._commit(session_id, None, connection)
+
+    def _end(self, session: Session) -> None:
+        del self.sessions[session.id]
+        self._commit(session.id, None, None)
+        connection = session.connection
+        if connection is not None and connection.is_open:
+            self._close(connection)
+            connection.send(connection.endpoint.closed, connection)
+
+    def _touch(self, session: Session) -> None:
+        """Its client was heard of. The end is rounded up to the next tick."""
+        heard_ms = int(self._loop.time() * 1000)
+        ticks = (heard_ms + session.timeout_ms) // self._tick_ms + 1
+        session.ends_s = ticks * self._tick_ms / 1000
+
+    def _look_after(self, session: Session) -> None:
+        """Expire the session once its time has come. One timer a session, not one a request."""
+        if session.is_timed or not self.is_running or session.id not in self.sessions:
+            return
+        if self._loop.time() >= session.ends_s:
+            self._end(session)
+        else:
+            session.is_timed = True
+            self._loop.call_at(session.ends_s, self._timed, session, context=self._context)
+
+    def _timed(self, session: Session) -> None:
+        session.is_timed = False
+        self._look_after(session)

@@ -1,0 +1,50 @@
+"""What an administrator does in ZooKeeper by hand, as with ``zkCli.sh``."""
+
+import asyncio
+from typing import Any, Final
+
+from simulation.loop.loop import SimulatedLoop
+from simulation.zookeeper.client import clients_on
+from simulation.zookeeper.ensemble import HOST, ZooKeeper
+
+SESSION_MS: Final = 6_000
+LOOK_S: Final = 0.05
+NONSENSE: Final = b"{"
+
+
+class ZkShell:
+    """Sessions from ``host``, one for each command. What fails, fails silently."""
+
+    def __init__(self, zookeeper: ZooKeeper, host: str, loop: SimulatedLoop) -> None:
+        self._zookeeper = zookeeper
+        self._host = host
+        self._loop = loop
+
+    async def delete(self, path: str) -> None:
+        """``delete PATH``."""
+        await self._do("delete_async", path)
+
+    async def create(self, path: str, data: bytes) -> None:
+        """``create PATH DATA``."""
+        await self._do("create_async", path, data)
+
+    async def set(self, path: str, data: bytes) -> None:
+        """``set PATH DATA``."""
+        await self._do("set_async", path, data)
+
+    async def write_nonsense(self, path: str, for_ms: int) -> None:
+        """Creates the node with what nobody can decode, and deletes it after a while."""
+        await self.create(path, NONSENSE)
+        await asyncio.sleep(for_ms / 1000)
+        await self.delete(path)
+
+    async def _do(self, command: str, *args: Any) -> None:
+        client = clients_on(self._zookeeper, self._host, self._loop)(f"{HOST}:2181", SESSION_MS)
+        client.start_async()
+        while not client.connected:
+            await asyncio.sleep(LOOK_S)
+        done: asyncio.Future[None] = self._loop.create_future()
+        getattr(client, command)(*args).rawlink(lambda _: done.set_result(None))
+        await done
+        client.stop()
+        client.close()

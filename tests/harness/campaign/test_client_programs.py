@@ -1,0 +1,180 @@
+"""Clients that are programs: which cells have them, what they are started with, and what keeps a
+campaign from being run that names one."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from memory_cluster import MemoryNode
+
+from harness.campaign.clients.producers import message_timeout_ms
+from harness.campaign.model.cells import expand
+from harness.campaign.problems.places import missing_programs
+from harness.campaign.validation import check
+from harness.running import clients
+from history.cell import LIBRARIES, Cell
+from infra import client_programs
+from infra.interface import InfraError, Software
+from workloads.foreign.properties import DEFAULTS
+from workloads.interface import Client, Load, Place
+from workloads.produce import Produce
+
+SOFTWARE = Software(python="python", java="java", zookeeper_class_path="jars")
+
+
+@pytest.fixture
+def nothing_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with no program in it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def own_program(tmp_path: Path) -> Path:
+    program = tmp_path / "mine"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def problems(campaign_file) -> Callable[..., list[str]]:
+    """What is told of a campaign with these clients."""
+
+    def told(*named: str, allowed: tuple[Path, ...] = (), backend: str = "local") -> list[str]:
+        cells = {"cells.acks": "all", "cells.min~insync~replicas": 1, "cells.client": list(named)}
+        file = check(campaign_file({**cells, "faults": []}))
+        campaign = file.campaign.resolved(seed=1, backend=backend)
+        found = list(missing_programs(campaign, allowed))
+        assert {problem.field for problem in found} <= {"cells.client"}
+        return [problem.reason for problem in found]
+
+    return told
+
+
+def producer(cell: Cell) -> Client:
+    load = Load(rate=10, record_bytes=100)
+    (client,) = Produce().clients(
+        cell,
+        load,
+        bootstrap_servers="b:1",
+        places=[Place(node="client-1", history="history", progress="progress")],
+    )
+    return client
+
+
+def cell_of(client: str) -> Cell:
+    return Cell(name="a", topic="a", settings={"acks": "all", "client": client})
+
+
+def test_each_library_has_a_cell_of_its_own(campaign_file) -> None:
+    swept = {"cells.acks": "all", "cells.min~insync~replicas": 1, "cells.client": list(LIBRARIES)}
+    cells = expand(check(campaign_file({**swept, "faults": []})).campaign.cells)
+    assert [cell.name for cell in cells] == [f"acks-all.minisr-1.client-{one}" for one in LIBRARIES]
+    assert [cell.max_in_flight for cell in cells] == [1_000_000, 5, 1, 1]
+    modules = {cell.client: producer(cell).module for cell in cells}
+    assert modules.pop("librdkafka") == "workloads.producer"
+    assert set(modules.values()) == {"workloads.foreign.producer"}
+    assert {message_timeout_ms(cell) for cell in cells} == {DEFAULTS["delivery.timeout.ms"]}
+
+
+def test_a_cell_of_ones_own_program_has_a_topic_that_can_be(campaign_file) -> None:
+    swept = {"cells.acks": "all", "cells.min~insync~replicas": 1, "cells.client": ["java", "./a b"]}
+    _, own = expand(check(campaign_file({**swept, "faults": []})).campaign.cells)
+    assert own.client == "./a b"
+    assert own.topic == "acks-all-minisr-1-client--a-b"
+
+
+def test_a_program_is_started_by_our_producer(own_program: Path, tmp_path: Path) -> None:
+    written: dict[PurePosixPath, bytes] = {}
+
+    class Node(MemoryNode):
+        def write(self, path: PurePosixPath, content: bytes) -> None:
+            written[path] = content
+
+    started = clients.start(producer(cell_of(str(own_program))), Node("c", "c"), tmp_path)
+    (content,) = written.values()
+    assert f'"program": [\n  "{own_program}"\n ]'.encode() in content
+    assert f'"library": "{own_program}"'.encode() in content
+    assert started.client.library == str(own_program)
+
+
+@pytest.mark.usefixtures("nothing_built")
+def test_librdkafka_needs_no_program(problems) -> None:
+    assert problems("librdkafka") == []
+    assert problems("librdkafka", backend="docker") == []
+    assert producer(cell_of("librdkafka")).library is None
+
+
+@pytest.mark.usefixtures("nothing_built")
+@pytest.mark.parametrize("library", ["java", "franz-go"])
+def test_what_is_not_built_is_refused(problems, library: str) -> None:
+    assert problems(library) == [f"the program of {library} is not built: make clients"]
+    with pytest.raises(InfraError, match="make clients"):
+        client_programs.command(library, SOFTWARE)
+
+
+@pytest.mark.parametrize("backend", ["docker", "ssh"])
+def test_programs_are_on_this_machine_alone(problems, own_program: Path, backend: str) -> None:
+    for client in ("java", "franz-go", str(own_program)):
+        (reason,) = problems(client, allowed=(own_program,), backend=backend)
+        assert reason.endswith(
+            f"is on this machine alone, and not on the nodes of the backend {backend}"
+        )
+    assert problems("aiokafka", backend=backend) == []
+
+
+def test_a_campaign_file_alone_starts_no_program(problems, own_program: Path) -> None:
+    (reason,) = problems(str(own_program))
+    assert reason.endswith(f"if that is meant: --program {own_program}")
+    assert problems(str(own_program), allowed=(own_program,)) == []
+    assert client_programs.command(str(own_program), SOFTWARE) == (str(own_program),)
+
+
+def test_a_program_that_cannot_be_started_is_refused(problems, own_program: Path) -> None:
+    own_program.chmod(0o644)
+    assert problems(str(own_program)) == [f"{own_program} may not be executed: chmod +x"]
+    own_program.unlink()
+    assert problems(str(own_program)) == [f"there is no program {own_program}"]
+
+
+def test_aiokafka_runs_in_the_python_of_any_node() -> None:
+    command = client_programs.command("aiokafka", SOFTWARE)
+    assert command == ("python", "-m", "workloads.foreign.aiokafka_producer")
+    assert client_programs.missing("aiokafka") is None
+
+
+def test_the_last_words_of_a_client_are_in_its_log() -> None:
+    class Node(MemoryNode):
+        def read(self, path: PurePosixPath) -> bytes:
+            return {"a.log": b"one\ntwo \n\n", "b.log": b"\n"}[path.name]
+
+    node = Node("c", "c")
+    assert clients.last_words("a", node) == "two"
+    assert clients.last_words("b", node) is None
+    assert clients.last_words("a", MemoryNode("c", "c")) is None
+
+
+def test_programs_are_named_after_what_they_are_made_of(nothing_built: Path) -> None:
+    """What is built already is not built again; with another compiler's absence it would show."""
+    with pytest.raises(InfraError, match="not built"):
+        client_programs._built("java")
+    directory = client_programs._directory("java")
+    assert directory.parent == nothing_built / "ackproof" / "clients"
+    directory.mkdir(parents=True)
+    assert client_programs.build("java") == directory
+    assert client_programs.missing("java") is None
+    assert str(directory) in client_programs.command("java", SOFTWARE)[-2].split(":")
+    assert client_programs.main(["java"]) == 0
+
+
+def test_what_lacks_a_compiler_says_so(
+    nothing_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert client_programs.main(["java"]) == 3
+    assert capsys.readouterr().out == (
+        "java: no javac in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
+    )
+    assert not list((nothing_built / "ackproof" / "clients").iterdir())

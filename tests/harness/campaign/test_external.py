@@ -1,0 +1,238 @@
+"""Campaigns for a cluster that was there before: what is refused when they are read, what they make
+of names, and what a dry run tells."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import outside
+from harness.campaign.model.external import HandSpec, handle
+from harness.campaign.plan.runs import manifest_of, runs_of
+from harness.campaign.validation import CampaignRefused, check
+from infra.systems.external.described import Action
+
+COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
+SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}
+KILL = {"fault": "kill", "target": "leader(acks-all-minisr-2, any)"}
+CREATE = {"fault": "create-topic", "target": "all"}
+
+
+def written(tmp_path: Path, *faults, cells=(), cluster=(), **external) -> Path:
+    document = {
+        "name": "mine",
+        "seed": 7,
+        "cluster": {
+            "system": "external",
+            "backend": "here",
+            "external": {"bootstrap.servers": "kafka-1:9092", **external},
+            **dict(cluster),
+        },
+        "cells": {"acks": "all", "min.insync.replicas": 2, **dict(cells)},
+        "workload": {"rate": 10},
+        "faults": list(faults),
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def refused(path: Path) -> list[str]:
+    with pytest.raises(CampaignRefused) as refusal:
+        check(path)
+    return [f"{problem.field}: {problem.reason}" for problem in refusal.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("fault", "external", "reason"),
+    [
+        (KILL, {}, "kill needs hands on the brokers"),
+        (
+            {"fault": "pause", "target": "all"},
+            {"servers": {**SERVERS, "broker-2": {"commands": {"kill": ["k"], "start": ["s"]}}}},
+            "pause needs commands of broker-2 to pause, resume",
+        ),
+        ({"fault": "isolate", "target": "one"}, {"servers": SERVERS}, "for clusters that are depl"),
+        ({"fault": "replace", "target": "one"}, {"servers": SERVERS}, "for clusters that are depl"),
+        ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
+        ({"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"}, {}, "leader epochs"),
+        ({"fault": "kill", "target": "controller"}, {"servers": SERVERS}, "controller: a client"),
+        (
+            {"fault": "elect-preferred", "target": "topic(acks-all-minisr-2)"},
+            {"client": {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}},
+            "a connection of our own, which does not speak sasl.mechanism OAUTHBEARER",
+        ),
+        ({"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-2"}, {}, "kill"),
+    ],
+)
+def test_what_such_a_cluster_cannot_offer_is_refused(
+    tmp_path: Path, fault, external, reason: str
+) -> None:
+    told = refused(written(tmp_path, fault, **external))
+    assert any(reason in line and line.startswith("faults[0]") for line in told), told
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"client": {"sasl.password": "x"}}, "client.sasl.password: is a secret"),
+        (
+            {"client": {"sasl.oauthbearer.assertion.private.key.pem": "x"}},
+            "private.key.pem: is a secret",
+        ),
+        (
+            {"client": {"sasl.oauthbearer.client.credentials.client.secret": "x"}},
+            "client.secret: is a secret",
+        ),
+        ({"client": {"security.protocol": "SASLSSL"}}, 'Invalid value "SASLSSL"'),
+        ({"client": {"ssl.ca.locaton": "ca.pem"}}, "client.ssl.ca.locaton: No such"),
+        ({"secrets": {"sasl.pasword": {"env": "P"}}}, "secrets.sasl.pasword: No such"),
+        ({"client": {"acks": "all"}}, "client.acks: is not about connecting"),
+        ({"secrets": {"sasl.password": {}}}, "say one of them"),
+        ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, and 1 are named"),
+        ({"servers": SERVERS, "broker.ids": [1, 2, 4]}, "broker-4 is missing"),
+        ({"servers": {**SERVERS, "broker-1": {}}}, "one of systemd, container, compose"),
+        ({"cells": {"producer": {"sasl.password": "x"}}}, "belongs to cluster.external.client"),
+        ({"cells": {"client": "java"}}, "java is not told how to connect"),
+        ({"cluster": {"backend": "local"}}, "its clients are on the backend here, not on local"),
+        ({"cluster": {"properties": {"min.insync.replicas": 2}}}, "nothing is set of a cluster"),
+        ({"cluster": {"brokers": [3, 5]}}, "it is one cluster that is there"),
+    ],
+)
+def test_what_is_wrong_with_the_cluster_is_told(tmp_path: Path, changes, reason: str) -> None:
+    told = refused(written(tmp_path, CREATE, **changes))
+    assert any(reason in line for line in told), told
+
+
+def test_a_secret_is_not_shown_when_it_is_refused(tmp_path: Path) -> None:
+    told = refused(written(tmp_path, CREATE, client={"sasl.password": "hunter2"}))
+    assert "hunter2" not in str(told)
+
+
+def test_the_backend_here_is_for_such_a_cluster_alone(tmp_path: Path) -> None:
+    path = written(tmp_path, CREATE)
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document["cluster"]["system"] = "bundled"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    assert refused(path) == ["cluster.external: is for system: external"]
+    del document["cluster"]["external"]
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    done = run(path, "run", path.name)
+    assert done.returncode == 2
+    assert "nothing is deployed on the backend here" in done.stderr
+
+
+def test_topics_have_a_prefix_of_the_run_and_targets_follow(tmp_path: Path) -> None:
+    campaign = check(written(tmp_path, KILL, CREATE, servers=SERVERS)).campaign.resolved(seed=7)
+    (plan,) = runs_of(campaign)
+    assert plan.cells[0].cell.topic == "ackproof-00000007-acks-all-minisr-2"
+    assert {fault.target for fault in plan.faults} == {
+        "leader(ackproof-00000007-acks-all-minisr-2, any)",
+        "all",
+    }
+    assert campaign.resolved(seed=8).cells.prefix == campaign.cells.prefix, "it is named once"
+    manifest = manifest_of(campaign, [plan])
+    assert (manifest.runs[0].external, manifest.runs[0].replicas) == (True, False)
+
+
+def test_a_prefix_of_one_s_own_is_kept(tmp_path: Path) -> None:
+    mine = {"fault": "alter-min-isr", "target": "topic(mine.acks-all-minisr-2)"}
+    path = written(tmp_path, mine, cells={"prefix": "mine."})
+    campaign = check(path).campaign.resolved(seed=7)
+    assert runs_of(campaign)[0].cells[0].cell.topic == "mine.acks-all-minisr-2"
+    assert campaign.faults[0].target == "topic(mine.acks-all-minisr-2)"
+
+
+def test_brokers_are_called_by_their_ids(tmp_path: Path) -> None:
+    servers = {f"broker-{n}": {"commands": COMMANDS} for n in (0, 10, 2)}
+    target = {"fault": "kill", "target": "broker-0 + broker-10"}
+    campaign = check(written(tmp_path, target, servers=servers)).campaign
+    told = outside.outside(runs_of(campaign.resolved(seed=7))[0].cluster)
+    assert told.brokers == (0, 2, 10)
+    absent = refused(written(tmp_path, {**target, "target": "broker-1"}, servers=servers))
+    assert any("there is no broker-1" in line for line in absent)
+
+
+def test_files_and_commands_are_those_of_the_directory_where_it_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients have working directories of their own, and whoever cleans up is anywhere."""
+    client = {"security.protocol": "ssl", "ssl.ca.location": "ca.pem"}
+    secrets = {"ssl.key.password": {"file": "password"}}
+    servers = {**SERVERS, "broker-2": {"container": "kafka-2"}}
+    path = written(tmp_path, KILL, servers=servers, client=client, secrets=secrets)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://engine:2375")
+    told = outside.outside(runs_of(check(path).campaign.resolved(seed=7))[0].cluster)
+    assert told.client["ssl.ca.location"] == str(tmp_path / "ca.pem")
+    assert told.secrets["ssl.key.password"].file == str(tmp_path / "password")
+    assert told.handles[1].directory == str(tmp_path)
+    assert told.handles[2].words(Action.KILL) == "docker -H tcp://engine:2375 kill kafka-2"
+
+
+def test_it_is_asked_before_anything_is_connected(tmp_path: Path) -> None:
+    """Else a campaign of somebody else's would have told its own broker the password."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        path = written(tmp_path, CREATE, **{"bootstrap.servers": address})
+        done = run(path, "run", path.name, "--out", "results")
+        assert done.returncode == 3, done.stderr
+        assert f"first run on the cluster at {address}" in done.stderr
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_killed_unit_is_kept_from_starting_again() -> None:
+    ssh = {"address": "kafka-1", "user": "admin"}
+    hand = handle(HandSpec.model_validate_json(f'{{"systemd": "kafka", "ssh": {json.dumps(ssh)}}}'))
+    kill = hand.words(Action.KILL)
+    assert kill == (
+        "admin@kafka-1: sudo -n systemctl kill --signal=SIGKILL kafka; sudo -n systemctl stop kafka"
+    )
+    assert hand.actions == frozenset(Action)
+
+
+def test_a_dry_run_tells_every_host_and_command_and_asks_nobody(tmp_path: Path) -> None:
+    servers = {
+        "broker-1": {"commands": COMMANDS},
+        "broker-2": {"systemd": "kafka", "ssh": {"address": "kafka-2", "user": "root"}},
+        "broker-3": {"compose": "kafka/kafka-3"},
+    }
+    secrets = {"sasl.password": {"env": "NOT_SET_ANYWHERE"}}
+    client = {"security.protocol": "SASL_SSL", "sasl.username": "ackproof"}
+    path = written(tmp_path, KILL, servers=servers, secrets=secrets, client=client)
+    done = run(path, "run", path.name, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "connects to kafka-1:9092, deploys nothing",
+        "with sasl.username=ackproof, security.protocol=SASL_SSL",
+        "reads sasl.password from $NOT_SET_ANYWHERE",
+        "broker-1, to kill: hand kill",
+        "broker-2, to start: root@kafka-2: systemctl start kafka",
+        "broker-3, to pause: docker pause kafka/kafka-3",
+        "makes, and deletes at the end: ackproof-00000007-acks-all-minisr-2;",
+    ):
+        assert line in done.stdout, done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        cwd=path.parent,
+        env={
+            **os.environ,
+            "ACKPROOF_STATE_DIRECTORY": str(path.parent / "state"),
+            "XDG_STATE_HOME": str(path.parent / "known"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )

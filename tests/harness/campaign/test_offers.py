@@ -1,0 +1,103 @@
+"""Which fault is offered where: what the catalogue says is what backends and campaigns do."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.backends import BACKENDS, Site
+from harness.campaign import offers
+from harness.campaign.model.clusters import ClusterSpec
+from harness.campaign.validation import CampaignRefused, check
+from infra.interface import Capability
+from nemesis import FAULTS
+
+COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
+SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3, 4)}
+TOPIC = "acks-all-minisr-2"
+
+
+def test_every_fault_has_a_word_of_every_place() -> None:
+    table = dict(offers.table())
+    assert table.keys() == FAULTS.keys()
+    assert all(
+        tuple(places) == ("local", "docker", "ssh", "your cluster") for places in table.values()
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "place", "word"),
+    [
+        ("kill", "local", "yes"),
+        (
+            "slow-disk",
+            "local",
+            "where ext4 can be mounted from a file, and we are root; the kernel",
+        ),
+        ("slow-disk", "docker", "no: /sys is read-only there"),
+        ("step-clock", "docker", "yes"),
+        ("isolate", "ssh", "where nft works"),
+        ("isolate", "your cluster", "no: it is for clusters that are deployed"),
+        ("pause", "your cluster", "where commands say how to pause, resume"),
+        ("alter-min-isr", "your cluster", "yes"),
+    ],
+)
+def test_a_word(fault: str, place: str, word: str) -> None:
+    assert str(offers.offer(FAULTS[fault], place)).startswith(word)
+
+
+@pytest.mark.parametrize("place", [name for name in offers.PLACES if name in BACKENDS])
+def test_what_is_never_and_what_depends_are_told_of_each_capability_once(place: str) -> None:
+    backend = BACKENDS[place]
+    assert not backend.never.keys() & backend.where.keys()
+    assert Capability.SIGNALS not in {*backend.never, *backend.where}
+
+
+@pytest.mark.integration
+def test_what_this_machine_lacks_is_told_with_its_reason() -> None:
+    """And what is offered wherever it is, is there."""
+    told: list[str] = []
+    place = BACKENDS["local"]
+    site = Site(cluster=ClusterSpec(), tell=told.append, needs=frozenset(Capability))
+    lacking = set(Capability) - place.capabilities(site)
+    assert lacking <= place.where.keys()
+    assert all(any(one in line for line in told) for one in lacking), told
+    if os.geteuid() == 0:
+        assert Capability.LIMIT_CPU not in lacking, told
+
+
+def external(tmp_path: Path, fault: str) -> Path:
+    aimed = {"links": "broker-1 -> broker-2", "partitions": f"partition({TOPIC}, 0)"}
+    aimed |= {"topics": f"topic({TOPIC})", "clients": "clients"}
+    entry = {"fault": fault, "target": aimed.get(FAULTS[fault].aim.value, "broker-1")}
+    if fault == "crash-client":
+        entry["parameters"] = {}
+    cluster = {
+        "system": "external",
+        "backend": "here",
+        "brokers": 4,
+        "external": {"bootstrap.servers": "kafka-1:9092", "servers": SERVERS},
+    }
+    document = {
+        "name": "mine",
+        "cluster": cluster,
+        "cells": {"acks": "all", "min.insync.replicas": 2, "replication.factor": 3},
+        "workload": {"rate": 10},
+        "faults": [entry],
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_cluster_of_ones_own_refuses_what_the_catalogue_says(tmp_path: Path, fault: str) -> None:
+    refused: list[str] = []
+    try:
+        check(external(tmp_path, fault))
+    except CampaignRefused as refusal:
+        refused = [one.reason for one in refusal.problems if one.field == "faults[0].fault"]
+    word = offers.offer(FAULTS[fault], offers.OWN_CLUSTER).refused
+    told = [] if word is None else [f"{fault}{word.removeprefix('it')}"]
+    assert refused == told

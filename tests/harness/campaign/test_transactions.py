@@ -1,0 +1,101 @@
+"""A campaign of transactions that cannot be is refused when it is read, and says why."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.model.cells import expand
+from harness.campaign.plan.runs import manifest_of, runs_of
+from harness.campaign.validation import CampaignRefused, check
+from workloads import WORKLOADS
+from workloads.interface import Place
+
+SHIPPED = (Path(__file__).parents[3] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
+
+
+def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> str:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = directory / "campaign.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CampaignRefused) as caught:
+        check(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("system: kafka:4.1.1", "system: bundled", "the bundled broker has no transactions"),
+        ("  acks: all\n", '  acks: ["1", all]\n', "transactions need acks: all"),
+        (
+            "enable.idempotence: true",
+            "enable.idempotence: [true, false]",
+            "transactions need enable.idempotence: true",
+        ),
+        ("  acks: all\n", "  acks: all\n  client: java\n", "written by librdkafka alone"),
+        (
+            "  acks: all\n",
+            "  acks: all\n  producer: {message.timeout.ms: 60000}\n",
+            "message.timeout.ms",
+        ),
+        ("    aborts: 0.2", "    aborts: 1.2", "less than or equal to 1"),
+        (
+            "  readers: 1\n",
+            "  readers: 1\n  groups: [{name: g, members: 1}]\n",
+            "transformers for groups",
+        ),
+        ("  readers: 1\n", "  readers: 1\n  sync: true\n", "records of one size without keys"),
+        ("  record.bytes: 100", "  record.bytes: [10, 20]", "records of one size without keys"),
+        (
+            "fault: crash-client, target: clients, parameters: {",
+            "fault: crash-client, target: clients, parameters: {comes_back: true, ",
+            "nobody comes in the place",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+    problems = refused(tmp_path, (old, new))
+    assert told in problems
+
+
+def test_what_is_of_transactions_alone_is_of_no_other_workload(tmp_path: Path) -> None:
+    problems = refused(
+        tmp_path,
+        ("kind: transactions", "kind: produce"),
+        ("isolation.level: [read_committed, read_uncommitted]", "isolation.level: read_committed"),
+    )
+    assert "workload.transactions" in problems
+    assert "cells.isolation.level" in problems
+    assert "no cell has the topic '__transaction_state'" in problems
+
+
+def test_the_manifest_names_who_writes_in_transactions(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.yaml"
+    path.write_text(SHIPPED, encoding="utf-8")
+    campaign = check(path).campaign.resolved(seed=1)
+    (run,) = manifest_of(campaign, runs_of(campaign)).runs
+    assert all(planned.transactional for planned in run.cells)
+    isolations = [cell.isolation for cell in expand(campaign.cells)]
+    assert isolations == ["read_committed", "read_uncommitted"]
+    tables = {(writer.client, writer.table) for writer in run.writers}
+    topic = run.cells[0].cell.topic
+    for table in ("sends", "transactions", "inputs", "transaction_offsets"):
+        assert (f"transformer-{topic}-1", table) in tables
+    assert (None, "committed") in tables
+
+
+def test_how_large_a_transaction_is_says_nothing_of_when_its_producer_is_done(
+    tmp_path: Path,
+) -> None:
+    """A producer with an outcome of all its ``records`` may be silent for good."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(SHIPPED, encoding="utf-8")
+    campaign = check(path).campaign
+    place = Place(node="client-1", history="history", progress="progress")
+    for cell in expand(campaign.cells):
+        for client in WORKLOADS["transactions"].clients(
+            cell, campaign.workload.load_of(cell), bootstrap_servers="b:1", places=[place]
+        ):
+            assert client.specification.get("records") is None

@@ -1,0 +1,756 @@
+"""Every way to write a campaign wrong is refused, with file, field and reason, before anything
+is started."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.campaign.clients import consumers, producers
+from harness.campaign.model.campaign import Campaign
+from harness.campaign.plan.ground import planned_members
+from harness.campaign.plan.runs import manifest_of, runs_of
+from harness.campaign.problems.places import elsewhere, lacking_capabilities
+from harness.campaign.validation import CampaignRefused, check, load
+from harness.cli import cli
+from infra.interface import Capability
+from workloads.interface import Delivery
+
+CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
+
+ROOT = Path(__file__).parents[3]
+
+REFUSALS = [
+    ({"runz": 2}, "runz", "unknown key"),
+    ({"cluster.broker": 3}, "cluster.broker", "unknown key"),
+    ({"name": "Not Nice"}, "name", "pattern"),
+    ({"runs": "two"}, "runs", "whole number, not 'two'"),
+    ({"runs": True}, "runs", "whole number, not true"),
+    ({"runs": 0}, "runs", "greater than or equal to 1"),
+    ({"cluster.brokers": 2}, "cells.replication.factor", "3 replicas need as many brokers"),
+    (
+        {"cells.min~insync~replicas": 4},
+        "cells.min.insync.replicas",
+        "4 is above the replication factor 3",
+    ),
+    ({"cells.acks": [2]}, "cells.acks", "0, 1 or all"),
+    ({"cells.acks": True}, "cells.acks", "0, 1 or all"),
+    ({"cells.acks": []}, "cells.acks", "at least one value, not []"),
+    ({"cells.partitions": "many"}, "cells.partitions", "a whole number from 1, not 'many'"),
+    ({"cells.replication~factor": [3, 0]}, "cells.replication.factor", "from 1, not 0"),
+    (
+        {"cells.unclean~leader~election~enable": "no"},
+        "cells.unclean.leader.election.enable",
+        "true or false, not 'no'",
+    ),
+    ({"cells.enable~idempotence": []}, "cells.enable.idempotence", "at least one value, not []"),
+    ({"cells.ack": 1}, "cells.ack", "unknown key"),
+    ({"cells": {"partitions": 1}}, "cells.acks", "is missing"),
+    (
+        {"cells.topic": {"min.insync.replicas": 1}},
+        "cells.topic.min.insync.replicas",
+        "belongs to cells.min.insync.replicas",
+    ),
+    (
+        {"cells.producer": {"max.in.flight": 1}},
+        "cells.producer.max.in.flight",
+        "belongs to cells.max.in.flight.requests.per.connection",
+    ),
+    ({"cells.topic": {"acks": 1}}, "cells.topic.acks", "belongs to cells.acks"),
+    ({"cells.partitions": list(range(1, 50))}, "cells", "294 in all, at most 200"),
+    (
+        {"cells.producer": {"client.rack": ["a.b", "a_b"]}},
+        "cells",
+        "2 cells would share the topic",
+    ),
+    (
+        {"cells.producer": {"client.rack": ["x" * 200, "y"]}},
+        "cells",
+        "has more than 200 characters",
+    ),
+    ({"cluster.brokers": [3, 0]}, "cluster.brokers[1]", "greater than or equal to 1"),
+    ({"cluster.brokers": [3, 2]}, "cells.replication.factor", "there are 2"),
+    ({"cluster.brokers": [3, 4, 5], "runs": 200}, "runs", "600 in all, at most 500"),
+    (
+        {"cluster.properties": {"replica.lag.time.max.ms": [2000, "x"]}},
+        "cluster.properties.replica.lag.time.max.ms[1]",
+        "a whole number from 1, not 'x'",
+    ),
+    ({"cells.producer": {"linger.mss": 1}}, "cells.producer.linger.mss", "No such"),
+    (
+        {"cells.producer": {"plugin.library.paths": "/tmp/any.so"}},
+        "cells.producer.plugin.library.paths",
+        "must not make anybody load a program",
+    ),
+    ({"cells.producer": {"acks": 1}}, "cells.producer.acks", "belongs to cells.acks"),
+    ({"cells.client": "jav"}, "cells.client", "java, aiokafka, franz-go, or the path of a program"),
+    (
+        {"cells.client": ["librdkafka", "java"], "cells.producer": {"client.rack": "x"}},
+        "cells.producer.client.rack",
+        "of java's, these may be set: batch.size",
+    ),
+    (
+        {"cells.client": ["aiokafka", "java"], "cells.producer": {"retries": 3}},
+        "cells.producer.retries",
+        "aiokafka has no such property",
+    ),
+    (
+        {"cells.client": "java", "cells.enable~idempotence": True},
+        "cells",
+        "enable.idempotence needs acks=all (in acks-0",
+    ),
+    (
+        {"cells.client": "franz-go", "cells.producer": {"batch.size": 600}},
+        "workload.record.bytes",
+        "has room for 88",
+    ),
+    (
+        {"cells.producer": {"request.required.acks": 1}},
+        "cells.producer.request.required.acks",
+        "belongs to cells.acks",
+    ),
+    (
+        {"cells.producer": {"bootstrap.servers": "x"}},
+        "cells.producer.bootstrap.servers",
+        "may not be set: the harness knows",
+    ),
+    ({"cells.enable~idempotence": True}, "cells", "acks-0.minisr-1"),
+    ({"workload.kind": "consume"}, "workload.kind", "unknown workload 'consume'; known: produce"),
+    ({"workload.rate": 0}, "workload.rate", "greater than 0"),
+    ({"workload.record~bytes": 10}, "workload.record.bytes", "10 bytes cannot be"),
+    ({"workload.record~bytes": 10**12}, "workload.record.bytes", "has room for 999488"),
+    ({"workload.rate": 10**9}, "workload.rate", "less than or equal to 1000000"),
+    ({"workload.rate": "flat"}, "workload.rate", "not 'flat'"),
+    ({"workload.rate": "flat-out"}, "workload.records", "is missing: flat out there is no other"),
+    (
+        {"workload.rate": "flat-out", "workload.records": 10**8},
+        "workload.rate",
+        "records of a run: 600,000,000 in all, above 100,000,000; --yes if that is meant",
+    ),
+    (
+        {"workload.rate": "flat-out", "workload.records": 10**7, "workload.record~bytes": 1000},
+        "workload.record.bytes",
+        "bytes of a run, of all replicas and consumers: 180,000,000,000 in all, above",
+    ),
+    ({"workload.records": 1, "workload.producers": 2}, "workload.records", "too few for 2 prod"),
+    ({"workload.record~bytes": [200, 100]}, "workload.record.bytes", "smallest size comes first"),
+    ({"workload.record~bytes": [10, 100]}, "workload.record.bytes", "10 bytes cannot be"),
+    ({"workload.record~bytes": [100, 200, 300]}, "workload.record.bytes", "or [smallest, largest]"),
+    ({"workload.keys": 2}, "workload.keys", "2 keys are too few for 3 partitions"),
+    ({"workload.keys": 3, "cells.client": "java"}, "workload.keys", "cells of java"),
+    (
+        {
+            "cells.alone": True,
+            "faults": [{"fault": "kill", "target": "leader(acks-all-minisr-1, any)"}],
+        },
+        "faults[0].target",
+        "acks-all-minisr-1 is in one run only; say any",
+    ),
+    ({"workload.rate": 10**5}, "workload.rate", "600,000 in all, above 50,000; --yes if that"),
+    ({"cells.partitions": 10**6}, "cells.partitions", "18,000,000 in all, at most 50,000"),
+    ({"runs": 10**9}, "runs", "less than or equal to 500"),
+    ({"runs": 100}, "runs", "100 in all, above 60; --yes if that is meant"),
+    ({"schedule": {"warmup": "999999999h"}}, "schedule.warmup", "too long: at most 168h"),
+    ({"schedule": {"warmup": "9" * 400 + "h"}}, "schedule.warmup", "too long: at most 168h"),
+    ({"schedule": {"warmup": "20h", "tail": "20h"}}, "schedule", "40.0 h in all, above 24.0 h"),
+    ({"schedule": {"rounds": 10**9}}, "schedule.rounds", "2,000,000,000 in all, at most 5,000"),
+    (
+        {"cluster.brokers": 99, "cells.acks": list("01"), "cells.partitions": [*range(1, 11)]},
+        "cluster.brokers",
+        "140 in all, above 120",
+    ),
+    ({"workload.producers": 20}, "workload", "124 in all, above 120; --yes if that is meant"),
+    ({"workload.readers": 10**9}, "workload", "clients of a cell: 1,000,000,001 in all, at most 1"),
+    (
+        {"cluster.brokers": 51, "cluster.disks": {"per.broker": 4}},
+        "cluster.disks",
+        "disks of brokers: 204 in all, at most 200",
+    ),
+    (
+        {"cluster.disks": {"per.broker": 8, "megabytes": 1 << 20}},
+        "cluster.disks",
+        "megabytes of the brokers' disks: 25,165,824 in all, at most 16,777,216",
+    ),
+    (
+        {"limits": {"recover": "160h", "collect": "160h"}},
+        "limits",
+        "time that steps and proofs may take: 320.1 h in all, above 168.0 h",
+    ),
+    (
+        {"limits": {"fault": "160h"}, "schedule": {"rounds": 2}},
+        "limits",
+        "in all, at most 720.0 h",
+    ),
+    (
+        {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": "x"}}]},
+        "workload.groups[0].consumer.session.timeout.ms",
+        "Invalid value",
+    ),
+    (
+        {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": 500}}]},
+        "workload.groups[0].consumer",
+        "session.timeout.ms is 500, and brokers take 6000 to 1800000",
+    ),
+    (
+        {"cells.producer": {"client.rack": ["x" * 120, "y"]}},
+        "cells",
+        "would have more than 255 characters: sweep less",
+    ),
+    (
+        {
+            "cells.producer": {"client.rack": ["x", "x-b"]},
+            "workload.groups": [{"name": "b-c", "members": 1}, {"name": "c", "members": 1}],
+        },
+        "workload.groups",
+        "clients would be called",
+    ),
+    (
+        {"cluster.backend": "moon"},
+        "cluster.backend",
+        "unknown backend 'moon'; known: local, docker, ssh, here",
+    ),
+    ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
+    (
+        {"cluster.system": "kafka"},
+        "cluster.system",
+        "kafka:3.9.1, kafka:4.1.1, or",
+    ),
+    ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
+    ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"ackproof.generation": "0.10"}},
+        "cluster.properties.ackproof.generation",
+        "is a property of the bundled broker, and none of kafka:3.9.1",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"node.id": 7}},
+        "cluster.properties.node.id",
+        "by the harness",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cluster.properties": {"process.roles": "broker"}},
+        "cluster.properties.process.roles",
+        "by the harness",
+    ),
+    (
+        {"cluster.system": "kafka:3.9.1", "cells.topic": {"segment.bites": 1}},
+        "cells.topic.segment.bites",
+        "did you mean segment.bytes?",
+    ),
+    (
+        {"cluster.properties": {"num.network.threads": 8}},
+        "cluster.properties.num.network.threads",
+        "unknown broker property",
+    ),
+    ({"cluster.properties": {"broker.id": 7}}, "cluster.properties.broker.id", "by the harness"),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "cluster.properties": {"zookeeper.connection.timeout.ms": 6000},
+        },
+        "cluster.properties.zookeeper.connection.timeout.ms",
+        "is a property of brokers on ZooKeeper, and none of kafka:4.1.1",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "cluster.properties": {"zookeeper.session.timeout.ms": "soon"},
+        },
+        "cluster.properties.zookeeper.session.timeout.ms",
+        "a whole number",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "failover": {"partitions": 10, "target": "controller"},
+        },
+        "failover.target",
+        "the servers that keep the metadata are none",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "cluster.properties": {"controller.quorum.voters": "1@broker-1:9093"},
+        },
+        "cluster.properties.controller.quorum.voters",
+        "by the harness",
+    ),
+    (
+        {"cluster.properties": {"zookeeper.session.timeout.ms": "soon"}},
+        "cluster.properties.zookeeper.session.timeout.ms",
+        "a whole number from 1, not 'soon'",
+    ),
+    ({"cluster.compare": {"A b": {}}}, "cluster.compare.A b", "should match pattern"),
+    ({"cluster.compare": {"a": {"b": [1, 2]}}}, "cluster.compare.a.b", "true or false, not [1, 2]"),
+    (
+        {"cluster.compare": {"a": {"zookeeper.session.timeout.ms": 3000}}},
+        "cluster.compare.a.zookeeper.session.timeout.ms",
+        "stands in cluster.properties, too",
+    ),
+    (
+        {"cluster.compare": {"a": {"replica.lag.time.max.ms": "x"}}},
+        "cluster.compare.a.replica.lag.time.max.ms",
+        "a whole number from 1, not 'x'",
+    ),
+    (
+        {"cluster.compare": {"a": {"replica.lag.time.max.ms": 400}, "b": {}}},
+        "cluster.compare.a.replica.lag.time.max.ms",
+        "replica.fetch.wait.max.ms (500) is above replica.lag.time.max.ms (400)",
+    ),
+    (
+        {"cluster.properties": {"ackproof.generation": 0.8}},
+        "cluster.properties.ackproof.generation",
+        "put it in quotes",
+    ),
+    (
+        {"cluster.properties": {"ackproof.generation": "0.9"}},
+        "cluster.properties.ackproof.generation",
+        "one of 0.8, 0.10, 0.11, not '0.9'",
+    ),
+    (
+        {"cluster.properties": {"advertised.listeners": "PLAINTEXT://x:1"}},
+        "cluster.properties.advertised.listeners",
+        "by the harness",
+    ),
+    (
+        {"cells.topic": {"cleanup.policy": "delete"}},
+        "cells.topic.cleanup.policy",
+        "unknown topic property; those that there are: docs/broker-properties.md",
+    ),
+    (
+        {"cells.topic": {"unclean.leader.election.enabled": True}},
+        "cells.topic.unclean.leader.election.enabled",
+        "did you mean unclean.leader.election.enable?",
+    ),
+    ({"cluster.compare": {"a": {"broker.id": 7}}}, "cluster.compare.a.broker.id", "by the harness"),
+    (
+        {"cluster.compare": {"a": {"log.retention.hours": 1}}},
+        "cluster.compare.a.log.retention.hours",
+        "taken for loss",
+    ),
+    ({"faults.0.fault": "meteor"}, "faults[0].fault", "unknown fault 'meteor'; known: kill, "),
+    (
+        {"faults.1.target": "everyone"},
+        "faults[1].target",
+        "'everyone' is not a target; known: leader(topic, partition)",
+    ),
+    ({"faults.0.target": "leader"}, "faults[0].target", "leader needs a partition"),
+    ({"faults.0.target": "leader(orders, 0)"}, "faults[0].target", "no cell has the topic"),
+    (
+        {"faults.0.target": "leader(acks-1-minsr-1, 0)"},
+        "faults[0].target",
+        "no cell has the topic 'acks-1-minsr-1'; did you mean acks-1-minisr-1?",
+    ),
+    (
+        {"faults.0.target": "leader(acks-1-minisr-1, 3)"},
+        "faults[0].target",
+        "has the partitions 0 to 2",
+    ),
+    (
+        {"faults.0.target": "one(all + zookeper)"},
+        "faults[0].target",
+        "'zookeper' is not a target; did you mean zookeeper?",
+    ),
+    ({"faults.0.target": "broker-4"}, "faults[0].target", "there is no broker-4; there are"),
+    *(
+        (
+            {"faults": [{"fault": fault, "target": target, **own}]},
+            "faults[0].target",
+            "there is no other broker for",
+        )
+        for fault, target, own in (
+            ("reassign", "topic(acks-all-minisr-2)", {}),
+            ("reassign", "partition(acks-all-minisr-2, any)", {"parameters": {"replicas": "one"}}),
+            ("remove-broker", "broker-3", {}),
+            ("remove-broker", "leader(acks-all-minisr-2, any)", {}),
+        )
+    ),
+    ({"faults.0.target": "clients"}, "faults[0].target", "aimed at servers, and clients is none"),
+    ({"faults.0.target": "all -> zookeeper"}, "faults[0].target", "aimed at servers, not at links"),
+    (
+        {"faults.0": {"fault": "cut", "target": "all"}},
+        "faults[0].target",
+        "is aimed at links, like",
+    ),
+    (
+        {"faults.0": {"fault": "bridge", "target": "broker-1 + broker-2"}},
+        "faults[0].target",
+        "bridge needs 3 nodes or more; the target names broker-1, broker-2",
+    ),
+    (
+        {"faults.0.target": "all - (broker-1 + broker-2 + broker-3)"},
+        "faults[0].target",
+        "can never name anybody",
+    ),
+    ({"faults.0.parameters": {"speed": 3}}, "faults[0].parameters.speed", "unknown key"),
+    (
+        {"faults.0": {"fault": "isolate", "target": "all", "parameters": {"direction": "up"}}},
+        "faults[0].parameters.direction",
+        "'both', 'in' or 'out', not 'up'",
+    ),
+    ({"failover": {"partitions": [10, 10]}}, "failover.partitions", "larger than the one before"),
+    ({"failover": {"partitions": []}}, "failover.partitions", "at least one value, not []"),
+    (
+        {"failover": {"partitions": 10, "replication.factor": 4}},
+        "failover.replication.factor",
+        "4 replicas need as many brokers; there are 3",
+    ),
+    ({"failover": {"partitions": 10, "target": "nobody"}}, "failover.target", "is not a target"),
+    (
+        {"failover": {"partitions": 10, "target": "one(zookeeper)"}},
+        "failover.target",
+        "the servers that keep the metadata are none",
+    ),
+    ({"faults.0.at": 5}, "faults[0].at", "needs a number and a unit"),
+    ({"faults.0.hold": 5}, "faults[0].hold", "needs a number and a unit"),
+    ({"faults.0.hold": ["5s", "4s"]}, "faults[0].hold", "the shortest time comes first"),
+    ({"schedule": {"order": "random"}}, "schedule.order", "'shuffled', 'listed' or 'drawn'"),
+    ({"schedule": {"gap": ["1s", "2s", "3s"]}}, "schedule.gap", "[shortest, longest]"),
+    ({"expect": "win"}, "expect", "'not-guaranteed' or 'inconclusive', not 'win'"),
+    (
+        {"expect": [{"verdict": ["fail", "win"]}]},
+        "expect[0].verdict[1]",
+        "'not-guaranteed' or 'inconclusive', not 'win'",
+    ),
+    ({"expect": [{"verdict": []}]}, "expect[0].verdict", "at least one value"),
+    (
+        {"expect": [{"where": {"acks": 2}, "verdict": "fail"}]},
+        "expect[0].where",
+        "no cell has acks: 2",
+    ),
+    (
+        {
+            "expect": [
+                {"where": {"acks": 1}, "verdict": "pass"},
+                {"where": {"min.isr": 1}, "verdict": "fail"},
+            ]
+        },
+        "expect[1].where.min.isr",
+        "unknown setting 'min.isr'; known: acks, ",
+    ),
+    (
+        {"expect": [{"where": {"replication.factr": 3}, "verdict": "fail"}]},
+        "expect[0].where.replication.factr",
+        "unknown setting 'replication.factr'; did you mean replication.factor?",
+    ),
+    ({"faults.0.target": "leader(any, 7)"}, "faults[0].target", "has the partitions 0 to"),
+    ({"failover": {"partitions": 10, "target": "leader(any, 0)"}}, "failover.target", "'any'"),
+    ({"cells.exclude": [{"acks": 5}]}, "cells.exclude[0]", "no cell has acks: 5"),
+    (
+        {"cells.exclude": [{"partitions": 1}, {"ack": "all"}]},
+        "cells.exclude[1].ack",
+        "did you mean acks?",
+    ),
+    (
+        {"faults": [{"fault": "advance-log-start", "target": "topic(acks-0-minisr-1)"}]},
+        "faults[0].target",
+        "acks-0-minisr-1: with acks=0 nobody is told an offset",
+    ),
+    (
+        {"faults": [{"fault": "advance-log-start", "target": "partition(any, any)"}]},
+        "faults[0].target",
+        "acks-0-minisr-2: with acks=0 nobody is told an offset",
+    ),
+    (
+        {
+            "workload.readers": 1,
+            "faults": [{"fault": "advance-log-start", "target": "topic(acks-all-minisr-2)"}],
+        },
+        "faults[0].target",
+        "it has consumers, and nobody could tell what they passed over",
+    ),
+    (
+        {
+            "workload.groups": [{"name": "audit", "members": 1}],
+            "faults": [{"fault": "add-partitions", "target": "topic(acks-all-minisr-2)"}],
+        },
+        "faults[0].target",
+        "it has consumer groups, whose members would be given partitions",
+    ),
+    (
+        {
+            "faults": [
+                {
+                    "fault": "alter-min-isr",
+                    "target": "topic(any)",
+                    "parameters": {"min_insync_replicas": 2},
+                }
+            ]
+        },
+        "faults[0].parameters.min_insync_replicas",
+        "is 2 already, so that nothing would change",
+    ),
+    (
+        {"faults": [{"fault": "alter-min-isr", "target": "topic(acks-all-minisr-1)"}]},
+        "faults[0].parameters.min_insync_replicas",
+        "acks-all-minisr-1 is 1 already",
+    ),
+    (
+        {"faults": [{"fault": "delete-topic", "target": "topic(acks-all-minisr-2)"}]},
+        "faults[0].target",
+        "a topic that is written to is not deleted: made again",
+    ),
+    ({"cells.exclude": [{"replication.factor": 3}]}, "cells.exclude", "no cell is left"),
+    ({"cells.topic": {"cleanup.policy": "compact,delete"}}, "cells.topic.cleanup.policy", "loss"),
+    ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "taken for loss"),
+    ({"cells.topic": {"retention.bytes": [-1, 1]}}, "cells.topic.retention.bytes", "loss"),
+    ({"cells.topic": {"delete.retention.ms": 1}}, "cells.topic.delete.retention.ms", "loss"),
+    (
+        {"cluster.properties": {"log.cleanup.policy": "compact"}},
+        "cluster.properties.log.cleanup.policy",
+        "taken for loss",
+    ),
+    (
+        {"cluster.properties": {"log.retention.hours": 1}},
+        "cluster.properties.log.retention.hours",
+        "taken for loss",
+    ),
+    (
+        {"cluster.properties": {"log.cleaner.enable": True}},
+        "cluster.properties.log.cleaner.enable",
+        "taken for loss",
+    ),
+    ({"evidence": {"acked.min": -1}}, "evidence.acked.min", "greater than or equal to 1"),
+]
+
+
+def run(arguments: list[str], directory: Path) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--out", str(directory / "out")])
+
+
+@pytest.mark.parametrize(("changes", "field", "reason"), REFUSALS)
+def test_refused(
+    campaign_file, tmp_path: Path, changes: Mapping[str, object], field: str, reason: str
+) -> None:
+    file = campaign_file(changes)
+    result = run(["run", str(file)], tmp_path)
+    assert result.exit_code == 2, result.output
+    told = rf"^{re.escape(f'{file}:')}\d+:\d+: {re.escape(f'{field}: ')}.*{re.escape(reason)}"
+    assert re.search(told, result.stderr, re.MULTILINE), result.stderr
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_problems_are_told_at_once(campaign_file, tmp_path: Path) -> None:
+    wrong = {"cluster.brokers": 2, "workload.kind": "x", "faults.0.fault": "y"}
+    stderr = run(["run", str(campaign_file(wrong))], tmp_path).stderr
+    assert len(re.findall(r"campaign\.yaml:\d+:\d+: (cells|workload|faults)", stderr)) == 3
+    assert stderr.endswith("campaign.yaml: 3 problems\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("name: [", ":1:8: file: not YAML: while parsing a flow node, expected the node content"),
+        ("name: a\nname: b\n", ":2:1: name: is given twice; first in line 1"),
+        ("- 1\n", ":1:1: file: Input should be a mapping of keys to values, not [1]"),
+        ("", ": file: is empty; `ackproof init FILE` writes one to start from"),
+        ("# nothing\n", ": file: is empty"),
+        ("name: a\n", ":1:1: cells: is missing"),
+        ("name: a\n", "faults: is missing; a campaign that breaks nothing, a baseline, says so"),
+        ("[" * 100_000, ":1:42: file: not YAML: nested too deeply"),
+        ("name: &a [*a, *a]", ":1:7: file: not YAML: aliases make it larger than anybody can mean"),
+        ("name: \x01", ":1:7: file: not YAML: the character '\\x01' must not stand in YAML"),
+        ("# " + "x" * 2**20, ": file: is larger than 1,048,576 bytes"),
+    ],
+)
+def test_what_is_no_campaign_at_all(tmp_path: Path, content: str, reason: str) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(content)
+    result = run(["run", str(file)], tmp_path)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    result = run(["run", str(tmp_path / "none.yaml")], tmp_path)
+    assert result.exit_code == 2
+    assert "cannot be read" in result.stderr
+
+
+def test_a_results_directory_in_use(campaign_file, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    result = run(["run", str(campaign_file({}))], tmp_path)
+    assert result.exit_code == 2
+    assert "not an empty directory" in result.stderr
+
+
+def test_a_fault_beyond_the_backends_powers_is_named(campaign: Campaign) -> None:
+    first, second = lacking_capabilities(campaign, frozenset({Capability.CUT_LINKS}))
+    assert str(first).startswith("faults[0].fault: kill needs signals, which the backend local")
+    assert str(second).startswith("faults[1].fault: pause needs signals")
+
+
+def test_the_backend_ssh_needs_hosts(campaign_file, tmp_path: Path) -> None:
+    file = campaign_file({"cluster.backend": "ssh"})
+    assert check(file), "the command line may name them"
+    stderr = run(["run", str(file)], tmp_path).stderr
+    assert re.search(r"campaign\.yaml:2:1: cluster\.inventory: the backend ssh needs", stderr)
+
+
+def test_what_is_large_may_be_meant(campaign_file) -> None:
+    file = campaign_file({"runs": 100, "workload.rate": 10**5, "schedule": {"warmup": "1h"}})
+    with pytest.raises(CampaignRefused) as refused:
+        check(file)
+    told = [one.field for one in refused.value.problems]
+    assert set(told) == {"runs", "schedule", "workload.rate", "workload.record.bytes"}
+    check(file, meant=True)
+
+
+def test_24_cells_with_12_producers_and_6_consumers_each_may_be_meant(campaign_file) -> None:
+    wide = {
+        "cells.unclean~leader~election~enable": [False, True],
+        "cells.producer": {"linger.ms": [5, 50]},
+        "workload": {"rate": 12, "record.bytes": 100, "producers": 12, "readers": 6},
+        "schedule": {"order": "drawn", "lasts": "30m"},
+        "faults": [{"fault": "kill", "target": "leader(any, any)"}],
+    }
+    file = campaign_file(wide)
+    with pytest.raises(
+        CampaignRefused, match="436 in all, above 120; --yes if that is meant"
+    ) as no:
+        check(file)
+    assert [one.field for one in no.value.problems] == ["workload"]
+    check(file, meant=True)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "campaigns").glob("*.yaml")), ids=lambda p: p.name)
+def test_the_campaigns_that_ship_are_right(path: Path) -> None:
+    check(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cells.topic": {"retention.ms": -1, "segment.bytes": 1000}},
+        {"cluster.properties.log~retention~check~interval~ms": 1000},
+        {"cluster.properties.log~retention~ms": -1},
+        {"faults": [], "expect": "inconclusive"},
+        {"expect": [{"where": {"acks": -1, "min.insync.replicas": 2}, "verdict": "pass"}]},
+        {"expect": [{"verdict": ["fail", "pass"]}]},
+        {"workload.groups": [{"name": "more-than-partitions", "members": 5}]},
+        {
+            "workload.groups": [
+                {
+                    "name": "together",
+                    "members": 1,
+                    "consumer": {"session.timeout.ms": 400_000, "max.poll.interval.ms": 500_000},
+                }
+            ]
+        },
+    ],
+)
+def test_accepted(campaign_file, changes: Mapping[str, object]) -> None:
+    file = campaign_file(changes)
+    check(file)
+
+
+@pytest.mark.parametrize("system", ["kafka:3.9.1", "bundled"])
+def test_another_system_is_judged_by_what_it_has(campaign_file, system: str) -> None:
+    """Whatever the file says, and the copy that is run has its name."""
+    other = {"kafka:3.9.1": "bundled", "bundled": "kafka:3.9.1"}[system]
+    own = {"kafka:3.9.1": "num.network.threads", "bundled": "log.message.timestamp.type"}[system]
+    value = {"num.network.threads": 8, "log.message.timestamp.type": "CreateTime"}[own]
+    file = campaign_file({"cluster.system": other, "cluster.properties": {own: value}})
+    found = check(file, system=system).campaign
+    assert found.cluster.system == system
+    assert f"system: {system}" in found.resolved(seed=1).to_yaml()
+    wrong = {"kafka:3.9.1": "ackproof.generation", "bundled": "num.network.threads"}[system]
+    value = {"ackproof.generation": "0.10", "num.network.threads": 8}[wrong]
+    file = campaign_file({"cluster.system": other, "cluster.properties": {wrong: value}})
+    assert check(file).campaign.cluster.system == other
+    with pytest.raises(CampaignRefused, match=wrong) as refused:
+        check(file, system=system)
+    (problem,) = refused.value.problems
+    assert problem.position is not None
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"fault": "pause", "target": "zookeeper"}, "with KRaft there is no ZooKeeper; quorum"),
+        ({"fault": "pause", "target": "zookeeper-1"}, "there is no zookeeper-1"),
+        ({"fault": "expire-session", "target": "broker-1"}, "with KRaft there are none"),
+        ({"fault": "conflicted-node", "target": "one"}, "with KRaft there are none"),
+        ({"fault": "replace", "target": "controller"}, "aimed at brokers, and controller is none"),
+        (
+            {
+                "fault": "isolate",
+                "target": "broker-1",
+                "parameters": {"service": "zookeeper"},
+            },
+            "with KRaft there is no ZooKeeper; cut the links whole",
+        ),
+    ],
+)
+def test_with_kraft_a_fault_on_zookeeper_is_refused(
+    campaign_file, fault: dict[str, object], reason: str
+) -> None:
+    file = campaign_file({"faults": [{**fault, "hold": "5s"}]})
+    assert check(file).campaign.cluster.system == "bundled"
+    with pytest.raises(CampaignRefused) as refused:
+        check(file, system="kafka:4.1.1")
+    (problem,) = refused.value.problems
+    assert reason in problem.reason
+
+
+@pytest.mark.parametrize("system", ["bundled", "kafka:3.9.1", "kafka:4.1.1"])
+def test_the_quick_campaign_is_right_for_every_system(system: str) -> None:
+    campaign = check(CAMPAIGNS / "quick.yaml", system=system).campaign.resolved(seed=1)
+    (run,) = runs_of(campaign)
+    members = planned_members(run.cluster)
+    kraft = system == "kafka:4.1.1"
+    assert members.zookeepers == (("controller-1",) if kraft else ("zookeeper-1",))
+    (planned,) = manifest_of(campaign, [run]).runs
+    assert (planned.session_timeout_ms, planned.zookeeper) == (3000, not kraft)
+
+
+def test_where_a_system_is_not_deployed(campaign_file) -> None:
+    campaign = load(campaign_file({"cluster.system": "kafka:3.9.1"})).resolved(seed=1)
+    assert list(elsewhere(campaign)) == []
+    (problem,) = elsewhere(campaign.resolved(seed=1, backend="docker"))
+    assert problem.field == "cluster.backend"
+    assert "kafka:3.9.1 is deployed on the backend local alone" in problem.reason
+
+
+def test_the_resolved_file_reads_back(campaign_file, tmp_path: Path) -> None:
+    swept = {"cluster.brokers": [3, 4], "expect": "fail", "cells.topic": {"segment.bytes": [1, 2]}}
+    campaign = load(campaign_file(swept))
+    resolved = campaign.resolved(seed=42, backend=None)
+    file = tmp_path / "resolved.yaml"
+    file.write_text(resolved.to_yaml())
+    assert load(file) == resolved
+    assert load(file).seed == 42
+    assert "zookeepers: 1\n" in file.read_text()
+    assert "verdict: fail\n" in file.read_text()
+
+
+def test_a_list_of_verdicts_reads_back(campaign_file, tmp_path: Path) -> None:
+    campaign = load(campaign_file({"expect": [{"verdict": ["fail", "pass"]}]}))
+    file = tmp_path / "resolved.yaml"
+    file.write_text(campaign.to_yaml())
+    assert load(file).expect == campaign.expect
+    assert [one.value for one in load(file).expect[0].verdict] == ["fail", "pass"]
+
+
+def test_groups_read_back(campaign_file, tmp_path: Path) -> None:
+    group = {"name": "a", "members": 2, "delivery": "auto-commit", "consumer": {"check": 1}}
+    campaign = load(campaign_file({"workload.groups": [group], "workload.producers": 3}))
+    file = tmp_path / "resolved.yaml"
+    file.write_text(campaign.to_yaml())
+    assert load(file).workload == campaign.workload
+    (read,) = (spec.group for spec in load(file).workload.groups)
+    assert (read.delivery, read.config, read.static) == (Delivery.AUTO_COMMIT, {"check": 1}, False)
+
+
+@pytest.mark.parametrize("name", producers.OFTEN_SET)
+def test_what_is_suggested_of_producers_is_there(name: str) -> None:
+    assert "No such" not in (producers.refused(name, "?") or "")
+
+
+@pytest.mark.parametrize("name", consumers.OFTEN_SET)
+def test_what_is_suggested_of_consumers_is_there(name: str) -> None:
+    assert "No such" not in (consumers.refused(name, "?") or "")
