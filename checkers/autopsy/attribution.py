@@ -10,6 +10,10 @@ An ack names an offset and has a time, and no epoch. An epoch is possible where
   while it leads. Unless a fault took data from its disk in between. Where no offset tells, the ack
   came before that epoch was seen.
 
+- what stands right below the offset was sent by the same producer before it, and acked there before
+  it, in this epoch or an earlier one. The log of an earlier epoch's leader would have to have grown
+  in step without it.
+
 Of the possible ones those are preferred that explain the loss: a later leader began at this offset
 or below, and so without the record. E.g. broker 1 leads epoch 3 from offset 100, broker 2 leads
 epoch 4 from offset 150 and is asked by clients at once, while others still reach broker 1: both may
@@ -39,7 +43,8 @@ class Lost:
     """Lost records. ``producer``, ``sequence``: whose they are; ``offset``: NONE where the client
     was told none (acks=0); ``time``: of the acks; ``stands``: the epoch of what the final log holds
     at that offset, NONE for nothing; ``epoch``: in which each was appended, NONE where nobody was
-    told, as with acks."""
+    told, as with acks; ``behind``: the epoch of the record of the same producer that was acked
+    right below it before it, and stands there, NONE where there is none."""
 
     producer: Array
     sequence: Array
@@ -47,6 +52,7 @@ class Lost:
     time: Array
     stands: Array
     epoch: Array | None = None
+    behind: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +133,8 @@ def _attributed(
         possible = (within[0] <= number) & (number <= within[1])
         if lost.epoch is not None:
             possible &= (lost.epoch == NONE) | (lost.epoch == reign.epoch)
+        if lost.behind is not None:
+            possible &= lost.behind <= reign.epoch
         possible &= lost.time >= reign.elected_after
         possible &= (lost.offset == NONE) | (lost.offset >= reign.log_end)
         possible &= ~_led_on(lost, reigns, number, faults)

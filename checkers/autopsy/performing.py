@@ -43,6 +43,7 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
         offset=history.acked_offset[records],
         time=history.time[records],
         stands=history.epoch_at(history.acked_offset[records]),
+        behind=_behind(history, records),
     )
     scene = replace(scene, reigns=_with_ends(scene.reigns, history))
     stories = _stories(history, scene, lost, acks=history.timeline.acks)
@@ -108,6 +109,25 @@ def _stories(
         log_start=NONE if history.read.start is None else history.read.start,
     )
     return [story(group, lost, scene, around) for group in groups(lost, scene.reigns, scene.faults)]
+
+
+def _behind(history: PartitionHistory, records: Array) -> Array:
+    """By record: the epoch of the one of its producer that was acked right below it, no later than
+    it, and stands there; NONE where there is none."""
+    found = np.full(len(records), NONE, dtype=np.int64)
+    if not len(history.log_offset) or not len(records):
+        return found
+    below = history.acked_offset[records] - 1
+    places = np.searchsorted(history.log_offset, below)
+    places = np.minimum(places, len(history.log_offset) - 1)
+    before = history.log_record[places]
+    kept = (history.log_offset[places] == below) & (before != NONE)
+    kept &= history.at_acked_offset[before] == places
+    kept &= history.stream[before] == history.stream[records]
+    kept &= history.sequence[before] < history.sequence[records]
+    kept &= history.time[before] <= history.time[records]
+    found[kept] = history.log_epoch[places[kept]]
+    return found
 
 
 def _copies(

@@ -27,6 +27,8 @@ AUTOPSY = pa.struct(
         pa.field("next_epoch", pa.int32()),
         pa.field("next_leader", pa.int32()),
         pa.field("next_offset", pa.int64()),
+        pa.field("let_in", pa.int64()),
+        pa.field("let_in_by", pa.int32()),
         pa.field("late", pa.int64()),
         pa.field("cut_by", _BROKERS),
         pa.field("copies", _BROKERS),
@@ -48,7 +50,7 @@ AUTOPSY = pa.struct(
 """What is found of one; docs/autopsies.md says what each column means."""
 
 _OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
-_OF_NEXT = ("next_epoch", "next_leader", "next_offset")
+_OF_NEXT = ("next_epoch", "next_leader", "next_offset", "let_in", "let_in_by")
 _ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
 """What all records of a story have in common."""
 
@@ -121,6 +123,8 @@ def _alike(story: Story) -> dict[str, Any]:
         "next_epoch": after.epoch if after else None,
         "next_leader": after.leader if after else None,
         "next_offset": after.log_end if after and after.log_end >= 0 else None,
+        "let_in": story.let_in.time if story.let_in else None,
+        "let_in_by": story.let_in_by.leader if story.let_in_by else None,
     }
 
 
