@@ -90,14 +90,22 @@ class _Best:
 def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> list[Group]:
     """The records by story, in the order of their first acks."""
     best = _attributed(lost, reigns, faults, _anywhere(lost))
-    best = _attributed(lost, reigns, faults, _in_runs(lost, best))
-    keys = np.stack([best.first, best.last, best.after], axis=1)
-    if not len(keys):
+    if len(lost.time) > 1:
+        best = _attributed(lost, reigns, faults, _in_runs(lost, best))
+    if not len(lost.time):
         return []
-    found, places = np.unique(keys, axis=0, return_inverse=True)
+    # One number for the three, each of them UNTOLD at the least.
+    base = len(reigns) - UNTOLD
+    keys = ((best.first - UNTOLD) * base + (best.last - UNTOLD)) * base + (best.after - UNTOLD)
+    _, begins, places = np.unique(keys, return_index=True, return_inverse=True)
     made = (
-        Group(records=np.flatnonzero(places.ravel() == number), first=f, last=last, after=after)
-        for number, (f, last, after) in enumerate(found.tolist())
+        Group(
+            records=np.flatnonzero(places.ravel() == number),
+            first=int(best.first[begin]),
+            last=int(best.last[begin]),
+            after=int(best.after[begin]),
+        )
+        for number, begin in enumerate(begins.tolist())
     )
     return sorted(made, key=lambda group: int(lost.time[group.records].min()))
 

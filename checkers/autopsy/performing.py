@@ -157,8 +157,11 @@ def _with_ends(reigns: Sequence[Reign], history: PartitionHistory) -> list[Reign
     """Where a leader did not say itself where its log ended when it began: the first record that
     the final log has of its epoch stands there. Not of the log's first epoch, of which the
     beginning may have been deleted."""
-    epochs, places = np.unique(history.log_epoch, return_index=True)
-    begun = dict(zip(epochs.tolist(), history.log_offset[places].tolist(), strict=True))
+    changes = np.flatnonzero(np.diff(history.log_epoch)) + 1
+    places = np.append(0, changes)[: len(history.log_epoch)]
+    begun: dict[int, int] = {}
+    for place in places.tolist():
+        begun.setdefault(int(history.log_epoch[place]), int(history.log_offset[place]))
     return [
         replace(reign, log_end=begun[reign.epoch])
         if reign.log_end < 0 and begun.get(reign.epoch, history.read.start) != history.read.start

@@ -79,12 +79,11 @@ def autopsies(
     of_story = np.full(len(lost.time), NONE, dtype=np.int64)
     for number, story in enumerate(stories):
         of_story[story.records] = number
-    alike = pa.Table.from_pylist([_alike(story) for story in stories], schema=_ALIKE)
+    alike = pa.array([_alike(story) for story in stories], pa.struct(_ALIKE))
+    columns = alike.take(pa.array(of_story)).flatten()
     return of_columns(
         {
-            **{
-                name: alike[name].combine_chunks().take(pa.array(of_story)) for name in _ALIKE.names
-            },
+            **dict(zip(_ALIKE.names, columns, strict=True)),
             "cause": pa.array(of_story + 1, pa.int32()),
             "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
             "isr": isrs(lost.time, scene),
@@ -144,6 +143,8 @@ def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Arr
     """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
     have. There are as many truncations in a story as brokers at the most: each is a bit."""
     bits = np.zeros(len(offsets), np.int64)
+    if not any(story.cuts for story in stories):
+        return pa.array([[]], _BROKERS).take(pa.array(bits))
     for story in stories:
         mine = story.records
         for number, cut in enumerate(story.cuts):
