@@ -5,6 +5,7 @@ needs, and of the time that reading takes. Who reads a closed file needs a few n
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import pyarrow as pa
 
@@ -20,19 +21,27 @@ def read(
 ) -> tuple[pa.Table, bool]:
     """What can be read of files of a table, and whether that is all of it; what cannot be goes into
     ``problems``."""
-    names = list(columns)
-    found, whole = [schema_of(table, names).empty_table()], True
+    names = tuple(columns)
+    found, whole = [], True
     for file in map(located, files):
         try:
             found.append(read_file(table, file, names))
         except DamagedFiles as error:
             problems.append(str(error))
             whole = False
-    return pa.concat_tables(found), whole
+    if len(found) == 1:
+        return found[0], whole
+    return pa.concat_tables([schema_of(table, names).empty_table(), *found]), whole
 
 
 def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:
     """Of some columns of a table, as they are stored."""
+    return _schema(table, tuple(columns))
+
+
+@cache
+def _schema(table: str, columns: tuple[str, ...]) -> pa.Schema:
+    """Made once, not for each of thousands of files."""
     return pa.schema([TABLES[table].field(name) for name in columns])
 
 
@@ -47,6 +56,8 @@ def read_file(
             groups = range(file.num_row_groups) if row_group is None else [row_group]
             # A task has a core, and each core has a task: threads would take turns.
             rows = file.read_row_groups(groups, schema.names, use_threads=False)
+            if rows.schema.equals(schema):
+                return rows
             if set(rows.column_names) == set(schema.names):
                 return rows.select(schema.names).cast(schema)
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:

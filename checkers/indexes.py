@@ -369,5 +369,7 @@ def codes_of(column: pa.ChunkedArray, known: dict[str, int]) -> Array:
 
 def numbers_of(column: pa.ChunkedArray) -> Array:
     """int64, NONE for null."""
-    numbers: Array = pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy()
+    if column.null_count:
+        column = pc.fill_null(pc.cast(column, pa.int64()), NONE)
+    numbers: Array = column.to_numpy().astype(np.int64, copy=False)
     return numbers

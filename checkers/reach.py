@@ -9,6 +9,7 @@ no fault was on.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from history.manifest import PlannedRun
 _NS_PER_MS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FaultWindows:
     """Whose reach it was, by time: ``labels[n]`` from ``bounds[n - 1]`` until ``bounds[n]``."""
 
@@ -31,8 +32,12 @@ class FaultWindows:
 
     def at(self, times: npt.NDArray[Any]) -> pa.Array:
         """The faults at each time, comma-separated; null where none reached."""
-        interval = np.searchsorted(np.array(self.bounds, dtype=np.int64), times, side="right")
-        return pa.array(self.labels, pa.string()).take(pa.array(interval))
+        edges, labels = self._columns
+        return labels.take(pa.array(np.searchsorted(edges, times, side="right")))
+
+    @cached_property
+    def _columns(self) -> tuple[npt.NDArray[Any], pa.Array]:
+        return np.array(self.bounds, dtype=np.int64), pa.array(self.labels, pa.string())
 
 
 NO_FAULTS = FaultWindows(bounds=(), labels=(None,))

@@ -330,9 +330,11 @@ def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     """Rows of a rule in the shape of RESULTS."""
     given = {"run": pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))}
     given |= {name: rows[name] for name in rows.column_names}
-    missing = [field for field in RESULTS if field.name not in given]
-    given |= {field.name: pa.nulls(len(rows), field.type) for field in missing}
-    return pa.table([given[field.name] for field in RESULTS], schema=RESULTS)
+    columns = [
+        given[field.name] if field.name in given else pa.nulls(len(rows), field.type)
+        for field in RESULTS
+    ]
+    return pa.Table.from_arrays(columns, schema=RESULTS)
 
 
 def metrics(

@@ -56,6 +56,8 @@ def of_rule(
     """What a rule found, as counts. ``records``: so many of the first of the history's are what the
     rows are about; without it, all."""
     counts = Counter({name: len(rows)})
+    if not len(rows):
+        return counts
     if name in BY_TIME:
         counts.update(standing.by_time(name, rows["time"].to_numpy(), item.terms))
     if name in BY_PARTITION:
@@ -70,7 +72,7 @@ def of_rule(
         in_log = len(rows) - rows["offset"].null_count
         counts[standing.name(name, standing.Standing.PROMISED)] += len(rows) - in_log
         counts[standing.name(name, standing.Standing(item.agreement))] += in_log
-    if name == "reordered" and len(rows):
+    if name == "reordered":
         behind, _ = history.out_of_order
         own = behind if records is None else behind[behind < records]
         acked = int(np.count_nonzero(history.fate[own] == Fate.ACKED))

@@ -41,6 +41,9 @@ _SCHEMES = {**_IN_BUCKETS, "hdfs": "hdfs", "viewfs": "viewfs"}
 _AT_ONCE = 32
 """Requests. They wait for the store, and not for a processor."""
 
+SMALL_FILE = 1 << 20
+"""Bytes of a Parquet file of this machine that is read as a whole, whatever of it is asked for."""
+
 _FETCHED = 4 << 20
 """Bytes that are fetched at a time of a file that is read piece by piece."""
 
@@ -219,8 +222,12 @@ def located(text: str) -> AnyPath:
 
 def parquet(path: AnyPath) -> pq.ParquetFile:
     """Of a store what is asked for is fetched in few requests: each takes as long as reading a
-    megabyte. Raises OSError, ArrowInvalid."""
+    megabyte. Of this machine a small file is read at once: its footer and its columns are as many
+    calls of the kernel, which take longer than all of it. Raises OSError, ArrowInvalid."""
     if isinstance(path, Path):
+        with path.open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size <= SMALL_FILE:
+                return pq.ParquetFile(pa.BufferReader(file.read()))
         return pq.ParquetFile(path)
     store, inside = path.place
     return pq.ParquetFile(store.open_input_file(inside), pre_buffer=True)

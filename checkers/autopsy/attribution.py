@@ -10,6 +10,10 @@ An ack names an offset and has a time, and no epoch. An epoch is possible where
   while it leads. Unless a fault took data from its disk in between. Where no offset tells, the ack
   came before that epoch was seen.
 
+- what stands right below the offset was sent by the same producer before it, and acked there before
+  it, in this epoch or an earlier one. The log of an earlier epoch's leader would have to have grown
+  in step without it.
+
 Of the possible ones those are preferred that explain the loss: a later leader began at this offset
 or below, and so without the record. E.g. broker 1 leads epoch 3 from offset 100, broker 2 leads
 epoch 4 from offset 150 and is asked by clients at once, while others still reach broker 1: both may
@@ -39,7 +43,8 @@ class Lost:
     """Lost records. ``producer``, ``sequence``: whose they are; ``offset``: NONE where the client
     was told none (acks=0); ``time``: of the acks; ``stands``: the epoch of what the final log holds
     at that offset, NONE for nothing; ``epoch``: in which each was appended, NONE where nobody was
-    told, as with acks."""
+    told, as with acks; ``behind``: the epoch of the record of the same producer that was acked
+    right below it before it, and stands there, NONE where there is none."""
 
     producer: Array
     sequence: Array
@@ -47,6 +52,7 @@ class Lost:
     time: Array
     stands: Array
     epoch: Array | None = None
+    behind: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +90,22 @@ class _Best:
 def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> list[Group]:
     """The records by story, in the order of their first acks."""
     best = _attributed(lost, reigns, faults, _anywhere(lost))
-    best = _attributed(lost, reigns, faults, _in_runs(lost, best))
-    keys = np.stack([best.first, best.last, best.after], axis=1)
-    if not len(keys):
+    if len(lost.time) > 1:
+        best = _attributed(lost, reigns, faults, _in_runs(lost, best))
+    if not len(lost.time):
         return []
-    found, places = np.unique(keys, axis=0, return_inverse=True)
+    # One number for the three, each of them UNTOLD at the least.
+    base = len(reigns) - UNTOLD
+    keys = ((best.first - UNTOLD) * base + (best.last - UNTOLD)) * base + (best.after - UNTOLD)
+    _, begins, places = np.unique(keys, return_index=True, return_inverse=True)
     made = (
-        Group(records=np.flatnonzero(places.ravel() == number), first=f, last=last, after=after)
-        for number, (f, last, after) in enumerate(found.tolist())
+        Group(
+            records=np.flatnonzero(places.ravel() == number),
+            first=int(best.first[begin]),
+            last=int(best.last[begin]),
+            after=int(best.after[begin]),
+        )
+        for number, begin in enumerate(begins.tolist())
     )
     return sorted(made, key=lambda group: int(lost.time[group.records].min()))
 
@@ -127,6 +141,8 @@ def _attributed(
         possible = (within[0] <= number) & (number <= within[1])
         if lost.epoch is not None:
             possible &= (lost.epoch == NONE) | (lost.epoch == reign.epoch)
+        if lost.behind is not None:
+            possible &= lost.behind <= reign.epoch
         possible &= lost.time >= reign.elected_after
         possible &= (lost.offset == NONE) | (lost.offset >= reign.log_end)
         possible &= ~_led_on(lost, reigns, number, faults)

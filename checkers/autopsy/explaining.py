@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from checkers.autopsy.attribution import UNTOLD, Group, Lost
 from checkers.autopsy.kinds import Kind
-from checkers.autopsy.scene import FaultSeen, Reign, Scene
+from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene
 from checkers.indexes import NONE, Array
 from checkers.timeline.cuts import Cut
 
@@ -33,6 +33,8 @@ class Story:
         disks: Those that took data from disks that count here.
         cuts: Truncations by which they went.
         cut_before: The truncation by which the next leader had given them up.
+        let_in: How that one came into the ISR, where the leader that let it in had them.
+        let_in_by: The reign in which it did.
         shown: Whether consumers were shown them, and the times are of that; else they were acked.
         committed: The reign whose leader had a high watermark beyond them when it began.
     """
@@ -50,6 +52,8 @@ class Story:
     disks: Sequence[FaultSeen] = ()
     cuts: Sequence[Cut] = field(default_factory=tuple)
     cut_before: Cut | None = None
+    let_in: LetIn | None = None
+    let_in_by: Reign | None = None
     shown: bool = False
     committed: Reign | None = None
 
@@ -98,6 +102,7 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
         cuts=list(_cuts(made, scene)),
         cut_before=_cut_before(made, scene),
     )
+    made = _with_let_in(made, scene)
     return replace(made, kind=_kind(made, around.acks, watched=around.watched))
 
 
@@ -115,15 +120,22 @@ def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
         return Kind.UNEXPLAINED if watched else Kind.UNKNOWN
     if story.late is not None and story.late > 0 and after.leader not in story.leaders:
         return Kind.DEPOSED_LEADER
-    if after.clean is False:
+    if (known := _known_way(story)) is not None:
+        return known
+    if acks != "all" and after.leader not in story.leaders:
+        return Kind.NOT_REPLICATED
+    return Kind.UNKNOWN if after.clean is None else Kind.UNEXPLAINED
+
+
+def _known_way(story: Story) -> Kind | None:
+    """By which the next leader came to be without them, whatever the acks asked for."""
+    if story.next is not None and story.next.clean is False:
         return Kind.UNCLEAN_ELECTION
     if story.disks:
         return Kind.LOST_FROM_DISK
     if story.cut_before is not None:
         return Kind.CUT_BEFORE_LEADING
-    if acks != "all" and after.leader not in story.leaders:
-        return Kind.NOT_REPLICATED
-    return Kind.UNKNOWN if after.clean is None else Kind.UNEXPLAINED
+    return None if story.let_in is None else Kind.LET_IN_TOO_EARLY
 
 
 def _late(story: Story, bound: int | None) -> int | None:
@@ -209,3 +221,27 @@ def _cut_before(story: Story, scene: Scene) -> Cut | None:
         and cut.log_end > story.offsets[0] >= cut.offset
     ]
     return found[-1] if found else None
+
+
+def _with_let_in(story: Story, scene: Scene) -> Story:
+    """With how the next leader came into the ISR, if that was in an epoch after theirs which began
+    above where its own log ended when it led: what that epoch began with, these among it, it did
+    not have.
+
+    E.g. all up to 48 was acked in epoch 2; broker 4 leads epoch 3 from 48 with a high watermark of
+    47, and lets broker 1 in, whose log ends at 47; broker 1 leads epoch 4 from 47.
+    """
+    after = story.next
+    if after is None or not story.epochs or after.log_end < 0:
+        return story
+    between = {
+        reign.epoch: reign
+        for reign in scene.reigns
+        if story.epochs[-1].epoch < reign.epoch < after.epoch
+    }
+    came = [one for one in scene.let_in if one.broker == after.leader and one.epoch < after.epoch]
+    # Whoever let it in last: what it lacked before it may have fetched before that.
+    by = between.get(came[-1].epoch) if came else None
+    if by is None or by.log_end <= after.log_end:
+        return story
+    return replace(story, let_in=came[-1], let_in_by=by)

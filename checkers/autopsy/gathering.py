@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.autopsy.scene import FaultSeen, Reign, Scene, Sender
+from checkers.autopsy.scene import FaultSeen, LetIn, Reign, Scene, Sender
 from checkers.faults import FOREVER, FaultFacts, Partition
 from checkers.observed import Absence, Observed, Span, State
 from checkers.terms import Surroundings, clean, strike
@@ -48,6 +48,7 @@ def scene(told: Told) -> Scene:
         cuts=list(told.cuts),
         isr_times=[state.time for state in states],
         isrs=[list(state.isr) for state in states],
+        let_in=list(_let_in(told.around.observed)),
         brokers=[broker for broker, _ in told.logs],
         directories=[str(path) for _, path in told.logs],
         sender=_sender(told.cell),
@@ -67,6 +68,13 @@ def _sender(cell: Cell) -> Sender:
         # Libraries take up to 20 % off it, by chance (KIP-580).
         resends_after=backoff_ms * _NS_PER_MS // 2,
     )
+
+
+def _let_in(observed: Observed) -> Iterator[LetIn]:
+    for before, after in observed.changes():
+        if before.leader_epoch == after.leader_epoch and before.leader == after.leader >= 0:
+            for broker in sorted(set(after.isr) - set(before.isr)):
+                yield LetIn(broker=broker, epoch=after.leader_epoch, time=after.time)
 
 
 def _contended(words: Sequence[Word]) -> Iterator[int]:

@@ -16,6 +16,9 @@ class Kind(StrEnum):
     replica that lacks them."""
     CUT_BEFORE_LEADING = "cut-before-leading"
     """The next leader had cut its own log, as a follower, before it led."""
+    LET_IN_TOO_EARLY = "let-in-too-early"
+    """A leader that had them let the next one into the ISR before that one had all that was in its
+    log when its own epoch began (KAFKA-7128)."""
     NOT_REPLICATED = "not-replicated"
     """The ack did not wait for the followers (acks=0 or 1), and the next leader, one of those in
     sync, had not fetched them yet."""

@@ -43,6 +43,7 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
         offset=history.acked_offset[records],
         time=history.time[records],
         stands=history.epoch_at(history.acked_offset[records]),
+        behind=_behind(history, records),
     )
     scene = replace(scene, reigns=_with_ends(scene.reigns, history))
     stories = _stories(history, scene, lost, acks=history.timeline.acks)
@@ -110,6 +111,25 @@ def _stories(
     return [story(group, lost, scene, around) for group in groups(lost, scene.reigns, scene.faults)]
 
 
+def _behind(history: PartitionHistory, records: Array) -> Array:
+    """By record: the epoch of the one of its producer that was acked right below it, no later than
+    it, and stands there; NONE where there is none."""
+    found = np.full(len(records), NONE, dtype=np.int64)
+    if not len(history.log_offset) or not len(records):
+        return found
+    below = history.acked_offset[records] - 1
+    places = np.searchsorted(history.log_offset, below)
+    places = np.minimum(places, len(history.log_offset) - 1)
+    before = history.log_record[places]
+    kept = (history.log_offset[places] == below) & (before != NONE)
+    kept &= history.at_acked_offset[before] == places
+    kept &= history.stream[before] == history.stream[records]
+    kept &= history.sequence[before] < history.sequence[records]
+    kept &= history.time[before] <= history.time[records]
+    found[kept] = history.log_epoch[places[kept]]
+    return found
+
+
 def _copies(
     history: PartitionHistory, scene: Scene, lost: Lost, records: Array
 ) -> Mapping[int, Sequence[int]] | None:
@@ -137,8 +157,11 @@ def _with_ends(reigns: Sequence[Reign], history: PartitionHistory) -> list[Reign
     """Where a leader did not say itself where its log ended when it began: the first record that
     the final log has of its epoch stands there. Not of the log's first epoch, of which the
     beginning may have been deleted."""
-    epochs, places = np.unique(history.log_epoch, return_index=True)
-    begun = dict(zip(epochs.tolist(), history.log_offset[places].tolist(), strict=True))
+    changes = np.flatnonzero(np.diff(history.log_epoch)) + 1
+    places = np.append(0, changes)[: len(history.log_epoch)]
+    begun: dict[int, int] = {}
+    for place in places.tolist():
+        begun.setdefault(int(history.log_epoch[place]), int(history.log_offset[place]))
     return [
         replace(reign, log_end=begun[reign.epoch])
         if reign.log_end < 0 and begun.get(reign.epoch, history.read.start) != history.read.start

@@ -27,6 +27,8 @@ AUTOPSY = pa.struct(
         pa.field("next_epoch", pa.int32()),
         pa.field("next_leader", pa.int32()),
         pa.field("next_offset", pa.int64()),
+        pa.field("let_in", pa.int64()),
+        pa.field("let_in_by", pa.int32()),
         pa.field("late", pa.int64()),
         pa.field("cut_by", _BROKERS),
         pa.field("copies", _BROKERS),
@@ -48,7 +50,7 @@ AUTOPSY = pa.struct(
 """What is found of one; docs/autopsies.md says what each column means."""
 
 _OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
-_OF_NEXT = ("next_epoch", "next_leader", "next_offset")
+_OF_NEXT = ("next_epoch", "next_leader", "next_offset", "let_in", "let_in_by")
 _ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
 """What all records of a story have in common."""
 
@@ -77,12 +79,11 @@ def autopsies(
     of_story = np.full(len(lost.time), NONE, dtype=np.int64)
     for number, story in enumerate(stories):
         of_story[story.records] = number
-    alike = pa.Table.from_pylist([_alike(story) for story in stories], schema=_ALIKE)
+    alike = pa.array([_alike(story) for story in stories], pa.struct(_ALIKE))
+    columns = alike.take(pa.array(of_story)).flatten()
     return of_columns(
         {
-            **{
-                name: alike[name].combine_chunks().take(pa.array(of_story)) for name in _ALIKE.names
-            },
+            **dict(zip(_ALIKE.names, columns, strict=True)),
             "cause": pa.array(of_story + 1, pa.int32()),
             "sent": pa.array(sent, pa.int64(), mask=sent == NONE),
             "isr": isrs(lost.time, scene),
@@ -121,6 +122,8 @@ def _alike(story: Story) -> dict[str, Any]:
         "next_epoch": after.epoch if after else None,
         "next_leader": after.leader if after else None,
         "next_offset": after.log_end if after and after.log_end >= 0 else None,
+        "let_in": story.let_in.time if story.let_in else None,
+        "let_in_by": story.let_in_by.leader if story.let_in_by else None,
     }
 
 
@@ -140,6 +143,8 @@ def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Arr
     """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
     have. There are as many truncations in a story as brokers at the most: each is a bit."""
     bits = np.zeros(len(offsets), np.int64)
+    if not any(story.cuts for story in stories):
+        return pa.array([[]], _BROKERS).take(pa.array(bits))
     for story in stories:
         mine = story.records
         for number, cut in enumerate(story.cuts):

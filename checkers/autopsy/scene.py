@@ -39,6 +39,16 @@ class Reign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LetIn:
+    """A broker was seen to come into the ISR in a leader epoch that had begun before; ``time``:
+    when it was first seen there."""
+
+    broker: int
+    epoch: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSeen:
     """A fault that befell the partition. ``servers``: None where nobody knows whom; ``took``: by
     when at the latest it had taken data from their disks, -1 where it takes none."""
@@ -79,6 +89,7 @@ class Scene:
     Attributes:
         reigns: By epoch; those of nobody are left out.
         isr_times, isrs: From when on who was seen in sync.
+        let_in: Who came into the ISR when, by time.
         brokers, directories: Whose copies of the log were collected, in sync or not, and where.
         sender: Who sent to it.
         readers_bound: How far the clocks of those who read it may be off.
@@ -92,6 +103,7 @@ class Scene:
     cuts: Sequence[Cut] = ()
     isr_times: Sequence[int] = ()
     isrs: Sequence[Sequence[int]] = ()
+    let_in: Sequence[LetIn] = ()
     brokers: Sequence[int] = ()
     directories: Sequence[str] = ()
     sender: Sender = Sender()

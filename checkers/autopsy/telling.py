@@ -32,6 +32,8 @@ def _parts(story: Story) -> Iterator[str]:
             yield f"{labels(story.disks)} took data from the disk of broker-{whose}"
         case Kind.CUT_BEFORE_LEADING if story.next and story.cut_before:
             yield f"broker-{story.next.leader} had {cut_words(story.cut_before)} before it led"
+        case Kind.LET_IN_TOO_EARLY:
+            yield from _let_in(story)
         case _:
             pass
     if story.next and story.next.clean is False and len(story.leaders) == 1:
@@ -42,6 +44,15 @@ def _parts(story: Story) -> Iterator[str]:
         yield from _next(story)
         yield from _removed(story)
     yield from _untold(story)
+
+
+def _let_in(story: Story) -> Iterator[str]:
+    if story.let_in and story.let_in_by and story.next:
+        by, who = story.let_in_by, f"broker-{story.next.leader}"
+        led = f"broker-{by.leader} led epoch {by.epoch} from offset {by.log_end:,}, with them"
+        since = story.let_in.time - story.times[0]
+        when = f" {seconds(since)} after the first of these" if since > 0 else ""
+        yield f"{led}, and let {who}, which did not have all of that, into the ISR{when}"
 
 
 def _acked(story: Story) -> str:

@@ -176,8 +176,10 @@ class _Looking:
     def result(self) -> Consumed:
         """What was found, when all have been looked at."""
         made = claims.together(self._claims)
-        self._add(self._anomalies.vanished(made))
-        self._add(self._anomalies.inconsistent(made))
+        # Of what nobody was shown nothing has vanished, and nothing overrules it.
+        if self._clients:
+            self._add(self._anomalies.vanished(made))
+            self._add(self._anomalies.inconsistent(made))
         self._counted += self._groups()
         return Consumed(
             counted=self._counted,

@@ -27,6 +27,8 @@ def nonmonotonic_send(partition: PartitionHistory) -> pa.Table:
     sent = named[np.argsort(partition.sequence[named], kind="stable")]
     acked = partition.acked_offset[sent]
     places, before = overtaken(partition.stream[sent], acked)
+    if not len(places):
+        return NOTHING
     behind, offsets = sent[places], acked[places]
     earlier = joined(names(partition, sent[before]), ", which its producer sent before, ")
     details = joined("acked at offset ", offsets, "; ", earlier, "at offset ", acked[before])

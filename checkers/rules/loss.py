@@ -102,9 +102,10 @@ def _endings(partition: PartitionHistory, offsets: Array) -> pa.Array:
     """What became of each: the first that applies."""
     start, end = partition.read.start, partition.read.end
     told = joined("rewritten: it now holds ", standing_at(partition, offsets))
-    if start is not None:
+    if start is not None and (offsets < start).any():
         told = chosen(offsets < start, f"the log starts at {start}", told)
-    if end is not None:
+    if end is not None and (offsets >= end).any():
         told = chosen(offsets >= end, f"truncated: the log ends at {end}", told)
     told = joined("acked at offset ", offsets, "; ", told)
-    return chosen(offsets == NONE, "acked without an offset", told)
+    nameless = offsets == NONE
+    return chosen(nameless, "acked without an offset", told) if nameless.any() else told

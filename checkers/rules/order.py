@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.indexes import NONE, Fate, PartitionHistory
-from checkers.rules.rows import rows
+from checkers.rules.rows import NOTHING, rows
 from checkers.rules.words import joined, names
 
 
@@ -26,6 +26,8 @@ def copies(partition: PartitionHistory) -> Mapping[int, Sequence[int]]:
 def duplicated(partition: PartitionHistory) -> pa.Table:
     """Sent records that stand at two or more offsets: one row a record, at its first offset."""
     found = copies(partition)
+    if not found:
+        return NOTHING
     return rows(
         partition,
         "duplicated",
@@ -49,6 +51,8 @@ def renewed(partition: PartitionHistory, offsets: Sequence[int]) -> bool:
 def reordered(partition: PartitionHistory) -> pa.Table:
     """Records that stand behind one that their producer sent later. First copies count."""
     behind, ahead = partition.out_of_order
+    if not len(behind):
+        return NOTHING
     above = partition.first_offset(ahead)
     details = joined("stands behind ", names(partition, ahead), " at offset ", above)
     offsets = partition.first_offset(behind)

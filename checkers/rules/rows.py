@@ -63,9 +63,9 @@ def rows(
         "time": _nullable(when, when == NONE),
         "fault": pc.if_else(pa.array(when != NONE), faults.at(when), None),
         "detail": details if isinstance(details, pa.Array) else pa.array(details, pa.string()),
-        "seen": _flags(np.full(count, NONE) if seen is None else seen),
+        "seen": pa.nulls(count, pa.bool_()) if seen is None else _flags(seen),
     }
-    return pa.table(columns, schema=ROWS)
+    return pa.Table.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
 
 
 def _of(values: Array, records: Array, nameless: Array) -> Array:

@@ -18,8 +18,11 @@ def joined(*parts: str | Array | pa.Array) -> pa.Array:
 
 def names(partition: PartitionHistory, records: Array) -> pa.Array:
     """Each as :meth:`checkers.indexes.PartitionHistory.name` has it."""
-    words = joined("producer ", partition.producer[records], " sequence ")
-    words = joined(words, partition.sequence[records])
+    words = joined(
+        "producer ", partition.producer[records], " sequence ", partition.sequence[records]
+    )
+    if partition.cell_names == (partition.cell,):
+        return words
     cells = pa.array(partition.cell_names, pa.string()).take(pa.array(partition.cell_of[records]))
     return pc.if_else(pc.equal(cells, partition.cell), words, joined("cell ", cells, " ", words))
 
@@ -31,6 +34,8 @@ def standing_at(partition: PartitionHistory, offsets: Array) -> pa.Array:
     held &= positions < len(partition.log_offset)
     records = np.append(partition.log_record, NONE)[positions]
     ours = held & (records != NONE)
+    if ours.all():
+        return names(partition, records)
     told = pa.array(["no record", "a payload of no client"]).take(pa.array(held.astype(np.int8)))
     return pc.replace_with_mask(told, pa.array(ours), names(partition, records[ours]))
 

@@ -10,7 +10,9 @@ from checkers.faults import FOREVER
 from checkers.indexes import NONE
 
 
-def lost(offsets: Sequence[int], times: Sequence[int], stands: int = NONE) -> Lost:
+def lost(
+    offsets: Sequence[int], times: Sequence[int], stands: int = NONE, behind: int = NONE
+) -> Lost:
     count = len(offsets)
     return Lost(
         producer=np.ones(count, np.int64),
@@ -18,6 +20,7 @@ def lost(offsets: Sequence[int], times: Sequence[int], stands: int = NONE) -> Lo
         offset=np.array(offsets, np.int64),
         time=np.array(times, np.int64),
         stands=np.full(count, stands),
+        behind=np.full(count, behind),
     )
 
 
@@ -56,6 +59,16 @@ def test_behind_a_hole_either_leader_may_have_acked() -> None:
 def test_an_epoch_whose_own_record_stands_there_is_not_the_one() -> None:
     reigns = [*OVERLAPPING[:1], reign(1, 2, since=100, log_end=10)]
     assert told(groups(lost([12], [120], stands=1), reigns, [])) == [([0], 0, 0, 1)]
+
+
+def test_it_was_not_acked_in_an_earlier_epoch_than_what_stands_right_below() -> None:
+    reigns = [*OVERLAPPING[:2], reign(2, 3, since=250, log_end=12)]
+    assert told(groups(lost([12], [160]), reigns, [])) == [([0], 0, 1, 1)]
+    assert told(groups(lost([12], [160], behind=1), reigns, [])) == [([0], 1, 1, 2)]
+
+
+def test_where_a_later_epoch_began_right_there_either_leader_may_have_acked() -> None:
+    assert told(groups(lost([10], [160], behind=0), OVERLAPPING, [])) == [([0], 0, 1, 1)]
 
 
 LED_ON = [

@@ -2,12 +2,13 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from checked_cells import collected, replicas_of
-from made_histories import KILL, Made, acked, at, losing, state, write_campaign
+from made_histories import KILL, Made, a_fault, acked, at, losing, state, write_campaign
 from made_losses import World, lose
 from pyspark.sql import SparkSession
 from raw_logs import batches, write_replicas
@@ -40,6 +41,51 @@ def test_a_deposed_leader_in_one_sentence() -> None:
         "(leader epoch 0 and offset 5)."
     )
     assert (cause.records, cause.first_offset, cause.last_offset) == (1_500, 5, 1_504)
+
+
+def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
+    world = World(acks="all")
+    lose(world, Kind.LET_IN_TOO_EARLY, 2, 3)
+    cause = only(world)
+    assert cause.sentence == (
+        "broker-1 acked these as leader of epoch 0; broker-3 led epoch 1 from offset 7, with them, "
+        "and let broker-2, which did not have all of that, into the ISR 16 s after the first of "
+        "these; kill#1 struck broker-1 500 ms after the first of these; broker-2 led epoch 2 from "
+        "offset 5, without them; broker-1 cut its log from 7 to 5 as follower of broker-2 in epoch "
+        "2 (leader epoch 0 and offset 5)."
+    )
+    row = world.autopsies().of_records.to_pylist()[0]
+    assert (row["let_in"], row["let_in_by"]) == (world.rows[3]["time"], 3)
+
+
+def test_a_follower_that_had_what_the_epoch_began_with_was_not_let_in_too_early() -> None:
+    """Its leader's epoch began where its own did, and nobody knows why the record is gone."""
+    world = World(acks="all")
+    lose(world, Kind.LET_IN_TOO_EARLY, 1, 3)
+    word = world.words[1]
+    assert (word.leader_epoch, word.log_end) == (1, 6)
+    world.words[1] = replace(word, log_end=5)
+    cause = only(world)
+    assert cause.kind == Kind.UNEXPLAINED
+    assert "into the ISR" not in cause.sentence
+
+
+def test_who_acked_is_told_by_what_its_producer_sent_before() -> None:
+    """Both leaders may have acked offset 7: nobody says when broker-1 heard of broker-2, and of
+    both later leaders began without it. What stands at offset 6 is of epoch 1."""
+    world = World(acks="all")
+    world.epoch = 1
+    world.see(100, 2, (1, 2, 3))
+    world.faults += a_fault(100, 1_000, fault="slow", servers=("broker-1",))
+    world.now = 20
+    world.append(2)
+    world.ack(130, 7)
+    world.epoch = 2
+    world.see(150, 3, (3,))
+    cause = only(world)
+    assert (cause.epochs, cause.leaders) == ((1,), (2,))
+    world.sends = [send for send in world.sends if send.sequence != 6]
+    assert only(world).epochs == (0, 1)
 
 
 def test_what_nothing_explains_says_so() -> None:

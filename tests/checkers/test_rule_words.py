@@ -1,5 +1,7 @@
 """A column of words says of each record what is said of it alone."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,3 +25,12 @@ def test_whole_columns(log: dict[int, tuple[int | None, int | None]], offsets: l
     assert told == [history.standing_at(offset) for offset in offsets]
     records = history.log_record[history.log_record != NONE]
     assert names(history, records).to_pylist() == [history.name(record) for record in records]
+    # With a cell more than its own each is asked which it is of.
+    other = replace(history, cell_names=(*history.cell_names, "another"))
+    assert names(other, records).to_pylist() == names(history, records).to_pylist()
+
+
+def test_whose_cell_it_is_is_said_where_it_is_not_the_topic_s() -> None:
+    history = indexed(Made(sends=[send("invoke", 0, 0, 1)], log=[entry(0, 0, 0)], end=1))
+    foreign = replace(history, cell_names=("another",))
+    assert names(foreign, np.array([0])).to_pylist() == ["cell another producer 0 sequence 0"]

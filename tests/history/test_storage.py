@@ -1,9 +1,11 @@
 """Results in a store: the same words, the same files, and nothing half."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from s3_store import Store, store
 
@@ -151,3 +153,24 @@ def test_many_are_looked_at_in_their_order() -> None:
     assert storage.each(str, range(100), stored=True) == storage.each(str, range(100), stored=False)
     with pytest.raises(pa.ArrowInvalid):
         storage.each(pa.scalar, [1, object()], stored=True)
+
+
+def test_a_small_file_is_read_as_a_large_one_is(tmp_path: Path) -> None:
+    small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
+    pq.write_table(pa.table({"offset": [1, 2], "time": [3, None]}), small)
+    scattered = pa.array(os.urandom(8) for _ in range(2 * storage.SMALL_FILE // 8))
+    pq.write_table(pa.table({"offset": scattered}), large, use_dictionary=False)
+    assert small.stat().st_size < storage.SMALL_FILE < large.stat().st_size
+    for path in (small, large):
+        file, by_path = storage.parquet(path), pq.ParquetFile(path)
+        assert file.metadata.equals(by_path.metadata)
+        assert file.read(["offset"]).equals(by_path.read(["offset"]))
+
+
+@pytest.mark.parametrize("held", [b"", b"PAR1"])
+def test_what_is_no_parquet_file_is_refused(held: bytes, tmp_path: Path) -> None:
+    (tmp_path / "damaged.parquet").write_bytes(held)
+    with pytest.raises((OSError, pa.ArrowInvalid)):
+        storage.parquet(tmp_path / "damaged.parquet")
+    with pytest.raises(OSError, match="nowhere"):
+        storage.parquet(tmp_path / "nowhere.parquet")

@@ -217,11 +217,28 @@ def _cut_before(world: World, other: int, count: int) -> str:
     return _not_fetched(world, other, count)
 
 
+def _let_in(world: World, other: int, count: int) -> str:
+    """KAFKA-7128: the third, which has them, leads with a watermark that lags, and lets the other
+    one in, which does not."""
+    leader, third = world.leader, other % 3 + 1
+    world.see(world.now - 50, leader, (leader, third))
+    fault = world.strike("kill", leader, until=world.now + 20)
+    _lost(world, count, -0.5)
+    world.end += count
+    world.elect((third,))
+    world.end -= count
+    world.see(world.now + 15, third, (third, other))
+    world.now += 20
+    world.elect((other,))
+    return fault
+
+
 _WAYS: dict[Kind, Callable[[World, int, int], str]] = {
     Kind.DEPOSED_LEADER: _deposed,
     Kind.NOT_REPLICATED: _not_fetched,
     Kind.UNCLEAN_ELECTION: _unclean,
     Kind.LOST_FROM_DISK: _from_disk,
     Kind.CUT_BEFORE_LEADING: _cut_before,
+    Kind.LET_IN_TOO_EARLY: _let_in,
     Kind.UNEXPLAINED: _not_fetched,
 }
