@@ -65,6 +65,7 @@ KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "retries": _at_least(0),
     "socket.connection.setup.timeout.max.ms": _at_least(1),
     "socket.connection.setup.timeout.ms": _at_least(1),
+    "transaction.timeout.ms": _at_least(1),
 }
 """Every property that there is a program for, and what is wrong with a value."""
 
@@ -73,10 +74,16 @@ _CONNECTING = (
     *("socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms"),
 )
 
+_NO_TRANSACTIONS = {"transaction.timeout.ms": "its program knows no transactions"}
+
 LACKING: Mapping[str, Mapping[str, str]] = {
-    "franz-go": dict.fromkeys(_CONNECTING, "its program leaves connecting as the library has it"),
+    "franz-go": {
+        **dict.fromkeys(_CONNECTING, "its program leaves connecting as the library has it"),
+        **_NO_TRANSACTIONS,
+    },
     "aiokafka": {
         **dict.fromkeys(_CONNECTING, "one time serves for all that it waits for"),
+        **_NO_TRANSACTIONS,
         "request.timeout.ms": "it has one time for both (request_timeout_ms): set "
         f"{DELIVERY_TIMEOUT}",
         "retries": f"it retries until {DELIVERY_TIMEOUT} is over",
