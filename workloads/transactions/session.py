@@ -19,7 +19,7 @@ from history.transactional import TransactionEvent
 from workloads.foreign.protocol import Remedy
 from workloads.sending import Keep
 from workloads.spec import SpecificationError
-from workloads.transactions.client import CallFailed, TransactionalClient
+from workloads.transactions.client import CallFailed, Report, TransactionalClient
 from workloads.transactions.librdkafka import LibrdkafkaClient
 from workloads.transactions.outcomes import OFFSETS, of_answer
 from workloads.transactions.program import ProgramClient
@@ -36,12 +36,24 @@ ABANDONED = "_TIMED_OUT"
 """The error of records that a session knew nothing of when it was over, as of librdkafka's."""
 
 
+def client_of(spec: TransactionalSpec, report: Report) -> TransactionalClient:
+    """A session's client: librdkafka, or the program of another library. Raises as these do."""
+    if spec.library == LIBRDKAFKA:
+        return LibrdkafkaClient(spec, report)
+    return ProgramClient(spec, ASK_S, report)
+
+
 class Session:
     """A session's producer. Raises (constructor) SpecificationError for properties that the client
     library does not take, and for records that are too small."""
 
     def __init__(
-        self, spec: TransactionalSpec, number: int, recorder: TransactionRecorder, keep: Keep
+        self,
+        spec: TransactionalSpec,
+        number: int,
+        recorder: TransactionRecorder,
+        keep: Keep,
+        make: Callable[[TransactionalSpec, Report], TransactionalClient] = client_of,
     ) -> None:
         self.number = number
         self.over = False
@@ -57,11 +69,7 @@ class Session:
             self._encode = Encoder(spec.cell, number, spec.record_bytes).encode
         except ValueError as error:
             raise SpecificationError(str(error)) from None
-        self._client: TransactionalClient = (
-            LibrdkafkaClient(spec, self._sends.resolve)
-            if spec.library == LIBRDKAFKA
-            else ProgramClient(spec, ASK_S, self._sends.resolve)
-        )
+        self._client = make(spec, self._sends.resolve)
 
     @property
     def ready(self) -> bool:
