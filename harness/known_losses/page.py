@@ -71,7 +71,7 @@ def _section(name: str, story: Story, tallies: Tallies) -> Iterator[str]:
     for side in story.sides:
         if (first := tallies(name, side).first) is not None:
             told = f": {_plain(first.sentence)}" if first.sentence else "."
-            what = " or ".join(story.shows)
+            what = " or ".join(story.shown(side))
             yield f"- {side.name}, seed {first.seed}, {first.records:,} {what}{told}"
     yield ""
 

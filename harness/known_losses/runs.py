@@ -64,4 +64,4 @@ class Runs:
             for path in sorted(self.of(name, side).glob("seed-*"))
             if path.name[5:].isdecimal()
         ]
-        return tally(sorted(found, key=lambda one: one.seed), story.shows)
+        return tally(sorted(found, key=lambda one: one.seed), story.shown(side))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import yaml
-from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from checkers.catalogue import CATALOGUE
 from harness.campaign.model.section import Section
@@ -15,12 +15,27 @@ from infra.systems import names
 from infra.wording import unknown
 
 
+def _known(shows: tuple[str, ...]) -> tuple[str, ...]:
+    for name in shows:
+        if name not in CATALOGUE:
+            raise ValueError(unknown("anomaly", name, CATALOGUE))
+    return shows
+
+
+Anomalies = Annotated[tuple[str, ...], AfterValidator(_known)]
+
+
 class Side(Section):
     """A system on which a story is run."""
 
     system: str
     campaign: str | None = Field(default=None, description="another file than the story's")
     called: str | None = Field(default=None, description="its name on the page")
+    shows: Anomalies = Field(
+        default=(),
+        description="the anomalies that tell of it there, where others of the story's may come of "
+        "something else",
+    )
 
     @field_validator("system")
     @classmethod
@@ -40,20 +55,12 @@ class Story(Section):
         description="who tells it: tickets and their addresses"
     )
     campaign: str = Field(description="the file that shows it, beside the stories")
-    shows: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+    shows: Annotated[Anomalies, Field(min_length=1)] = Field(
         description="the anomalies by which it shows"
     )
     has: tuple[Side, ...] = Field(description="who has it")
     mended: tuple[Side, ...] = Field(default=(), description="who has it no more")
     tried: str = Field(default="", description="what else there is to say")
-
-    @field_validator("shows")
-    @classmethod
-    def _are_anomalies(cls, shows: tuple[str, ...]) -> tuple[str, ...]:
-        for name in shows:
-            if name not in CATALOGUE:
-                raise ValueError(unknown("anomaly", name, CATALOGUE))
-        return shows
 
     @property
     def sides(self) -> Iterator[Side]:
@@ -64,6 +71,10 @@ class Story(Section):
     def file(self, side: Side) -> str:
         """The campaign's, for this side."""
         return side.campaign or self.campaign
+
+    def shown(self, side: Side) -> tuple[str, ...]:
+        """The anomalies by which it shows on this side."""
+        return side.shows or self.shows
 
 
 def read(file: Path) -> Mapping[str, Story]:

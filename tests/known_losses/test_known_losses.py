@@ -24,6 +24,8 @@ from harness.report import verdict
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "campaigns" / "known-losses" / "stories.yaml"
 OLD, NEW = Side(system="kafka:0.10.2.2"), Side(system="kafka:0.11.0.3")
+MISREAD: Mapping[str, Any] = {"called": "where other things are lost", "shows": ["duplicated"]}
+OTHER = Side(system=NEW.system, called=MISREAD["called"], shows=("duplicated",))
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def runs(tmp_path: Path) -> Runs:
             "campaign": "c.yaml",
             "shows": ["lost"],
             "has": [{"system": OLD.system}],
-            "mended": [{"system": NEW.system}],
+            "mended": [{"system": NEW.system}, {"system": NEW.system, **MISREAD}],
         }
     }
     file = tmp_path / "stories.yaml"
@@ -82,6 +84,13 @@ def test_runs_are_counted_by_what_they_tell(runs: Runs) -> None:
     assert runs.tally("told", NEW) == Tally(runs=1)
 
 
+def test_what_may_come_of_something_else_is_not_counted(runs: Runs) -> None:
+    """The same result, on a side where a loss tells nothing of the story."""
+    for side in (NEW, OTHER):
+        was_run(runs, side, 1, 7, Verdict.FAIL)
+    assert (runs.tally("told", NEW).seen, runs.tally("told", OTHER).seen) == (1, 0)
+
+
 def test_what_was_run_of_another_campaign_is_not_counted(runs: Runs) -> None:
     was_run(runs, OLD, 1, 7, Verdict.FAIL)
     (runs.campaigns / "c.yaml").write_text("name: c\nruns: 2\n", encoding="utf-8")
@@ -90,9 +99,9 @@ def test_what_was_run_of_another_campaign_is_not_counted(runs: Runs) -> None:
 
 def test_all_are_run_once_before_any_is_run_twice(runs: Runs) -> None:
     planned = [(name, side, one.seed) for name, side, one in runs.planned(["told"], 2)]
-    assert planned == [("told", side, seed) for seed in (1, 2) for side in (OLD, NEW)]
+    assert planned == [("told", side, seed) for seed in (1, 2) for side in (OLD, NEW, OTHER)]
     places = [one.directory for _, _, one in runs.planned(["told"], 2)]
-    assert len(set(places)) == 4
+    assert len(set(places)) == 6
 
 
 @pytest.mark.parametrize(
@@ -114,7 +123,8 @@ def test_the_page_has_a_row_for_each_story_and_an_autopsy_of_what_was_seen(runs:
     text = page(runs.stories, runs.tally)
     assert (
         "| [told](#told) | [KIP-1](https://example.org/1) | kafka:0.10.2.2: **seen in 1 of 1** "
-        "| kafka:0.11.0.3: not run | `lost` | `c.yaml` |" in text
+        "| kafka:0.11.0.3: not run<br>where other things are lost: not run | `lost` | `c.yaml` |"
+        in text
     )
     assert "- kafka:0.10.2.2, seed 4, 7 lost: &lt;b> cut them" in text
     assert text.count("kafka:0.11.0.3") == 1
@@ -125,6 +135,7 @@ def test_the_page_has_a_row_for_each_story_and_an_autopsy_of_what_was_seen(runs:
     [
         ({"shows": ["lots"]}, "unknown anomaly 'lots'; did you mean lost?"),
         ({"shows": []}, "shows"),
+        ({"has": [{"system": "bundled", "shows": ["lots"]}]}, "unknown anomaly 'lots'"),
         ({"has": [{"system": "kafka:0.9"}]}, "of Apache Kafka 0.9 the jars are not known"),
         ({"campain": "x"}, "campain"),
     ],

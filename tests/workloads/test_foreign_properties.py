@@ -42,6 +42,10 @@ def test_a_delivery_takes_as_long_as_it_is_told() -> None:
         ("aiokafka", "retries", 3, "retries until delivery.timeout.ms"),
         ("aiokafka", "request.timeout.ms", 3, "one time for both"),
         ("aiokafka", "compression.type", "lz4", "takes none, gzip"),
+        ("aiokafka", "reconnect.backoff.ms", 5, "one time serves for all"),
+        ("franz-go", "socket.connection.setup.timeout.ms", 5, "as the library has it"),
+        ("franz-go", "transaction.timeout.ms", 5, "knows no transactions"),
+        ("java", "transactional.id", "x", "not transactional"),
     ],
 )
 def test_what_no_producer_may_have_is_refused(

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from history.cell import LIBRARIES
 from history.schema import SendType
 from workloads.transactions.lives import Draws, End
-from workloads.transactions.outcomes import DEFINITE, of_answer
+from workloads.transactions.outcomes import DEFINITE, OFFSETS, of_answer
 from workloads.transactions.spec import TransactionalSpec
 
 CODES = sorted(
@@ -18,26 +19,50 @@ CODES = sorted(
 )
 
 
-def test_failures_are_exactly_those_of_the_table() -> None:
+OPERATIONS = ("init", "commit", "abort", OFFSETS)
+NAMES = [KafkaError(code).name() for code in CODES]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_failures_are_exactly_those_of_the_table(operation: str) -> None:
     failures = {
-        code for code in CODES if of_answer(KafkaError(code), asked_before=False) is SendType.FAIL
+        name
+        for name in NAMES
+        if of_answer("librdkafka", operation, name, asked_before=False) is SendType.FAIL
     }
-    assert {KafkaError(code).name() for code in failures} == DEFINITE.keys()
-    assert failures == {KafkaError._STATE, KafkaError._NOT_CONFIGURED}
+    assert failures == DEFINITE["librdkafka"][operation].keys() == {"_STATE", "_NOT_CONFIGURED"}
 
 
 def test_no_answer_of_a_broker_is_a_failure() -> None:
-    answers = [code for code in CODES if code > 0]
+    answers = [KafkaError(code).name() for code in CODES if code > 0]
     assert len(answers) > 80
-    assert {of_answer(KafkaError(code), asked_before=False) for code in answers} == {SendType.INFO}
+    assert {
+        of_answer(library, operation, name, asked_before=False)
+        for library in LIBRARIES
+        for operation in OPERATIONS
+        for name in answers
+    } == {SendType.INFO}
+
+
+@pytest.mark.parametrize("library", ["java", "./own"])
+@pytest.mark.parametrize("error", ["IllegalStateException", "KafkaException", "_STATE"])
+def test_of_what_is_not_in_a_librarys_table_nothing_is_known(library: str, error: str) -> None:
+    """KafkaException is how Java refuses to ask, and also how it tells of an answer."""
+    assert of_answer(library, "commit", error, asked_before=False) is SendType.INFO
 
 
 def test_what_was_asked_before_may_have_been_carried_out() -> None:
-    assert {of_answer(KafkaError(code), asked_before=True) for code in CODES} == {SendType.INFO}
+    assert {
+        of_answer(library, operation, name, asked_before=True)
+        for library in LIBRARIES
+        for operation in OPERATIONS
+        for name in NAMES
+    } == {SendType.INFO}
 
 
-def test_without_an_error_it_is_so() -> None:
-    assert of_answer(None, asked_before=True) is SendType.OK
+@pytest.mark.parametrize("library", [*LIBRARIES, "./own"])
+def test_without_an_error_it_is_so(library: str) -> None:
+    assert of_answer(library, "commit", None, asked_before=True) is SendType.OK
 
 
 def spec(seed: int, producer: int = 0) -> TransactionalSpec:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from history.schema import SendType
 from workloads.foreign.outcomes import of_refusal
-from workloads.foreign.program import Program, ProgramFailed
+from workloads.foreign.program import READY_S, Program, ProgramFailed
 from workloads.foreign.properties import delivery_timeout_ms, producer_properties
 from workloads.foreign.protocol import (
     VERSION,
@@ -48,8 +48,6 @@ from workloads.sending import Keep, encoder, recording
 from workloads.spec import ForeignProducerSpec, SpecificationError, load
 from workloads.turns import Turns
 
-READY_S = 60.0
-"""How long a program may take until it is ready."""
 WAITING_MAX = 100_000
 """Records without an outcome: librdkafka's ``queue.buffering.max.messages``."""
 TIMED_OUT = "_TIMED_OUT"

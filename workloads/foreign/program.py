@@ -20,6 +20,8 @@ from contextlib import suppress
 from workloads.foreign.protocol import LINE_BYTES_MAX, Malformed, Saying, decode_saying
 from workloads.process import ClientFailed
 
+READY_S = 60.0
+"""How long it may take until it is ready."""
 END_S = 10.0
 """How long it may take to end when it has said all."""
 

@@ -59,13 +59,31 @@ KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "enable.idempotence": _flag,
     "linger.ms": _at_least(0),
     _IN_FLIGHT: _at_least(1),
+    "reconnect.backoff.max.ms": _at_least(0),
+    "reconnect.backoff.ms": _at_least(0),
     "request.timeout.ms": _at_least(1),
     "retries": _at_least(0),
+    "socket.connection.setup.timeout.max.ms": _at_least(1),
+    "socket.connection.setup.timeout.ms": _at_least(1),
+    "transaction.timeout.ms": _at_least(1),
 }
 """Every property that there is a program for, and what is wrong with a value."""
 
+_CONNECTING = (
+    *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+    *("socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms"),
+)
+
+_NO_TRANSACTIONS = {"transaction.timeout.ms": "its program knows no transactions"}
+
 LACKING: Mapping[str, Mapping[str, str]] = {
+    "franz-go": {
+        **dict.fromkeys(_CONNECTING, "its program leaves connecting as the library has it"),
+        **_NO_TRANSACTIONS,
+    },
     "aiokafka": {
+        **dict.fromkeys(_CONNECTING, "one time serves for all that it waits for"),
+        **_NO_TRANSACTIONS,
         "request.timeout.ms": "it has one time for both (request_timeout_ms): set "
         f"{DELIVERY_TIMEOUT}",
         "retries": f"it retries until {DELIVERY_TIMEOUT} is over",

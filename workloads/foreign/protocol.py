@@ -7,7 +7,9 @@ a parser of JSON. Both halves are here, since programs in Python use the other o
 import base64
 import binascii
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 VERSION = 1
 LINE_BYTES_MAX = 4 << 20
@@ -68,7 +70,27 @@ class Flush:
     """No more records come: say what becomes of those under way, then that this was all."""
 
 
-Command = Protocol | Topic | Property | Open | Send | Flush
+@dataclass(frozen=True, slots=True)
+class Init:
+    """Take over the ``transactional.id``. Of a transactional producer, as are the next three."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Begin a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """End the transaction with a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """End the transaction with an abort."""
+
+
+Command = Protocol | Topic | Property | Open | Send | Flush | Init | Begin | Commit | Abort
 
 
 # --- what a program says -----------------------------------------------------------------------
@@ -109,13 +131,56 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """What was asked of a transaction has been answered."""
+
+
+class Remedy(StrEnum):
+    """What is left to do after a call that failed, in Kafka's words (KIP-1050)."""
+
+    RETRIABLE = "retriable"
+    """The same call, again: its time was up, and what it has begun goes on."""
+    ABORTABLE = "abortable"
+    """The transaction can be aborted, and nothing else."""
+    FATAL = "fatal"
+    """Nothing: the session is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was asked of a transaction has failed."""
+
+    remedy: Remedy
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fatal:
     """It cannot go on, or not begin."""
 
     reason: str
 
 
-Saying = Ready | Acked | Refused | Failed | Flushed | Fatal
+Saying = Ready | Acked | Refused | Failed | Flushed | Done | Undone | Fatal
+
+
+_BARE: Mapping[bytes, Command] = {
+    b"open": Open(),
+    b"flush": Flush(),
+    b"init": Init(),
+    b"begin": Begin(),
+    b"commit": Commit(),
+    b"abort": Abort(),
+}
+"""Commands that are one word, by it."""
+_WORDS = {command: word for word, command in _BARE.items()}
+_BARE_SAYINGS: Mapping[bytes, Saying] = {
+    b"ready": Ready(),
+    b"flushed": Flushed(),
+    b"done": Done(),
+}
+_SAYING_WORDS = {saying: word for word, saying in _BARE_SAYINGS.items()}
+_REMEDIES = {remedy.value.encode(): remedy for remedy in Remedy}
 
 
 def encode_command(command: Command) -> bytes:
@@ -127,12 +192,10 @@ def encode_command(command: Command) -> bytes:
             return b"topic %s\n" % _word(name)
         case Property(name, value):
             return b"property %s %s\n" % (_word(name), _rest(value))
-        case Open():
-            return b"open\n"
         case Send(number, partition, value):
             return send_line(number, partition, value)
-        case Flush():
-            return b"flush\n"
+        case Open() | Flush() | Init() | Begin() | Commit() | Abort():
+            return _WORDS[command] + b"\n"
 
 
 def send_line(number: int, partition: int, value: bytes) -> bytes:
@@ -151,28 +214,26 @@ def decode_command(line: bytes) -> Command:
             return Topic(_text(name, line))
         case b"property", [name, *_] if name and b" " in rest:
             return Property(_text(name, line), _text(rest.partition(b" ")[2], line))
-        case b"open", []:
-            return Open()
         case b"send", [number, partition, value]:
             return Send(_number(number, line), _number(partition, line), _value(value, line))
-        case b"flush", []:
-            return Flush()
+        case bare, [] if bare in _BARE and line == bare:
+            return _BARE[bare]
     raise _malformed(line)
 
 
 def encode_saying(saying: Saying) -> bytes:
     """The line, with its end. Raises ValueError for what no line can hold."""
     match saying:
-        case Ready():
-            return b"ready\n"
+        case Ready() | Flushed() | Done():
+            return _SAYING_WORDS[saying] + b"\n"
         case Acked(number, offset):
             return b"acked %d %s\n" % (number, _NO_OFFSET if offset is None else b"%d" % offset)
         case Refused(number, error):
             return b"refused %d %s\n" % (number, _word(error))
         case Failed(number, error):
             return b"failed %d %s\n" % (number, _word(error))
-        case Flushed():
-            return b"flushed\n"
+        case Undone(remedy, error):
+            return b"undone %s %s\n" % (_word(remedy), _word(error))
         case Fatal(reason):
             return b"fatal %s\n" % _rest(reason)
 
@@ -189,10 +250,10 @@ def decode_saying(line: bytes) -> Saying:
             return Refused(_number(number, line), error.decode())
         case b"failed", [number, error] if _ERROR.fullmatch(error):
             return Failed(_number(number, line), error.decode())
-        case b"ready", []:
-            return Ready()
-        case b"flushed", []:
-            return Flushed()
+        case b"undone", [remedy, error] if remedy in _REMEDIES and _ERROR.fullmatch(error):
+            return Undone(_REMEDIES[remedy], error.decode())
+        case bare, [] if bare in _BARE_SAYINGS and line == bare:
+            return _BARE_SAYINGS[bare]
         case b"fatal", [_, *_]:
             return Fatal(_text(rest, line))
     raise _malformed(line)

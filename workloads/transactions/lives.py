@@ -8,7 +8,7 @@ from enum import Enum, auto
 from history.transactional import producer_number
 from workloads.sending import Keep
 from workloads.transactions.recording import TransactionRecorder
-from workloads.transactions.session import Session
+from workloads.transactions.session import PAUSE_S, Session
 from workloads.transactions.spec import TransactionalSpec, TransformerSpec
 
 
@@ -66,7 +66,9 @@ class Lives:
         the client was asked to stop before one had."""
         while not self._stopping():
             session = self._new()
-            if session.init():
+            while not session.ready and not self._stopping():
+                session.serve(PAUSE_S)
+            if session.ready and session.init():
                 return session
             session.close()
             self._keep(time.monotonic())

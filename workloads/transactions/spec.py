@@ -5,7 +5,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from history.cell import LIBRDKAFKA
 from workloads.configuration import PRODUCER_DEFAULTS, producer_properties
+from workloads.foreign import properties as foreign
 from workloads.interface import Transactions
 from workloads.spec import Config, ConsumerSpec, FinalReadSpec, ProducerSpec
 
@@ -32,6 +34,8 @@ class TransactionalSpec(ProducerSpec):
         transaction_records, aborts, fences: As ``records``, ``aborts`` and ``fences`` in
             :class:`workloads.interface.Transactions`. ``records`` is a producer's own: how many it
             sends in all, after which nobody wonders that it is silent.
+        library: Whose errors it tells, as in :data:`history.cell.LIBRARIES`, or a program's path.
+        program: The command line of that library's program; librdkafka has none.
     """
 
     acks: Literal["all"] = "all"
@@ -39,6 +43,8 @@ class TransactionalSpec(ProducerSpec):
     transaction_records: int = Field(ge=1)
     aborts: float = Field(ge=0, le=1)
     fences: float = Field(ge=0, le=1)
+    library: str = LIBRDKAFKA
+    program: tuple[str, ...] = ()
 
 
 class TransformerSpec(TransactionalSpec):
@@ -71,7 +77,8 @@ def drawn(asked: Transactions, seed: int) -> Mapping[str, object]:
 
 
 def session_properties(spec: TransactionalSpec) -> Config:
-    """The properties of a session's producer. Raises SpecificationError for what may not be set.
+    """The properties of a session's producer in librdkafka. Raises SpecificationError for what may
+    not be set.
 
     librdkafka refuses a ``message.timeout.ms`` above ``transaction.timeout.ms``: a record would be
     waited for when its transaction is over.
@@ -86,3 +93,18 @@ def session_properties(spec: TransactionalSpec) -> Config:
         "transaction.timeout.ms": timeout,
         "transactional.id": spec.client,
     }
+
+
+def program_properties(spec: TransactionalSpec) -> dict[str, str]:
+    """What a session's program is told, but for servers, name and acks; by Kafka's names."""
+    given = spec.producer_config
+    timeout = int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
+    waited = min(timeout, foreign.delivery_timeout_ms({}))
+    told = {
+        foreign.DELIVERY_TIMEOUT: waited,
+        **given,
+        "enable.idempotence": True,
+        "transaction.timeout.ms": timeout,
+        "transactional.id": spec.client,
+    }
+    return foreign.producer_properties(spec.library, told)

@@ -112,7 +112,10 @@ def try_out(cell: Cell, record_bytes: int) -> None:
 
 
 def try_out_transactional(cell: Cell, asked: Transactions) -> None:
-    """As :func:`try_out`, of a producer that writes in transactions."""
+    """As :func:`try_out`, of a producer that writes in transactions. Of programs under test all is
+    said there."""
+    if cell.client != LIBRDKAFKA:
+        return
     specification = {**_specification(cell), **drawn(asked, seed=0)}
     _made(session_properties(TransactionalSpec.model_validate(specification)))
 

@@ -8,7 +8,7 @@ from harness.campaign.model.schedule import FaultEntry
 from harness.campaign.model.workload import WorkloadSpec
 from harness.campaign.problems.draft import Draft
 from harness.campaign.problems.properties import mapping
-from history.cell import LIBRDKAFKA, Cell
+from history.cell import LIBRDKAFKA, Cell, is_program
 from infra.documents import Problem
 from infra.systems.names import BUNDLED, EXTERNAL
 from workloads import WORKLOADS
@@ -17,6 +17,8 @@ from workloads.spec import SpecificationError
 
 _SYSTEM = "cluster.system"
 _OFFERS = "kafka:4.1.1 does"
+_WITH_TRANSACTIONS = ("java",)
+"""The libraries whose programs are told of transactions (``workloads.transactions.program``)."""
 
 
 def own_transaction_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -98,10 +100,15 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
         return {"cells.acks": "transactions need acks: all"}
     if not cell.enable_idempotence:
         return {"cells.enable.idempotence": "transactions need enable.idempotence: true"}
-    if cell.client != LIBRDKAFKA:
-        reason = f"transactions are written by {LIBRDKAFKA} alone"
-        return {"cells.client": reason}
     assert load.transactions is not None
+    if cell.client != LIBRDKAFKA:
+        if not (cell.client in _WITH_TRANSACTIONS or is_program(cell.client)):
+            reason = f"the program of {cell.client} knows no transactions, those of "
+            reason += f"{LIBRDKAFKA} and {', '.join(_WITH_TRANSACTIONS)} do"
+            return {"cells.client": reason}
+        if load.transactions.transformers:
+            reason = f"transformers are {LIBRDKAFKA}'s alone, which reads for them: say 0"
+            return {"workload.transactions.transformers": reason}
     try:
         producers.try_out_transactional(cell, load.transactions)
     except SpecificationError as refusal:

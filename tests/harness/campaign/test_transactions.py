@@ -34,7 +34,9 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
             "enable.idempotence: [true, false]",
             "transactions need enable.idempotence: true",
         ),
-        ("  acks: all\n", "  acks: all\n  client: java\n", "written by librdkafka alone"),
+        ("  acks: all\n", "  acks: all\n  client: aiokafka\n", "aiokafka knows no transactions"),
+        ("  acks: all\n", "  acks: all\n  client: [java, librdkafka]\n", "librdkafka's alone"),
+        ("  acks: all\n", "  acks: all\n  client: ./own\n", "librdkafka's alone"),
         (
             "  acks: all\n",
             "  acks: all\n  producer: {message.timeout.ms: 60000}\n",

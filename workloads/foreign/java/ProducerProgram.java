@@ -12,6 +12,10 @@ import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -23,7 +27,10 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * {@code send} may throw for a record that it has queued, whose callback follows.
  */
 public final class ProducerProgram {
-    /** How long {@code send} may wait for metadata, or for room: what comes next waits with it. */
+    /**
+     * How long {@code send} may wait for metadata, or for room, unless told: what comes next waits
+     * with it.
+     */
     private static final String MAX_BLOCK_MS = "1000";
     private static final Duration CLOSE_WITHIN = Duration.ofSeconds(3);
 
@@ -72,6 +79,10 @@ public final class ProducerProgram {
         String[] words = line.split(" ", 2);
         switch (words[0]) {
             case "send" -> send(words[1].split(" ", 3));
+            case "init" -> call(producer::initTransactions);
+            case "begin" -> call(producer::beginTransaction);
+            case "commit" -> call(producer::commitTransaction);
+            case "abort" -> call(producer::abortTransaction);
             case "topic" -> topic = words[1];
             case "property" -> set(words[1].split(" ", 2));
             case "open" -> open();
@@ -107,7 +118,7 @@ public final class ProducerProgram {
             try {
                 producer.partitionsFor(topic);
                 return;
-            } catch (org.apache.kafka.common.errors.TimeoutException error) {
+            } catch (TimeoutException error) {
                 if (left == 0) {
                     throw error;
                 }
@@ -143,6 +154,28 @@ public final class ProducerProgram {
     private static String failed(boolean refused, long number, Exception error) {
         String how = refused ? "refused " : "failed ";
         return how + number + " " + error.getClass().getSimpleName();
+    }
+
+    private void call(Runnable ofTransaction) {
+        try {
+            ofTransaction.run();
+        } catch (KafkaException | IllegalStateException error) {
+            say("undone " + remedy(error) + " " + error.getClass().getSimpleName());
+            return;
+        }
+        say("done");
+    }
+
+    /** As KafkaProducer's own documentation has it: what is not known to be fatal is aborted. */
+    private static String remedy(RuntimeException error) {
+        if (error instanceof TimeoutException) {
+            return "retriable";
+        }
+        boolean fatal = error instanceof ProducerFencedException
+            || error instanceof OutOfOrderSequenceException
+            || error instanceof AuthorizationException
+            || error instanceof IllegalStateException;
+        return fatal ? "fatal" : "abortable";
     }
 
     private void flush() {

@@ -1,0 +1,64 @@
+"""Java's client in transactions, on Apache Kafka: each transaction has an epoch of its own
+(KIP-890) where both sides speak that protocol, and a session one where the brokers do not."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from checkers.replicas.segments import RawLog
+from infra.systems import prepare
+
+pytestmark = [pytest.mark.libraries, pytest.mark.e2e]
+
+TOPIC = "acks-all-minisr-2"
+CELLS: Mapping[str, object] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "min.insync.replicas": 2,
+    "isolation.level": "read_committed",
+    "client": "java",
+}
+CAMPAIGN: Mapping[str, object] = {
+    "cells": CELLS,
+    "workload": {
+        "kind": "transactions",
+        "rate": 40,
+        "readers": 1,
+        "transactions": {"records": 4, "aborts": 0.3, "fences": 0, "transformers": 0},
+    },
+    "evidence": {"acked.min": 50},
+    "schedule": {"warmup": "5s", "tail": "3s"},
+    "faults": [],
+}
+PROPERTIES = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+
+
+@pytest.mark.parametrize(
+    ("system", "an_epoch_each"), [("kafka:3.9.1", False), ("kafka:4.1.1", True)]
+)
+def test_each_transaction_has_an_epoch_where_both_sides_know_it(
+    ackproof, system: str, an_epoch_each: bool
+) -> None:
+    prepare(system, sys.stdout.write)
+    ackproof.vary({**CAMPAIGN, "cluster": {"system": system, "properties": PROPERTIES}})
+    result = ackproof("run", "small.yaml", "--seed", "1", "--out", "results")
+    directory = ackproof.directory / "results"
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((directory / "verdict.json").read_text())
+    assert document["verdict"] == "pass"
+    (cell,) = document["cells"]
+    assert min(cell["transactions"]["committed"], cell["transactions"]["not_committed"]) > 3
+    epochs = epochs_of(directory / "runs/1/replicas/broker-1")
+    assert (epochs > 5) if an_epoch_each else (epochs == 1)
+
+
+def epochs_of(replica: Path) -> int:
+    """How many epochs its one producer wrote in, on one partition."""
+    log = RawLog(replica / f"{TOPIC}-0")
+    batches = [batch for batch in log.batches(0, 2**62) if batch.producer_id >= 0]
+    assert batches
+    assert len({batch.producer_id for batch in batches}) == 1
+    return len({batch.producer_epoch for batch in batches})
