@@ -1,10 +1,10 @@
 """What a fault is.
 
 A fault is pure: from what its target was resolved to, it makes a :class:`Plan`, a tuple of effects
-(``nemesis.effects``). One executor (``nemesis.executor``) applies the effects of any plan and
+(``nemesis.effects``). One executor (``nemesis.execution``) applies the effects of any plan and
 undoes them again; the fault itself touches nothing. What proves that it bit, or is healed, it names
-as a list of looks (``nemesis.observations``), which are taken until they show it or the time is up
-(``nemesis.proof``).
+as a list of looks (``nemesis.proofs.observations``), which are taken until they show it or the time
+is up (``nemesis.proofs.proving``).
 """
 
 import random
@@ -57,6 +57,11 @@ class Members:
         controllers = enumerate(self.zookeepers if self.kraft else (), start=CONTROLLER_IDS + 1)
         brokers = {int(name.rpartition("-")[2]): name for name in self.brokers}
         return {**brokers, **dict(controllers)}
+
+
+def majority(count: int) -> int:
+    """The smallest majority of ``count``."""
+    return count // 2 + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

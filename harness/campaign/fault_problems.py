@@ -25,11 +25,12 @@ from infra.interface import Capability, ClusterView
 from infra.ssh.backend import SshBackend
 from infra.systems import names
 from infra.wording import unknown
-from nemesis import FAULTS, expressions
-from nemesis.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
+from nemesis import FAULTS
 from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
-from nemesis.placement import planned_view
-from nemesis.targets import TargetUnavailable, resolve_planned
+from nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
+from nemesis.targets import expressions
+from nemesis.targets.placement import planned_view
+from nemesis.targets.resolution import TargetUnavailable, resolve_planned
 from workloads.interface import Role
 
 _OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}

@@ -19,8 +19,8 @@ from harness.campaign.section import Section
 from harness.campaign.workload import WorkloadSpec
 from infra.systems.names import external
 from infra.yaml_document import dump
-from nemesis.expressions import with_prefix
 from nemesis.interface import OWN_TOPICS
+from nemesis.targets.expressions import with_prefix
 
 
 class EvidenceSpec(Section):

@@ -14,8 +14,9 @@ from harness.campaign import offers, sizes
 from harness.campaign.schema import schema
 from harness.campaign.stories import catalogue
 from infra.schemas import Schema
-from nemesis import FAULTS, expressions
+from nemesis import FAULTS
 from nemesis.interface import Fault
+from nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
 

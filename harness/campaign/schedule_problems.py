@@ -8,7 +8,7 @@ from harness.campaign.model import Campaign
 from harness.campaign.schedule import FAULTS_MAX, Entry, StoryEntry
 from harness.campaign.storytelling import most_at_once
 from infra.documents import Problem
-from nemesis.bounds import Count
+from nemesis.targets.bounds import Count
 
 
 def schedule_problems(draft: Draft) -> Iterator[Problem]:

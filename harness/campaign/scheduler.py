@@ -19,8 +19,8 @@ from harness.campaign.ground import Ground
 from harness.campaign.model import Campaign
 from harness.campaign.planned import Act, Part, ScheduledFault, parameters_of
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
-from nemesis.bounds import UNLIMITED
-from nemesis.expressions import on_topic
+from nemesis.targets.bounds import UNLIMITED
+from nemesis.targets.expressions import on_topic
 
 
 def run_seed(seed: int, run: int) -> int:

@@ -12,8 +12,8 @@ from harness.campaign.ground import Ground
 from harness.campaign.planned import Cue, Part, ScheduledFault, When, parameters_of
 from harness.campaign.schedule import StoryEntry
 from harness.campaign.stories import CueSpec, Step, catalogue, target_of, unrolled
-from nemesis.bounds import NOBODY, Count, everybody
-from nemesis.proof import expiry_ms, shrink_ms
+from nemesis.proofs.proving import expiry_ms, shrink_ms
+from nemesis.targets.bounds import NOBODY, Count, everybody
 
 
 def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[ScheduledFault, ...]:

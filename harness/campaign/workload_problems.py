@@ -8,7 +8,7 @@ from harness.campaign.schedule import Entry, StoryEntry
 from harness.campaign.workload import WorkloadSpec
 from history.cell import LIBRDKAFKA
 from infra.documents import Problem
-from nemesis import expressions
+from nemesis.targets import expressions
 
 
 def workload_problems(draft: Draft) -> Iterator[Problem]:

@@ -17,10 +17,10 @@ from history.manifest import PlannedFailover
 from infra.changes import Observer
 from infra.interface import Backend, Node, System
 from infra.secrets import Handed
-from nemesis.bounds import UNLIMITED, Count
-from nemesis.executor import Executor
+from nemesis.execution.executor import Executor
+from nemesis.execution.ledger import Ledger
 from nemesis.interface import OWN_TOPICS, Cluster
-from nemesis.ledger import Ledger
+from nemesis.targets.bounds import UNLIMITED, Count
 from nemesis.workload import WorkloadClient
 from workloads.interface import Place, Workload
 

@@ -15,7 +15,7 @@ from harness.campaign.model import Campaign
 from harness.campaign.planned import Act, ScheduledFault, acts, lanes
 from harness.campaign.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
 from harness.campaign.scheduler import plan as plan_on
-from nemesis.bounds import NOBODY, Count
+from nemesis.targets.bounds import NOBODY, Count
 
 
 def fault(name: str, target: str, hold: tuple[int, int], at: int | None = None) -> FaultEntry:
