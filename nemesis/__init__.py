@@ -5,6 +5,7 @@ share is what a fault is (``interface``), and how it is aimed (``targets``), car
 (``execution``) and proven (``proofs``).
 """
 
+from nemesis.admin.added import ADD_BROKER
 from nemesis.admin.churn import CHURN
 from nemesis.admin.live_topics import LIVE_TOPICS
 from nemesis.admin.orders import ADMIN
@@ -27,6 +28,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *CLOCKS,
     *SESSIONS,
     *ADMIN,
+    ADD_BROKER,
     *CHURN,
     *LIVE_TOPICS,
 )

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Set
 
 from harness.campaign.model import Campaign
-from harness.campaign.schedule import Entry, StoryEntry
+from harness.campaign.planned import parameters_of
+from harness.campaign.schedule import Entry, FaultEntry, StoryEntry
 from harness.campaign.stories import catalogue
 from infra.interface import Capability
 from nemesis import FAULTS
+from nemesis.admin.added import ADD_BROKER, BrokersAdded
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
 """What disks of the brokers' own need of the backend."""
@@ -26,6 +28,16 @@ def faults_of(entry: Entry) -> tuple[str, ...]:
     if not isinstance(entry, StoryEntry):
         return (entry.fault,)
     return tuple(dict.fromkeys(step.fault for step in catalogue()[entry.story].steps))
+
+
+def joining(campaign: Campaign) -> int:
+    """How many brokers join at the most by one of its faults."""
+    added = [entry for entry in campaign.faults if ADD_BROKER.name in faults_of(entry)]
+    counts = [
+        parameters_of(entry.fault, entry.parameters) if isinstance(entry, FaultEntry) else None
+        for entry in added
+    ]
+    return max((one.brokers if isinstance(one, BrokersAdded) else 1 for one in counts), default=0)
 
 
 def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: str) -> str | None:

@@ -15,7 +15,7 @@ from harness.campaign import validation
 from harness.campaign.client_problems import missing_programs
 from harness.campaign.fault_problems import elsewhere, lacking_capabilities, without_hosts
 from harness.campaign.model import Campaign
-from harness.campaign.needs import needs_of
+from harness.campaign.needs import joining, needs_of
 from harness.campaign.runs import runs_of
 from harness.campaign.skipping import nothing_left, without_refused
 from harness.campaign.validation import CampaignFile
@@ -212,6 +212,7 @@ def _placed(
         cluster=campaign.cluster.largest,
         tell=click.echo,
         needs=needs_of(campaign),
+        joining=joining(campaign),
         accepted_host_keys=accepted,
     )
     able = place.capabilities(site)

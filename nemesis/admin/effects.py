@@ -71,8 +71,11 @@ class Move(OnPartition):
         return True
 
     def undo(self, cluster: Cluster) -> None:
-        before = (None, tuple(_ids(cluster, self.before)))
-        order = lambda: self._reassign(cluster, self.before)  # noqa: E731
+        # One that another fault had added may have left since: that fault moves the partition, too.
+        there = {*cluster.members.brokers, *cluster.members.added}
+        replicas = [broker for broker in self.before if broker in there]
+        before = (None, tuple(_ids(cluster, replicas)))
+        order = lambda: self._reassign(cluster, replicas)  # noqa: E731
         take_back(cluster, order, lambda: _replicas(cluster.system.view(), self) in before)
 
     def _reassign(self, cluster: Cluster, replicas: Sequence[str]) -> bool:
@@ -181,7 +184,7 @@ class Retire(Terminate):
         """Raises TimeoutError, and leaves it running, when its replicas are not gone in time: it
         would be a broker that is stopped, not one that was removed."""
         number = cluster.server(self.server).id
-        if not await_view(cluster, lambda view: not _holds(view, number)):
+        if not await_view(cluster, lambda view: not holds(view, number)):
             raise TimeoutError(f"{self.server} still has replicas")
         return Terminate.apply(self, cluster)
 
@@ -189,7 +192,8 @@ class Retire(Terminate):
         return f"terminate {self.server}, which has no replica"
 
 
-def _holds(view: ClusterView, broker: int) -> bool:
+def holds(view: ClusterView, broker: int) -> bool:
+    """Whether it has a replica of any partition."""
     return any(broker in one.replicas for one in view.partitions.values())
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from nemesis.admin import observations as seen
-from nemesis.admin.orders import Ordered
+from nemesis.admin.ordered import Ordered
 from nemesis.admin.topic_effects import DeleteBelow, GrowTopic
 from nemesis.interface import Aim, Effect, Members, Parameters, Target
 

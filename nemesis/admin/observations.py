@@ -6,6 +6,7 @@ from typing import TypeVar
 from infra.admin import NoAnswer, OrderRefused
 from infra.interface import ClusterView, PartitionView, ViewUnavailable
 from nemesis.admin.effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
+from nemesis.admin.joining import Join
 from nemesis.admin.topic_effects import (
     CreateTopic,
     DeleteBelow,
@@ -61,10 +62,48 @@ def holds_nothing(injection: Injection, brokers: Sequence[str]) -> Look:
 
     def seen(view: ClusterView, broker: str) -> Seen:
         number = injection.cluster.server(broker).id
-        held = [f"{t}-{n}" for (t, n), p in sorted(view.partitions.items()) if number in p.replicas]
+        held = _held(view, number)
         return not held, held
 
     return _in_view(injection, "replicas left", lambda: brokers, seen, lambda _: None)
+
+
+def joined(injection: Injection) -> Look:
+    """ZooKeeper has the brokers registered that this fault added."""
+
+    def seen(view: ClusterView, broker: str) -> Seen:
+        there = number_of[broker] in view.brokers
+        return there, there
+
+    number_of = {e.name: e.number for e in intended(injection, Join)}
+    return _of_added(injection, "registered", seen)
+
+
+def gone(injection: Injection) -> Look:
+    """They are not registered any more, and have no replica."""
+
+    def seen(view: ClusterView, broker: str) -> Seen:
+        there = number_of[broker] in view.brokers
+        held = _held(view, number_of[broker])
+        return not there and not held, {"registered": there, "replicas": held}
+
+    number_of = {e.name: e.number for e in intended(injection, Join)}
+    return _of_added(injection, "gone", seen)
+
+
+def nothing_left(injection: Injection) -> Look:
+    """Nothing is left of them where they ran."""
+    backend = injection.cluster.backend
+
+    def seen(broker: str) -> Seen:
+        left = backend.remains(broker)
+        return not left, list(left)
+
+    def look() -> Observation:
+        why_not = _of_another(injection)
+        return observe("left behind", [e.name for e in intended(injection, Join)], seen, why_not)
+
+    return look
 
 
 def configured(injection: Injection, *, back: bool = False) -> Look:
@@ -206,6 +245,28 @@ def _of_partitions(
     return _in_view(injection, claim, lambda: list(effects), of_one, why_not)
 
 
+def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, str], Seen]) -> Look:
+    names = [effect.name for effect in intended(injection, Join)]
+    return _in_view(injection, claim, lambda: names, seen, _of_another(injection))
+
+
+def _of_another(injection: Injection) -> Callable[[str], str | None]:
+    """Why a broker that this fault was to add is not looked at: it is another's, too, which was
+    aimed at the same time."""
+    joins = {effect.name: effect for effect in intended(injection, Join)}
+
+    def why_not(broker: str) -> str | None:
+        was_there = None if joins[broker] in injection.done() else "was not added by this"
+        return held(injection, joins[broker].resource) or was_there
+
+    return why_not
+
+
+def _held(view: ClusterView, broker: int) -> list[str]:
+    """The partitions of which it has a replica."""
+    return [f"{t}-{n}" for (t, n), p in sorted(view.partitions.items()) if broker in p.replicas]
+
+
 def _in_view(
     injection: Injection,
     claim: str,
@@ -234,5 +295,4 @@ def _in_view(
 
 
 def _name(injection: Injection, broker: int) -> str | None:
-    brokers = injection.cluster.system.brokers
-    return next((server.name for server in brokers if server.id == broker), None)
+    return injection.cluster.members.by_id.get(broker)

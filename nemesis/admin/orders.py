@@ -6,15 +6,15 @@ which is the choice to lose something.
 """
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from infra.interface import Capability, Timings
+from infra.interface import Capability
 from nemesis.admin import observations as orders_seen
 from nemesis.admin.effects import ElectUncleanly, Prefer, Retire, SetConfig, moved
+from nemesis.admin.ordered import Ordered
 from nemesis.interface import (
     Aim,
     Effect,
@@ -23,14 +23,13 @@ from nemesis.interface import (
     Members,
     Parameters,
     Placed,
-    Plan,
     Target,
     Unplannable,
     brokers_alone,
 )
 from nemesis.process import observations as processes_seen
 from nemesis.proofs import observations as seen
-from nemesis.proofs.proving import expiry_ms, noticed_ms
+from nemesis.proofs.proving import expiry_ms
 
 MIN_ISR = "min.insync.replicas"
 
@@ -51,45 +50,6 @@ class MinIsrAltered(Parameters):
     min_insync_replicas: int = Field(
         default=1, ge=1, description="the value for the topic, higher or lower than it was"
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ordered:
-    """Orders to the cluster, one or several for each target.
-
-    Proven by what ZooKeeper shows afterwards. What was ordered is taken back at the end, and
-    ZooKeeper must show that, too.
-
-    Attributes:
-        makes: The effects, in their order.
-        bite: What it does itself, seen.
-        back: What must be seen when it is healed.
-    """
-
-    name: str
-    summary: str
-    aim: Aim
-    makes: Callable[[Members, Target, Parameters, random.Random], Sequence[Effect]]
-    bite: Callable[[Injection], Sequence[Look]]
-    back: Callable[[Injection], Sequence[Look]]
-    full_effect_ms: Callable[[Timings], int] = noticed_ms
-    parameters: type[Parameters] = Parameters
-    needs: frozenset[Capability] = frozenset()
-    destroys: Literal["unclean"] | None = None
-
-    def plan(
-        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
-    ) -> Plan:
-        return Plan(effects=tuple(self.makes(members, target, parameters, rng)))
-
-    def bitten(self, injection: Injection) -> Sequence[Look]:
-        return self.bite(injection)
-
-    def healed(self, injection: Injection) -> Sequence[Look]:
-        return self.back(injection)
-
-    def hold_ms_min(self, timings: Timings) -> int:
-        return self.full_effect_ms(timings)
 
 
 def elsewhere(

@@ -24,12 +24,12 @@ from nemesis.interface import (
     Members,
     Parameters,
     Plan,
-    Rhythm,
     Target,
 )
 from nemesis.proofs import observations as seen
 from nemesis.proofs.looking import sessions_at_stake
 from nemesis.proofs.proving import expiry_ms
+from nemesis.rhythm import Rhythm
 
 _FARTHEST_MS = 12 * 3_600_000
 _LEAST_PACE = 0.1

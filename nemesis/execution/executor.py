@@ -17,7 +17,8 @@ import threading
 from dataclasses import dataclass, field
 
 from nemesis.execution.ledger import Ledger, OpenFault
-from nemesis.interface import Cluster, Effect, Injection, Resource, Rhythm
+from nemesis.interface import Cluster, Effect, Injection, Resource
+from nemesis.rhythm import Rhythm
 
 logger = logging.getLogger(__name__)
 

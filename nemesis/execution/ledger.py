@@ -117,14 +117,17 @@ class Ledger:
             )
             return next(ending, None)
 
-    def is_upon(self, name: str) -> bool:
-        """Whether an open fault holds anything of this server or client itself."""
+    def upon(self, name: str) -> int | None:
+        """The open fault that holds anything of this server or client itself, the oldest if there
+        are several; None where none does."""
         with self._lock:
-            return any(
-                name in effect.resource.at
+            holding = (
+                entry.fault_id
                 for entry in self._open.values()
                 for effect in self._begun[entry.fault_id]
+                if name in effect.resource.at
             )
+            return next(holding, None)
 
     def ended_by(self, client: str) -> int | None:
         """The fault, open or healed, that ended a client for good; None where none did."""

@@ -21,7 +21,6 @@ from nemesis.interface import (
     Members,
     Parameters,
     Plan,
-    Rhythm,
     Target,
 )
 from nemesis.network import measurements as measured
@@ -31,6 +30,7 @@ from nemesis.network.effects import Cut, Lose, Narrow, OnLink, Reset, Slow
 from nemesis.network.observations import links_of
 from nemesis.network.services import Service, carrying
 from nemesis.proofs import observations as seen
+from nemesis.rhythm import Rhythm
 
 _BEATS_SEEN = 2
 _FLAPPING_HOLDS = 3

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from infra.interface import Capability, Scarce, Timings
+from infra.interface import Capability, Timings
+from infra.scarcity import Scarce
 from nemesis.effects import StandBy
 from nemesis.interface import (
     Aim,

@@ -144,7 +144,8 @@ class _Moment:
     """The cluster at one moment, and what was drawn of it.
 
     Attributes:
-        named: Names by ``broker.id``; with KRaft those of controllers by ``node.id``, too.
+        named: Names by ``broker.id``, also of brokers that a fault has added, which are nobody's
+            target; with KRaft those of controllers by ``node.id``, too.
         asked: The partitions that the expression is about.
     """
 

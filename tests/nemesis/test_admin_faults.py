@@ -20,6 +20,8 @@ TAKEN_BACK = [
     ("elect-preferred", "topic(orders)", {}),
     ("alter-min-isr", "topic(orders)", {"min_insync_replicas": 3}),
     ("remove-broker", "broker-3", {}),
+    ("add-broker", "partition(orders, 0)", {}),
+    ("add-broker", "topic(orders)", {"brokers": 2, "leads": True}),
     ("create-topic", "all", {"topics": 2}),
     ("grow-topic", "all - broker-1", {"partitions": 2, "more": 1}),
 ]

@@ -301,6 +301,7 @@ SHAPES = {
     "minority": 4,
     **dict.fromkeys(CLIENTS, 2),
     "reassign": 2,
+    "add-broker": 2,
     **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only"), 50),
     **dict.fromkeys(("bit-flip", "corrupt-index"), 50),
     **dict.fromkeys((fault.name for fault in CHURN), 50),

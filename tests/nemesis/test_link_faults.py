@@ -13,9 +13,10 @@ from infra.impairments import Impairment
 from nemesis import FAULTS
 from nemesis.clock.faults import CLOCKS
 from nemesis.examples import EXAMPLES, Example
-from nemesis.interface import Rhythm, Unplannable
+from nemesis.interface import Unplannable
 from nemesis.network.links import beats_within
 from nemesis.network.measurements import plausible, tries_needed
+from nemesis.rhythm import Rhythm
 from nemesis.targets.expressions import parse, problems
 from nemesis.targets.resolution import resolve
 

@@ -30,8 +30,8 @@ from infra.interface import (
     Node,
     Process,
     ProcessState,
-    Scarce,
 )
+from infra.scarcity import Scarce
 from infra.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"
