@@ -1,10 +1,10 @@
 """What a campaign asks of its backend: the faults that strike, and the disks of its cluster."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from harness.campaign.model import Campaign
 from harness.campaign.planned import parameters_of
-from harness.campaign.schedule import Entry, FaultEntry, StoryEntry
+from harness.campaign.schedule import Entry, StoryEntry
 from harness.campaign.stories import catalogue
 from infra.interface import Capability
 from nemesis import FAULTS
@@ -30,14 +30,18 @@ def faults_of(entry: Entry) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step.fault for step in catalogue()[entry.story].steps))
 
 
-def joining(campaign: Campaign) -> int:
-    """How many brokers join at the most by one of its faults."""
-    added = [entry for entry in campaign.faults if ADD_BROKER.name in faults_of(entry)]
-    counts = [
-        parameters_of(entry.fault, entry.parameters) if isinstance(entry, FaultEntry) else None
-        for entry in added
-    ]
-    return max((one.brokers if isinstance(one, BrokersAdded) else 1 for one in counts), default=0)
+def joining(faults: Iterable[Entry]) -> int:
+    """How many brokers join at the most by one of them."""
+    return max(map(_joining, faults), default=0)
+
+
+def _joining(entry: Entry) -> int:
+    if ADD_BROKER.name not in faults_of(entry):
+        return 0
+    given = {} if isinstance(entry, StoryEntry) else entry.parameters
+    parameters = parameters_of(ADD_BROKER.name, given)
+    assert isinstance(parameters, BrokersAdded)
+    return parameters.brokers
 
 
 def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: str) -> str | None:

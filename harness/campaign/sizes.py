@@ -10,6 +10,7 @@ from harness.campaign.cells import CELLS_MAX, Sweep, expand
 from harness.campaign.clusters import RUNS_MAX, ClusterSpec
 from harness.campaign.draft import Draft
 from harness.campaign.ground import hold_range, planned_members
+from harness.campaign.needs import joining
 from harness.campaign.schedule import FAULTS_MAX, Entry, FaultEntry, Schedule, StoryEntry
 from harness.campaign.stories import catalogue, unrolled
 from harness.campaign.timings import CampaignTimings
@@ -170,7 +171,8 @@ def _processes(draft: Draft) -> float | None:
         return None
     of = draft.workload
     clients = _at_once(draft.cells, lambda c: 1 if of is None else clients_of(of.load_of(c)))
-    return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
+    cluster = draft.cluster.largest
+    return cluster.brokers + joining(draft.faults or ()) + cluster.zookeepers + clients
 
 
 def _disks(draft: Draft) -> float | None:
@@ -178,7 +180,8 @@ def _disks(draft: Draft) -> float | None:
     if draft.cluster is None:
         return None
     spec = draft.cluster.disks
-    return 0 if spec is None else draft.cluster.largest.brokers * spec.per_broker
+    brokers = draft.cluster.largest.brokers + joining(draft.faults or ())
+    return 0 if spec is None else brokers * spec.per_broker
 
 
 def _megabytes(draft: Draft) -> float | None:

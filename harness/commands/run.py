@@ -212,7 +212,7 @@ def _placed(
         cluster=campaign.cluster.largest,
         tell=click.echo,
         needs=needs_of(campaign),
-        joining=joining(campaign),
+        joining=joining(campaign.faults),
         accepted_host_keys=accepted,
     )
     able = place.capabilities(site)

@@ -216,13 +216,15 @@ def take_back(cluster: Cluster, order: Callable[[], object], so: Callable[[], bo
             raise
 
 
-def await_view(cluster: Cluster, condition: Callable[[ClusterView], bool]) -> bool:
+def await_view(
+    cluster: Cluster, condition: Callable[[ClusterView], bool], at_least_s: float = 0.0
+) -> bool:
     """Wait until ZooKeeper shows it, for as long as an order may take; whether it does."""
-    return _await(cluster, lambda: condition(cluster.system.view()))
+    return _await(cluster, lambda: condition(cluster.system.view()), at_least_s)
 
 
-def _await(cluster: Cluster, condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + patience_s(cluster)
+def _await(cluster: Cluster, condition: Callable[[], bool], at_least_s: float = 0.0) -> bool:
+    end = time.monotonic() + max(patience_s(cluster), at_least_s)
     while True:
         with suppress(ViewUnavailable):
             if condition():

@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.interface import ClusterView, PartitionView, Process, Server
+from infra.interface import ClusterView, PartitionView, Process, ProcessState, Server
 from nemesis.admin.effects import await_view, holds, patience_s
 from nemesis.effects import kill
 from nemesis.interface import Cluster, Resource
 
 BROKER = "broker"
+_UP_S = 60.0
+"""As long as brokers may take when they are deployed."""
 _ENDS_WITHIN_S = 20.0
 
 
@@ -44,12 +46,18 @@ class Join:
 
     def apply(self, cluster: Cluster) -> bool:
         """Raises InfraError where there is no node for it, TimeoutError when it does not register
-        in time."""
+        in time, and RuntimeError when it ends before."""
         broker = cluster.system.added.add(self.number)
         cluster.attendant.joins(broker)
-        broker.start()
-        if not await_view(cluster, lambda view: self.number in view.brokers):
+        process = broker.start()
+
+        def ended() -> bool:
+            return process.state() is ProcessState.EXITED
+
+        if not await_view(cluster, lambda view: self.number in view.brokers or ended(), _UP_S):
             raise TimeoutError(f"{self.name} did not register")
+        if ended():
+            raise RuntimeError(f"{self.name} ended with status {process.exit_code()}")
         return True
 
     def undo(self, cluster: Cluster) -> None:

@@ -88,6 +88,8 @@ class MemoryNode:
     full: bool = False
     """Nothing can be removed, as a fault that does not bite."""
     limits: dict[Scarce, int] = field(default_factory=dict)
+    log: str | None = None
+    """What its server has logged, where that can be fetched."""
     content: bool = False
     """Whatever the limit, it needs no more, as with a fault that does not bite."""
 
@@ -132,8 +134,11 @@ class MemoryNode:
             return {"throttled": met, "throttled_us": 1000 * met}
         return {"hits": met, "killed": 0}
 
-    def fetch(self, source: PurePosixPath, target: Path) -> None:  # noqa: ARG002
-        raise FileNotFoundError(source)
+    def fetch(self, source: PurePosixPath, target: Path) -> None:
+        if self.log is None or source != self.log_directory:
+            raise FileNotFoundError(source)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / f"{self.name}.log").write_text(self.log)
 
     def share(self, directory: Path) -> PurePosixPath:
         return PurePosixPath(directory)
@@ -256,6 +261,7 @@ class MemoryAdded:
             joining = _server("broker", number, 9092)
             joining.process.current = ProcessState.EXITED
             joining.stillborn = self.stillborn
+            joining.node.log = "hello"
             self.backend.servers[name] = joining
             self.there.append(joining)
             self.next_id = max(self.next_id, number + 1)

@@ -192,7 +192,7 @@ def striker(
         system.deploy()
         yield Striker(backend, system, clients, scratch / "ledger.jsonl")
     except BaseException as error:
-        for server in (*system.zookeepers, *system.brokers):
+        for server in (*system.zookeepers, *system.brokers, *system.added.there):
             error.add_note(_last_words(server))
         raise
     finally:
