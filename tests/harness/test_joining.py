@@ -1,5 +1,5 @@
-"""What is kept of a broker that a fault adds: what it logged, how it ended, and if it does not leave,
-all that the others leave behind."""
+"""What is kept of a broker that a fault adds: what it logged, how it ended, and if it does not
+leave, all that the others leave behind."""
 
 import dataclasses
 from typing import Any
@@ -62,7 +62,7 @@ def test_one_that_ends_by_itself_is_told(joined: Run, memory: Memory) -> None:
     assert joined.ended_by_themselves == ["broker-4"]
 
 
-def test_of_one_that_did_not_leave_everything_is_collected(joined: Run, memory: Memory) -> None:
+def test_of_one_that_did_not_leave_everything_is_collected(joined: Run) -> None:
     """Here there is nothing of its replicas to be fetched, which is told of each broker."""
     joined.executor.inject(striking._aimed(joined, joined.plan[0], deadline(joined)))
     joined.ended_well["deploy"] = True
