@@ -48,6 +48,10 @@ _ON_MACHINES = {
     Capability.SLOW_DISKS: "the kernel throttles block devices, and we are root",
     Capability.FAKE_CLOCKS: "libfaketime is installed",
 }
+_ON_HOSTS = {
+    **_ON_MACHINES,
+    Capability.FURTHER_NODES: "the inventory has hosts to spare, one for each",
+}
 _IN_CONTAINERS = {
     **dict.fromkeys((*_BY_NFT, *_BY_TC), "the kernel has it"),
     **dict.fromkeys(_LIMITS, "the engine's kernel has it"),
@@ -90,6 +94,7 @@ class Site:
         cluster: What is to be deployed.
         needs: What the campaign needs of the backend. What takes long to find out is found out
             only where it is needed.
+        joining: How many brokers may join while it runs, at once.
         tell: Told, a line at a time, of what takes long.
         accepted_host_keys: Fingerprints of hosts that may be met for the first time.
     """
@@ -97,6 +102,7 @@ class Site:
     cluster: ClusterSpec
     tell: Callable[[str], None]
     needs: frozenset[Capability] = frozenset()
+    joining: int = 0
     accepted_host_keys: frozenset[str] = frozenset()
 
     @property
@@ -108,6 +114,12 @@ class Site:
         servers = {keepers: self.cluster.zookeepers, "broker": self.cluster.brokers}
         numbered = [f"{kind}-{n}" for kind, many in servers.items() for n in range(1, many + 1)]
         return [*numbered, *client_nodes(self.cluster)]
+
+    @property
+    def further(self) -> Sequence[str]:
+        """The names of the nodes that may be asked for besides, at first."""
+        brokers = self.cluster.brokers
+        return [f"broker-{n}" for n in range(brokers + 1, brokers + self.joining + 1)]
 
     @property
     def inventory(self) -> Inventory:
@@ -179,7 +191,9 @@ def _tried_on_this_machine(
 
 def _survey(site: Site) -> frozenset[Capability]:
     tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
-    return hosts.survey(site.inventory, site.nodes, site.accepted_host_keys, site.tell, tried)
+    return hosts.survey(
+        site.inventory, site.nodes, site.accepted_host_keys, site.tell, tried, site.further
+    )
 
 
 BACKENDS: Mapping[str, Place] = {
@@ -203,7 +217,7 @@ BACKENDS: Mapping[str, Place] = {
         obstacle=hosts.unavailable,
         open=_ssh,
         enter=attended.enter,
-        where=_ON_MACHINES,
+        where=_ON_HOSTS,
     ),
     HereBackend.name: Place(
         capabilities=lambda _site: CAPABILITIES,

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from infra.added import Added
 from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
 from infra.clocks import Clock, Clocks
@@ -18,6 +19,7 @@ from infra.distant import Distant
 from infra.ensemble import Ensemble
 from infra.ensemble import ZooKeeperCounters as ZooKeeperCounters
 from infra.impairments import Links
+from infra.scarcity import Scarcity
 from infra.storage import Disk, Storage
 
 
@@ -59,12 +61,8 @@ class Capability(StrEnum):
     FAKE_CLOCKS = "fake-clocks"
     """Let the servers of a node go by another time than the true one."""
 
-
-class Scarce(StrEnum):
-    """What a node can have too little of."""
-
-    CPU = "cpu"
-    MEMORY = "memory"
+    FURTHER_NODES = "further-nodes"
+    """Make a node while a cluster runs, and remove it."""
 
 
 class ProcessState(StrEnum):
@@ -135,7 +133,7 @@ class Process(Protocol):
         """Wait for its end, at most ``timeout`` seconds (TimeoutError); its exit status."""
 
 
-class Node(Storage, Clocks, Protocol):
+class Node(Storage, Clocks, Scarcity, Protocol):
     """One machine of the cluster: a namespace, a container or a host."""
 
     @property
@@ -171,23 +169,6 @@ class Node(Storage, Clocks, Protocol):
     def entries(self, directory: PurePosixPath) -> int:
         """How many files and directories there are below a directory; 0 where there is none."""
 
-    def limit(self, what: Scarce, amount: int) -> None:
-        """Let the node's processes, those that run and those that will be started, have no more
-        than so much, together. Idempotent. Raises InfraError where the backend cannot.
-
-        Args:
-            amount: Of CPU, thousandths of one core; of memory, bytes beyond what they have now,
-                for what they write into files, too. Who needs more is killed by the kernel.
-        """
-
-    def lift(self, what: Scarce) -> None:
-        """Undo :meth:`limit`. Idempotent."""
-
-    def counted(self, what: Scarce) -> Mapping[str, int]:
-        """What the kernel has counted since :meth:`limit`; empty where nothing is limited. Of CPU:
-        ``throttled`` (tenths of a second in which somebody had to wait), ``throttled_us`` (how
-        long). Of memory: ``hits`` (how often the limit was met), ``killed`` (processes)."""
-
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         """Copy a file or a whole directory from the node to this machine."""
 
@@ -215,6 +196,13 @@ class Backend(Protocol):
 
     def node(self, name: str) -> Node:
         """The node of that name, made at first asking. ``name``: ``[a-z][a-z0-9-]*``."""
+
+    def remove(self, name: str) -> None:
+        """End what runs on the node of that name, and remove it with all that was made for it.
+        Idempotent. Raises InfraError when it cannot be."""
+
+    def remains(self, name: str) -> Sequence[str]:
+        """What there is of the node of that name, looked at anew; nothing once it is removed."""
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         """Whether a new TCP connection from ``source`` to ``target``:``port`` succeeds, tried for
@@ -325,7 +313,12 @@ class System(Timings, Protocol):
     def name(self) -> str: ...
 
     @property
-    def brokers(self) -> Sequence[Server]: ...
+    def brokers(self) -> Sequence[Server]:
+        """Those that are deployed."""
+
+    @property
+    def added(self) -> "Added[Server]":
+        """Those that join later, and may leave again. They are none of ``brokers``."""
 
     @property
     def zookeepers(self) -> Sequence[Server]:

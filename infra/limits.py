@@ -1,27 +1,16 @@
 """Giving a node's processes too little: by its agent, as a rule."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from infra.agent_client import AgentClient
-from infra.interface import Scarce
+from infra.scarcity import Scarce
 
 _US_PER_THOUSANDTH = 100
 """Of a core, in each tenth of a second."""
 
 
-class Limits(Protocol):
-    """See ``infra.interface.Node``, which has these too."""
-
-    def limit(self, what: Scarce, amount: int) -> None: ...
-
-    def lift(self, what: Scarce) -> None: ...
-
-    def counted(self, what: Scarce) -> Mapping[str, int]: ...
-
-
 class AgentLimits:
-    """Control groups that the agent makes."""
+    """Implements ``infra.scarcity.Scarcity``: control groups that the agent makes."""
 
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent

@@ -13,9 +13,10 @@ from infra.clocks import ClockReading
 from infra.copying import Shares
 from infra.disks import AgentDisk
 from infra.fake_clock import AgentClock
-from infra.interface import Command, InfraError, Scarce, Software
-from infra.limits import AgentLimits, Limits
+from infra.interface import Command, InfraError, Software
+from infra.limits import AgentLimits
 from infra.process import AgentProcess
+from infra.scarcity import Scarce, Scarcity
 from infra.storage import Damage
 from infra.together import on_all
 
@@ -43,7 +44,7 @@ class Made:
     software: Callable[[], Software]
     shares: Shares
     remove: Callable[[], None]
-    limits: Limits | None = None
+    limits: Scarcity | None = None
 
 
 class AgentNode:

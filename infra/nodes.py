@@ -4,8 +4,9 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from infra.interface import Capability, InfraError, Node, Scarce
+from infra.interface import Capability, InfraError, Node
 from infra.node import AgentNode
+from infra.scarcity import Scarce
 
 Tell = Callable[[str], object]
 Obstacles = Mapping[str, str | None]
@@ -38,6 +39,8 @@ def capabilities(
     links: Iterable[Obstacles],
     limits: Iterable[Collection[Capability]] = ((),),
     tried: Mapping[Capability, Iterable[str | None]] = _NOTHING,
+    *,
+    further: bool = True,
 ) -> frozenset[Capability]:
     """What a backend can do.
 
@@ -45,10 +48,12 @@ def capabilities(
         links: Of each place.
         limits: Of each place, which of :data:`LIMITS` it has.
         tried: Of what else was tried, why each place cannot do it; None where it can.
+        further: Whether there is a place for a node more.
     """
     missing = {name for place in links for name, obstacle in place.items() if obstacle}
     able = {one for one, reasons in tried.items() if all(why is None for why in reasons)}
     limited = frozenset(LIMITS).intersection(*limits)
+    able |= {Capability.FURTHER_NODES} if further else set()
     return limited | able | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}
 
 
@@ -98,6 +103,17 @@ class Nodes:
             if name not in self._made:
                 self._made[name] = self._make(name)
             return self._made[name]
+
+    def remove(self, name: str) -> None:
+        """Close the node of that name, if there is one, and forget it: asked for again, it is made
+        anew. Raises InfraError when it cannot be closed; what its backend has made for it may be
+        there still."""
+        with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            if name in self._made:
+                self._made[name].close()
+                del self._made[name]
 
     def ours(self, node: Node) -> AgentNode:
         """A node that was got here, as what it is."""

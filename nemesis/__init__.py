@@ -1,20 +1,23 @@
 """Faults: how a cluster is broken on purpose, with proof.
 
-``FAULTS`` is the catalogue: one module per family, one line here per fault.
+``FAULTS`` is the catalogue: a room for each family, one line here per fault. What all families
+share is what a fault is (``interface``), and how it is aimed (``targets``), carried out
+(``execution``) and proven (``proofs``).
 """
 
-from nemesis.admin import ADMIN
-from nemesis.churn import CHURN
-from nemesis.clients import CRASH_CLIENT, PAUSE_CLIENT
-from nemesis.clocks import CLOCKS
+from nemesis.admin.added import ADD_BROKER
+from nemesis.admin.churn import CHURN
+from nemesis.admin.live_topics import LIVE_TOPICS
+from nemesis.admin.orders import ADMIN
+from nemesis.clock.faults import CLOCKS
 from nemesis.interface import Fault
-from nemesis.links import FLAP, LOSSY, NARROW, RESET, SLOW
-from nemesis.live_topics import LIVE_TOPICS
-from nemesis.network import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
-from nemesis.processes import KILL, PAUSE, REPLACE, RESTART, TERMINATE
-from nemesis.sessions import SESSIONS
-from nemesis.starvation import STARVE_CPU, STARVE_MEMORY
-from nemesis.storage import STORAGE
+from nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
+from nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
+from nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
+from nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
+from nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
+from nemesis.storage.faults import STORAGE
+from nemesis.zookeeper.sessions import SESSIONS
 
 _FAMILIES: tuple[Fault, ...] = (
     *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY),
@@ -25,6 +28,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *CLOCKS,
     *SESSIONS,
     *ADMIN,
+    ADD_BROKER,
     *CHURN,
     *LIVE_TOPICS,
 )

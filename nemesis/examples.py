@@ -180,6 +180,12 @@ ORDERS = (
         target="controller",
     ),
     Example(
+        what="a new broker joins, takes over replicas of a topic, leads it, and leaves",
+        fault="add-broker",
+        target="topic(orders)",
+        parameters={"leads": True},
+    ),
+    Example(
         what="topics come on all brokers, and go at the end",
         fault="create-topic",
         target="all",

@@ -1,14 +1,14 @@
 """What a fault is.
 
 A fault is pure: from what its target was resolved to, it makes a :class:`Plan`, a tuple of effects
-(``nemesis.effects``). One executor (``nemesis.executor``) applies the effects of any plan and
+(``nemesis.effects``). One executor (``nemesis.execution``) applies the effects of any plan and
 undoes them again; the fault itself touches nothing. What proves that it bit, or is healed, it names
-as a list of looks (``nemesis.observations``), which are taken until they show it or the time is up
-(``nemesis.proof``).
+as a list of looks (``nemesis.proofs.observations``), which are taken until they show it or the time
+is up (``nemesis.proofs.proving``).
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from infra.ensemble import CONTROLLER_IDS
 from infra.interface import Backend, Capability, Node, Server, System, Timings
+from nemesis.attendant import Attendant, Attendants
+from nemesis.rhythm import Rhythm
 from nemesis.workload import WorkloadClient, nobody_comes_back
 
 OWN_TOPICS = "ackproof-"
@@ -33,6 +35,9 @@ class Members:
         workload: The clients that run now, and the node of each.
         roles: What each of these does.
         prefix: What the names of topics of the faults' own begin with.
+        added: Brokers that a fault has added, and not removed. No target names them, and no fault
+            but that one touches them.
+        next_id: The lowest ``broker.id`` that is new; None: that after ``brokers``.
     """
 
     brokers: tuple[str, ...]
@@ -41,10 +46,17 @@ class Members:
     workload: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     prefix: str = OWN_TOPICS
+    added: tuple[str, ...] = ()
+    next_id: int | None = None
 
     @property
     def servers(self) -> tuple[str, ...]:
         return (*self.zookeepers, *self.brokers)
+
+    def newcomers(self, count: int) -> tuple[int, ...]:
+        """So many ids that no broker ever had."""
+        first = self.next_id or max(map(_number, self.brokers), default=0) + 1
+        return tuple(range(first, first + count))
 
     @property
     def kraft(self) -> bool:
@@ -55,8 +67,17 @@ class Members:
     def by_id(self) -> Mapping[int, str]:
         """Those whom a view names, by the ids by which it does."""
         controllers = enumerate(self.zookeepers if self.kraft else (), start=CONTROLLER_IDS + 1)
-        brokers = {int(name.rpartition("-")[2]): name for name in self.brokers}
-        return {**brokers, **dict(controllers)}
+        brokers = (*self.brokers, *self.added)
+        return {_number(name): name for name in brokers} | dict(controllers)
+
+
+def _number(broker: str) -> int:
+    return int(broker.rpartition("-")[2])
+
+
+def majority(count: int) -> int:
+    """The smallest majority of ``count``."""
+    return count // 2 + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +89,7 @@ class Cluster:
         workload: The workload's clients that were started until now.
         bring_back: Starts whoever comes in the place of a client that has ended, by its name.
             Idempotent. Raises LookupError where nobody does.
+        attendant: Is told of servers that join and leave.
         prefix: See :class:`Members`.
     """
 
@@ -76,6 +98,7 @@ class Cluster:
     clients: Sequence[Node]
     workload: Callable[[], Sequence[WorkloadClient]] = tuple
     bring_back: Callable[[str], None] = nobody_comes_back
+    attendant: Attendant = field(default_factory=Attendants)
     prefix: str = OWN_TOPICS
 
     @property
@@ -88,11 +111,14 @@ class Cluster:
             workload={client.name: client.node for client in running},
             roles={client.name: client.role for client in running},
             prefix=self.prefix,
+            added=tuple(server.name for server in self.system.added.there),
+            next_id=self.system.added.next_id,
         )
 
     def server(self, name: str) -> Server:
         """Raises LookupError for a name that is no server's."""
-        servers = (*self.system.zookeepers, *self.system.brokers)
+        system = self.system
+        servers = (*system.zookeepers, *system.brokers, *system.added.there)
         for server in servers:
             if server.name == name:
                 return server
@@ -230,22 +256,6 @@ class Effect(Protocol):
 
     def undo(self, cluster: Cluster) -> None:
         """Undo it. Idempotent; also when ``apply`` failed half-way."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
-    """Now on, now off. How long each time is drawn from ``seed``, in milliseconds: shortest and
-    longest."""
-
-    seed: int
-    on_ms: tuple[int, int]
-    off_ms: tuple[int, int]
-
-    def beats(self) -> Iterator[tuple[int, int]]:
-        """How long it is on, and then off; without end, the same each time."""
-        rng = random.Random(self.seed)
-        while True:
-            yield rng.randint(*self.on_ms), rng.randint(*self.off_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

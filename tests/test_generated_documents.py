@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from harness.campaign.docs.schema import schema
-from nemesis import FAULTS, expressions
+from nemesis import FAULTS
+from nemesis.targets import expressions
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")

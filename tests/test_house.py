@@ -31,7 +31,7 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 ROOM_MODULES_MAX = 12
 
-DIVIDED = ("broker", "simulation", "harness/campaign")
+DIVIDED = ("broker", "simulation", "nemesis", "harness/campaign")
 """Rooms that are divided into rooms, all the way down."""
 SMALL = sorted({path.parent for room in DIVIDED for path in (ROOT / room).rglob("*.py")})
 A_MODULE_EACH = {MADE, ROOT / "broker" / "server" / "requests"}

@@ -15,9 +15,9 @@ from checkers.catalogue import CATALOGUE
 from harness.campaign import offers
 from harness.campaign.plan.stories import Story, catalogue
 from harness.console import console
-from nemesis import expressions
 from nemesis.examples import EXAMPLES, ORDERS
 from nemesis.interface import Fault
+from nemesis.targets import expressions
 
 
 @click.command()

@@ -16,10 +16,11 @@ from harness.exit_status import ExitStatus
 from history.cell import LIBRARIES, LIBRDKAFKA
 from infra import client_programs
 from infra.docker.engine import unavailable
-from infra.interface import Capability, InfraError, Scarce
+from infra.interface import Capability, InfraError
 from infra.java import JAVA_VERSION_MIN, find_java
 from infra.local.enter import can_enter, obstacles, undoable, unlimited
 from infra.nodes import OF_LINKS, Obstacles, lacking
+from infra.scarcity import Scarce
 from infra.ssh import hosts
 
 _GIB = 1024**3

@@ -13,7 +13,7 @@ from harness import outside
 from harness.backends import BACKENDS, Site, go_inside
 from harness.campaign import validation
 from harness.campaign.model.campaign import Campaign
-from harness.campaign.plan.needs import needs_of
+from harness.campaign.plan.needs import joining, needs_of
 from harness.campaign.plan.runs import runs_of
 from harness.campaign.problems.places import (
     elsewhere,
@@ -216,6 +216,7 @@ def _placed(
         cluster=campaign.cluster.largest,
         tell=click.echo,
         needs=needs_of(campaign),
+        joining=joining(campaign.faults),
         accepted_host_keys=accepted,
     )
     able = place.capabilities(site)

@@ -17,10 +17,11 @@ from history.manifest import PlannedFailover
 from infra.changes import Observer
 from infra.interface import Backend, Node, System
 from infra.secrets import Handed
-from nemesis.bounds import UNLIMITED, Count
-from nemesis.executor import Executor
+from nemesis.attendant import Attendants
+from nemesis.execution.executor import Executor
+from nemesis.execution.ledger import Ledger
 from nemesis.interface import OWN_TOPICS, Cluster
-from nemesis.ledger import Ledger
+from nemesis.targets.bounds import UNLIMITED, Count
 from nemesis.workload import WorkloadClient
 from workloads.interface import Place, Workload
 
@@ -45,6 +46,9 @@ class Run:
         kept: Further properties of the cells' topics.
         racks: Where consumers stand; see :class:`workloads.interface.Load`.
         executor: Breaks and mends the cluster; the one place where faults are counted.
+        attendants: Are told of brokers that a fault adds, or removes.
+        leaving: The brokers, by name, that a fault had added and is removing: that they end is no
+            failure.
         sessions_ended: How many sessions of each client a fatal error has ended, as written down.
         findings: What a reader must know, one sentence each.
         ended_by_themselves: The servers of which the watch saw that, by name.
@@ -75,10 +79,12 @@ class Run:
     started: list[ClientProcess] = field(default_factory=list)
     running: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, Watch] = field(default_factory=dict)
+    leaving: set[str] = field(default_factory=set)
     sessions_ended: dict[str, int] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
+    attendants: Attendants = field(default_factory=Attendants)
     executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,6 +120,7 @@ class Run:
             clients=self.client_nodes,
             workload=self._workload,
             bring_back=self._bring_back,
+            attendant=self.attendants,
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
         )
 

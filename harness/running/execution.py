@@ -24,7 +24,7 @@ from harness.running.recorder import RunRecorder
 from history.storage import AnyPath
 from infra.interface import Backend, System
 from infra.systems.racks import racks_of
-from nemesis.ledger import Ledger
+from nemesis.execution.ledger import Ledger
 from workloads import WORKLOADS
 
 log = logging.getLogger(__name__)

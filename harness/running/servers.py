@@ -15,8 +15,13 @@ def watch(run: Run) -> None:
     """Begin to watch every server. One that was never started is not there yet; of one that is seen
     from outside alone nobody tells how it ended."""
     for server in (*run.system.brokers, *run.system.zookeepers):
-        if server.distant is not None:
-            continue
+        if server.distant is None:
+            watch_one(run, server)
+
+
+def watch_one(run: Run, server: Server) -> None:
+    """Begin to watch a server, unless it is watched already."""
+    if server.name not in run.watches:
         run.watches[server.name] = Watch(server.name, _Watched(run, server).look).start()
 
 
@@ -53,6 +58,8 @@ class _Watched:
     def _see_end(self, fault: int | None) -> None:
         process = self._process
         if process is None or self._ended or process.state() is not ProcessState.EXITED:
+            return
+        if self._server.name in self._run.leaving:  # see harness.running.joining
             return
         if fault is None:  # it may have come since: it is in the ledger before it strikes
             fault = self._run.ledger.holding(self._server.name)

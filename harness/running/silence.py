@@ -118,7 +118,9 @@ class Silences:
         if _is_done(one, sign, figures):
             return True
         ledger = self.run.ledger
-        return ledger.is_upon(one.client.name) or (sign.in_peace and bool(ledger.still_open()))
+        if ledger.upon(one.client.name) is not None:
+            return True
+        return sign.in_peace and bool(ledger.still_open())
 
     def _is_silent(self, one: ClientProcess, sign: _Sign, heard: _Heard, now: _Heard) -> bool:
         if now.at - heard.at <= limit_s(self.run, one):

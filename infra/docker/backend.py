@@ -91,6 +91,17 @@ class DockerBackend:
         container to be had."""
         return self._nodes.get(name)
 
+    def remove(self, name: str) -> None:
+        self._nodes.remove(name)
+
+    def remains(self, name: str) -> Sequence[str]:
+        container = f"{self._run}-{name}"
+        try:
+            there = self._client.containers.list(all=True, filters={"name": f"^/{container}$"})
+        except DockerException as error:
+            raise InfraError(f"the engine does not say what there is of {name}: {error}") from error
+        return [f"the container {container}"] if there else []
+
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)
 

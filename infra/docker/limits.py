@@ -11,7 +11,8 @@ from docker.errors import DockerException
 from docker.models.containers import Container
 
 from infra.agent_client import AgentClient
-from infra.interface import InfraError, Scarce
+from infra.interface import InfraError
+from infra.scarcity import Scarce
 
 _PERIOD_US = 100_000
 _ALL_US = -1
@@ -20,7 +21,7 @@ _SWAP = 1 << 20
 
 
 class ContainerLimits:
-    """Implements ``infra.limits.Limits``."""
+    """Implements ``infra.scarcity.Scarcity``."""
 
     def __init__(self, container: Container, agent: AgentClient) -> None:
         self._container = container

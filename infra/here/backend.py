@@ -3,6 +3,8 @@ there already. They go where this machine's network leads; nothing is cut, and n
 """
 
 import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from infra import agent_process
@@ -42,6 +44,15 @@ class HereBackend:
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed."""
         return self._nodes.get(name)
+
+    def remove(self, name: str) -> None:
+        self._nodes.remove(name)
+        if (self._directory / name).exists():
+            shutil.rmtree(self._directory / name)
+
+    def remains(self, name: str) -> Sequence[str]:
+        directory = self._directory / name
+        return [str(directory)] if directory.exists() else []
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)

@@ -4,6 +4,7 @@ Made inside the namespaces of :mod:`infra.local.enter`, whose end is the end of 
 Not handled: more than one open backend in a process (they would share the one router).
 """
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cached_property
@@ -51,6 +52,7 @@ class LocalBackend:
         if clocks:
             _have_shared_memory_of_our_own()
         self._directory = directory.absolute()
+        self._gone: dict[str, str] = {}
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
         descriptor = host_network()
@@ -69,6 +71,23 @@ class LocalBackend:
         """Raises ValueError for a name that is none, InfraError when closed or out of
         addresses."""
         return self._nodes.get(name)
+
+    def remove(self, name: str) -> None:
+        address = next((node.address for node in self._nodes.made() if node.name == name), None)
+        self._nodes.remove(name)
+        if (self._directory / name).exists():
+            shutil.rmtree(self._directory / name)
+        if address is not None:
+            self._router.detach(address)
+            self._gone[name] = address
+
+    def remains(self, name: str) -> Sequence[str]:
+        directory = self._directory / name
+        left = [str(directory)] if directory.exists() else []
+        address = self._gone.get(name)
+        if address is not None and self._router.reaches(address):
+            left.append(f"a link to {address}")
+        return left
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)

@@ -24,9 +24,10 @@ from typing import NoReturn
 from infra.agent import cgroups, queues, rules
 from infra.agent.cgroups import RUN
 from infra.agent.privilege import search_path
-from infra.interface import Capability, InfraError, Scarce
+from infra.interface import Capability, InfraError
 from infra.local.marker import marked as inside
 from infra.registry import STATE_DIRECTORY, Kind, Registry
+from infra.scarcity import Scarce
 from infra.trials import AS_ROOT, OF_ROOT
 
 __all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "undoable", "unlimited"]

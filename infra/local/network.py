@@ -5,7 +5,9 @@ way. What the router itself sends, the harness's own traffic, comes from no node
 """
 
 import ipaddress
+import itertools
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
 from errno import EEXIST, ENODEV
 from pathlib import Path
@@ -21,6 +23,7 @@ _PREFIX_LENGTH = 24
 _ROUTER = 1
 _HOST = 2
 _FIRST_NODE = 11
+_NODES = 254 - _FIRST_NODE + 1
 _NO_IPV6 = {"ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1"}
 _ROUTES = {
     "ipv4/ip_forward": "1",
@@ -55,7 +58,8 @@ class Router:
         self.subnet = subnet
         self.address = str(subnet[_ROUTER])
         self._lock = threading.Lock()
-        self._links = 0
+        self._links = itertools.count(1)
+        self._free = deque(str(self.subnet[n]) for n in range(_FIRST_NODE, _FIRST_NODE + _NODES))
         _set(_NO_IPV6 | _ROUTES)
         with IPRoute() as netlink:
             _up(netlink, "lo")
@@ -63,13 +67,25 @@ class Router:
     def attach(self, namespace: NetworkNamespace) -> str:
         """Link a node's namespace to the router; its address. Raises InfraError when full."""
         with self._lock:
-            if _FIRST_NODE + self._links >= self.subnet.num_addresses - 1:
-                raise InfraError(f"no more than {self._links} nodes fit into {self.subnet}")
-            address = str(self.subnet[_FIRST_NODE + self._links])
-            self._links += 1
-            self._link(f"node{self._links}", namespace, "eth0", address)
+            if not self._free:
+                raise InfraError(f"no more than {_NODES} nodes fit into {self.subnet}")
+            address = self._free.popleft()
+            self._link(f"node{next(self._links)}", namespace, "eth0", address)
             namespace.call(lambda: _configure_node(address, self.address))
         return address
+
+    def detach(self, address: str) -> None:
+        """Give back the address of a node whose namespace is gone: after all others, for whoever
+        still believes that the node is there is to find nobody."""
+        with self._lock:
+            self._free.append(address)
+
+    def reaches(self, address: str) -> bool:
+        """Whether there is a link to the node of that address: for a moment longer than its
+        namespace, which takes it along."""
+        with self._lock, IPRoute() as netlink:
+            routes = list(netlink.get_routes(family=AF_INET))
+            return any(route.get_attr("RTA_DST") == address for route in routes)
 
     def expose(self, host: NetworkNamespace) -> bool:
         """Link the host's namespace too: it reaches the nodes, and they it. The link goes when

@@ -17,7 +17,7 @@ from infra.links import AgentLinks
 from infra.node import AgentNode, Made
 from infra.nodes import Nodes, Obstacles, capabilities, limits
 from infra.ssh.connection import Channels
-from infra.ssh.hosts import ReadyHost, make_ready
+from infra.ssh.hosts import ReadyHost, held, make_ready
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.keeper import LEASE_S, Keeper
 from infra.ssh.login import Trust
@@ -61,9 +61,10 @@ class SshBackend:
         self._run = secrets.token_hex(8)
         self._placing = threading.Lock()
         self._placed: dict[str, Host] = {}
+        self._left: dict[str, Host] = {}
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
-        self._keepers: list[Keeper] = []
+        self._keepers: dict[str, Keeper] = {}
         self._obstacles: list[Obstacles] = []
         self._limits: list[frozenset[Capability]] = []
         try:
@@ -77,12 +78,34 @@ class SshBackend:
     def capabilities(self) -> frozenset[Capability]:
         agents = [node.agent for node in self._nodes.made()]
         tried = {one: [agent.ask(verb) for agent in agents] for one, verb in TRIALS.items()}
-        return capabilities(self._obstacles, self._limits, tried)
+        with self._placing:
+            further = len(self._placed) < len(self._inventory.hosts)
+        return capabilities(self._obstacles, self._limits, tried, further=further)
 
     def node(self, name: str) -> AgentNode:
         """Raises ValueError for a name that is none, InfraError when closed or when no host is
         left for it."""
         return self._nodes.get(name)
+
+    def remove(self, name: str) -> None:
+        """The host is free for another node then."""
+        if (keeper := self._keepers.pop(name, None)) is not None:
+            keeper.close()
+        self._nodes.remove(name)
+        with self._placing:
+            if (host := self._placed.pop(name, None)) is not None:
+                self._left[name] = host
+
+    def remains(self, name: str) -> Sequence[str]:
+        """By the word of the host that it was on."""
+        host = self._left.get(name)
+        if host is None:
+            return [f"the host {self._placed[name]}"] if name in self._placed else []
+        with self._placing:
+            if host in self._placed.values():  # another node is there now, and found it empty
+                return []
+        there = held(host, self._inventory.directory, self._trust, self._run)
+        return [f"the run's claim of {host}"] if there else []
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
         return self._nodes.reaches(source, target, port, timeout)
@@ -92,7 +115,7 @@ class SshBackend:
         their lease ends, or by ``ackproof clean``."""
         if not self._nodes.close():
             return
-        on_all(Keeper.close, self._keepers)
+        on_all(Keeper.close, list(self._keepers.values()))
         try:
             on_all(AgentNode.close, self._nodes.made())
         except InfraError as error:
@@ -131,7 +154,7 @@ class SshBackend:
             raise
         self._obstacles.append(prepared.obstacles)
         self._limits.append(limits(prepared.unlimited.get))
-        self._keepers.append(Keeper(node, prepared.base, self._run))
+        self._keepers[name] = Keeper(node, prepared.base, self._run)
         return node
 
 

@@ -12,7 +12,7 @@ from infra.nodes import capabilities, lacking, limits
 from infra.ssh.connection import Connection
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
-from infra.ssh.preparation import Prepared, Report, prepare
+from infra.ssh.preparation import Prepared, Report, bring_agent, prepare
 from infra.together import on_all
 
 _NOTHING: Mapping[Capability, str] = {}
@@ -56,18 +56,41 @@ def make_ready(host: Host, directory: str, trust: Trust, report: Report) -> Read
         raise
 
 
+def held(host: Host, directory: str, trust: Trust, run: str) -> bool:
+    """Whether the host is that run's. Raises InfraError when it does not answer."""
+    connection = Connection(host, trust)
+    try:
+        brought = bring_agent(connection, directory)
+        tenant = brought.agent.ask("tenant", base=str(brought.base))
+    finally:
+        connection.close()
+    return tenant is not None and bool(tenant["run"] == run)
+
+
 def survey(
     inventory: Inventory,
     names: Sequence[str],
     accepted: frozenset[str],
     report: Report,
     trials: Mapping[Capability, str] = _NOTHING,
+    further: Sequence[str] = (),
 ) -> frozenset[Capability]:
     """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
-    nothing runs there afterwards. ``trials``: what shall be tried, and the verb that does. Raises
-    InfraError naming every host that cannot be had, and why."""
+    nothing runs there afterwards.
+
+    Args:
+        trials: What shall be tried, and the verb that does.
+        further: Nodes that may be asked for besides, while the others are there.
+
+    Raises InfraError naming every host that cannot be had, and why.
+    """
     trust = Trust(inventory.known_hosts, accepted)
     wanted = list(place(names, inventory.hosts).values())
+    try:
+        wanted = list(place([*names, *further], inventory.hosts).values())
+    except LookupError as lacking_host:
+        report(f"no {Capability.FURTHER_NODES}: {lacking_host}")
+        further = ()
     ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report), wanted)
     tried = {one: on_all(partial(_try, verb), ready) for one, verb in trials.items()}
     limited = []
@@ -79,7 +102,8 @@ def survey(
         for line in lacking({one: obstacles[number] for one, obstacles in tried.items()}):
             tell(line)
         host.connection.close()
-    return capabilities([host.prepared.obstacles for host in ready], limited, tried)
+    obstacles = [host.prepared.obstacles for host in ready]
+    return capabilities(obstacles, limited, tried, further=bool(further))
 
 
 def _try(verb: str, host: ReadyHost) -> str | None:

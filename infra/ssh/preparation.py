@@ -12,9 +12,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from infra.agent_client import AgentClient
-from infra.interface import InfraError, Scarce, Software
+from infra.interface import InfraError, Software
 from infra.java import JAVA_VERSION_MIN, parse_version
 from infra.nodes import OF_LINKS, Obstacles
+from infra.scarcity import Scarce
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
 from infra.ssh.connection import Channels, Connection

@@ -45,14 +45,14 @@ class KafkaAdmin:
     """Implements ``infra.admin.Admin``.
 
     Args:
-        brokers: All that are deployed, those that are down, too.
+        brokers: All that there are at the moment, those that are down, too.
         topic_config: Reads a topic's own settings from where the metadata are.
         connection: Further properties of librdkafka's that connecting takes.
     """
 
     def __init__(
         self,
-        brokers: Sequence[Server],
+        brokers: Callable[[], Sequence[Server]],
         topic_config: Callable[[str], Mapping[str, str]],
         connection: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -78,7 +78,7 @@ class KafkaAdmin:
             raise OrderRefused(f"no connection of our own: {error}") from error
 
         def attempt(left_s: float) -> None:
-            reassign(self._brokers, topic, partition, replicas, left_s, connect)
+            reassign(self._brokers(), topic, partition, replicas, left_s, connect)
 
         try:
             _ordered(attempt, within_s, given_up=_NO_TOPIC)
@@ -190,7 +190,7 @@ class KafkaAdmin:
         return AdminClient({**self._connect(), "socket.timeout.ms": int(timeout_s * 1000)})
 
     def _connect(self) -> dict[str, Any]:
-        servers = [f"{broker.node.address}:{broker.port}" for broker in self._brokers]
+        servers = [f"{broker.node.address}:{broker.port}" for broker in self._brokers()]
         return {"bootstrap.servers": ",".join(servers), **self._connection, **_QUIET}
 
 

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from kazoo.client import KazooClient
 
+from infra.added import Added
 from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
 from infra.clocks import FakeClock
@@ -27,6 +28,7 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from infra.systems.added import AddedBrokers, name_of
 from infra.systems.admin import KafkaAdmin
 from infra.systems.deployment import (
     BROKER_PORT,
@@ -129,11 +131,16 @@ class SystemOnZooKeeper:
         )
         numbers = range(1, brokers + 1)
         self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
-        self._admin = KafkaAdmin(self._brokers, self._topic_config)
+        self._added = AddedBrokers(backend, lambda n: self._broker(backend, n), brokers)
+        self._admin = KafkaAdmin(self._all_brokers, self._topic_config)
 
     @property
     def brokers(self) -> Sequence[Server]:
         return self._brokers
+
+    @property
+    def added(self) -> Added[Server]:
+        return self._added
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -208,7 +215,7 @@ class SystemOnZooKeeper:
         if self._client is not None:
             disconnect(self._client)
             self._client = None
-        stop_all(self._brokers, STOP_GRACE_S)
+        stop_all(self._all_brokers(), STOP_GRACE_S)
         stop_all(self._zookeepers, STOP_GRACE_S)
 
     def _zookeeper(self) -> KazooClient:
@@ -225,7 +232,7 @@ class SystemOnZooKeeper:
         return int(self._properties.get(name, _DEFAULTS[name]))
 
     def _broker(self, backend: Backend, broker_id: int) -> NodeServer:
-        node = backend.node(f"broker-{broker_id}")
+        node = backend.node(name_of(broker_id))
         config = node.directory / "server.properties"
         command = Command(name=node.name, argv=self._program.command(node, config))
         broker = NodeServer(
@@ -247,6 +254,9 @@ class SystemOnZooKeeper:
         }
         node.write(config, server_properties(own | self._properties))
         return broker
+
+    def _all_brokers(self) -> Sequence[NodeServer]:
+        return [*self._brokers, *self._added.there]
 
     def _clock(self, node: Node) -> FakeClock | None:
         return node.fake_clock() if self._clocks else None

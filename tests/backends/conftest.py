@@ -114,7 +114,9 @@ class ProcessPlace:
         return [sys.executable, *map(str, self.program), str(self.scratch), case]
 
     def _environ(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(SUPPORT), MARK: self.mark}
+        # This tree's own rooms, whichever tree is installed.
+        path = os.pathsep.join(map(str, (SUPPORT, HERE.parents[1])))
+        return {**os.environ, "PYTHONPATH": path, MARK: self.mark}
 
 
 def docker_place(scratch: Path) -> ProcessPlace:

@@ -106,3 +106,25 @@ def test_many_who_ask_at_once_are_told_what_one_found_out() -> None:
 
     assert on_all(lambda _: find(), range(4)) == [0] * 4
     assert found == [0]
+
+
+def test_one_that_is_removed_is_made_anew_when_it_is_asked_for() -> None:
+    closed: list[str] = []
+    nodes = Nodes(lambda name: SimpleNamespace(name=name, close=lambda: closed.append(name)))
+    first = nodes.get("a")
+    for _ in range(2):
+        nodes.remove("a")
+    assert closed == ["a"]
+    assert nodes.made() == []
+    assert nodes.get("a") is not first
+
+
+def test_one_that_cannot_be_closed_is_not_forgotten() -> None:
+    def close() -> None:
+        raise InfraError("it is silent")
+
+    nodes = Nodes(lambda name: SimpleNamespace(name=name, close=close))
+    first = nodes.get("a")
+    with pytest.raises(InfraError, match="silent"):
+        nodes.remove("a")
+    assert nodes.get("a") is first

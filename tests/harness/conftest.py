@@ -14,7 +14,7 @@ from harness.campaign.plan.runs import runs_of
 from harness.campaign.validation import load
 from harness.running.context import Run
 from harness.running.recorder import RunRecorder
-from nemesis.ledger import Ledger
+from nemesis.execution.ledger import Ledger
 from workloads import WORKLOADS
 
 CAMPAIGN = """

@@ -26,9 +26,9 @@ from history import reader
 from infra.interface import Command
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.executor import HealFailed
+from nemesis.execution.executor import HealFailed
+from nemesis.execution.ledger import OpenFault
 from nemesis.interface import Target
-from nemesis.ledger import OpenFault
 from workloads.interface import CATCH_UP_S, Role
 
 GROUPS = [

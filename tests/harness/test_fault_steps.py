@@ -22,12 +22,12 @@ from history import reader
 from infra.interface import Node, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.bounds import Count
 from nemesis.effects import Kill
-from nemesis.executor import GateClosed
-from nemesis.expressions import parse
-from nemesis.ledger import OpenFault
-from nemesis.targets import resolve
+from nemesis.execution.executor import GateClosed
+from nemesis.execution.ledger import OpenFault
+from nemesis.targets.bounds import Count
+from nemesis.targets.expressions import parse
+from nemesis.targets.resolution import resolve
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:

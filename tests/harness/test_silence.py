@@ -14,8 +14,8 @@ from history import reader
 from infra.interface import InfraError
 from nemesis import FAULTS
 from nemesis.effects import StopClient
+from nemesis.execution.ledger import OpenFault
 from nemesis.interface import Plan, Target
-from nemesis.ledger import OpenFault
 from workloads.interface import Client, Role
 
 AT_WORK = {"sent": 9, "acked": 5, "failed": 1, "indeterminate": 0, "time": 1}

@@ -21,8 +21,8 @@ from infra.interface import InfraError, ProcessState
 from infra.waiting import wait_until
 from nemesis import FAULTS
 from nemesis.effects import Crash, Kill
+from nemesis.execution.ledger import OpenFault
 from nemesis.interface import Plan, Target
-from nemesis.ledger import OpenFault
 from workloads.interface import Client, Role
 
 

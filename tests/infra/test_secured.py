@@ -74,6 +74,6 @@ def test_an_order_says_that_there_is_no_connection_for_it(tmp_path: Path) -> Non
     with listening_tls(tmp_path, "PLAIN", USER, PASSWORD) as broker:
         given = told(broker, "PLAIN")
     for change in ({"ssl.key.password": "wrong"}, {"ssl.crl.location": "crl.pem"}):
-        admin = KafkaAdmin([], lambda _topic: {}, {**given, **change})
+        admin = KafkaAdmin(list, lambda _topic: {}, {**given, **change})
         with pytest.raises(OrderRefused, match="no connection of our own"):
             admin.reassign("t", 0, [1], 1.0)

@@ -6,13 +6,13 @@ from struck import Nemesis
 
 from infra.admin import NoAnswer, OrderRefused
 from infra.interface import ProcessState
-from nemesis.admin import ADMIN
-from nemesis.churn import CHURN
+from nemesis.admin.churn import CHURN
+from nemesis.admin.orders import ADMIN
 from nemesis.examples import ORDERS, Example
-from nemesis.executor import HealFailed
-from nemesis.expressions import parse
+from nemesis.execution.executor import HealFailed
 from nemesis.interface import Unplannable
-from nemesis.targets import TargetUnavailable, resolve
+from nemesis.targets.expressions import parse
+from nemesis.targets.resolution import TargetUnavailable, resolve
 
 TAKEN_BACK = [
     ("reassign", "partition(orders, 0)", {}),
@@ -20,6 +20,8 @@ TAKEN_BACK = [
     ("elect-preferred", "topic(orders)", {}),
     ("alter-min-isr", "topic(orders)", {"min_insync_replicas": 3}),
     ("remove-broker", "broker-3", {}),
+    ("add-broker", "partition(orders, 0)", {}),
+    ("add-broker", "topic(orders)", {"brokers": 2, "leads": True}),
     ("create-topic", "all", {"topics": 2}),
     ("grow-topic", "all - broker-1", {"partitions": 2, "more": 1}),
 ]

@@ -5,8 +5,8 @@ from memory_cluster import Memory
 from struck import Nemesis
 
 from nemesis import FAULTS
-from nemesis.expressions import parse, problems
 from nemesis.interface import Members
+from nemesis.targets.expressions import parse, problems
 
 
 def ended(memory: Memory) -> list[str]:

@@ -8,7 +8,7 @@ from harness.campaign.clients.producers import message_timeout_ms
 from history.cell import Cell
 from infra.interface import ProcessState
 from nemesis import FAULTS
-from nemesis.clients import OUTLASTED_MS
+from nemesis.process.clients import OUTLASTED_MS
 from workloads.configuration import CONSUMER_DEFAULTS
 
 FIRST, SECOND = "producer-orders", "producer-payments"

@@ -10,11 +10,11 @@ from struck import Nemesis
 
 from infra.interface import Capability, InfraError
 from nemesis import FAULTS
-from nemesis.clock_effects import SetClock
-from nemesis.clocks import CLOCKS
+from nemesis.clock.effects import SetClock
+from nemesis.clock.faults import CLOCKS
+from nemesis.execution.ledger import OpenFault
 from nemesis.interface import Look, Proof
-from nemesis.ledger import OpenFault
-from nemesis.proof import prove
+from nemesis.proofs.proving import prove
 
 
 def clock(nemesis: Nemesis, number: int = 1) -> MemoryClock:

@@ -14,7 +14,7 @@ from struck import Nemesis
 
 from infra.interface import InfraError, Node, ProcessState
 from infra.waiting import wait_until
-from nemesis.executor import GateClosed, HealFailed
+from nemesis.execution.executor import GateClosed, HealFailed
 
 
 def counted(memory: Memory, verb: str) -> dict[tuple[str, str], int]:

@@ -9,14 +9,14 @@ from struck import Nemesis
 
 from infra.interface import ProcessState
 from nemesis import FAULTS
-from nemesis.churn import CHURN
-from nemesis.clients import CLIENTS
+from nemesis.admin.churn import CHURN
 from nemesis.effects import Kill
-from nemesis.expressions import parse
 from nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
-from nemesis.link_effects import Cut
-from nemesis.proof import expiry_ms
-from nemesis.targets import resolve
+from nemesis.network.effects import Cut
+from nemesis.process.clients import CLIENTS
+from nemesis.proofs.proving import expiry_ms
+from nemesis.targets.expressions import parse
+from nemesis.targets.resolution import resolve
 
 CASES = [
     ("kill", "leader(orders, 0)"),
@@ -301,6 +301,7 @@ SHAPES = {
     "minority": 4,
     **dict.fromkeys(CLIENTS, 2),
     "reassign": 2,
+    "add-broker": 2,
     **dict.fromkeys(("power-failure", "disk-full", "disk-failure", "read-only"), 50),
     **dict.fromkeys(("bit-flip", "corrupt-index"), 50),
     **dict.fromkeys((fault.name for fault in CHURN), 50),

@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.grudge import (
+from nemesis.interface import Link, Members, Unplannable, majority
+from nemesis.network.grudge import (
     apart,
     bridge,
     halves,
     heard,
     keeps_quorum,
     majorities_ring,
-    majority,
     open_pairs,
     without_zookeeper,
 )
-from nemesis.interface import Link, Members, Unplannable
 
 NODES = st.lists(
     st.sampled_from([f"n{number}" for number in range(12)]), min_size=3, max_size=12, unique=True

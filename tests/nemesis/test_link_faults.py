@@ -11,13 +11,14 @@ from struck import Nemesis
 
 from infra.impairments import Impairment
 from nemesis import FAULTS
-from nemesis.clocks import CLOCKS
+from nemesis.clock.faults import CLOCKS
 from nemesis.examples import EXAMPLES, Example
-from nemesis.expressions import parse, problems
-from nemesis.interface import Rhythm, Unplannable
-from nemesis.link_measurements import plausible, tries_needed
-from nemesis.links import beats_within
-from nemesis.targets import resolve
+from nemesis.interface import Unplannable
+from nemesis.network.links import beats_within
+from nemesis.network.measurements import plausible, tries_needed
+from nemesis.rhythm import Rhythm
+from nemesis.targets.expressions import parse, problems
+from nemesis.targets.resolution import resolve
 
 LINK_FAULTS = ("flap", "lossy", "narrow", "reset", "slow")
 BOTH_WAYS = "leader(orders, 0) <-> partition(orders, 0) - leader(orders, 0)"

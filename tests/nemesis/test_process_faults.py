@@ -9,10 +9,10 @@ from struck import Nemesis
 
 from infra.interface import ProcessState
 from nemesis import FAULTS
-from nemesis.executor import GateClosed
-from nemesis.expressions import parse, problems
+from nemesis.execution.executor import GateClosed
 from nemesis.interface import Members, Target, Unplannable
-from nemesis.proof import expiry_ms
+from nemesis.proofs.proving import expiry_ms
+from nemesis.targets.expressions import parse, problems
 
 CASES = [
     ("terminate", "leader(orders, 0)", {}),

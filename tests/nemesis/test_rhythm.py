@@ -13,9 +13,9 @@ from struck import Nemesis
 
 from infra.interface import InfraError, Node
 from infra.waiting import wait_until
-from nemesis.executor import GateClosed, HealFailed
-from nemesis.interface import Rhythm
-from nemesis.ledger import OpenFault
+from nemesis.execution.executor import GateClosed, HealFailed
+from nemesis.execution.ledger import OpenFault
+from nemesis.rhythm import Rhythm
 
 QUICK = Rhythm(seed=1, on_ms=(1, 3), off_ms=(1, 3))
 LINK = "broker-1 -> broker-2"

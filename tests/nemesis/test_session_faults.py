@@ -9,8 +9,8 @@ from struck import Nemesis
 
 from infra.interface import ProcessState, ViewUnavailable
 from nemesis import FAULTS
-from nemesis.expressions import parse, problems
 from nemesis.interface import Members, Target, Unplannable
+from nemesis.targets.expressions import parse, problems
 
 MEMBERS = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",))
 NAMES = ("expire-session", "conflicted-node")

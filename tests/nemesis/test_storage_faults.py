@@ -9,8 +9,8 @@ from infra.interface import InfraError, ProcessState
 from nemesis import FAULTS
 from nemesis.effects import Kill
 from nemesis.interface import Effect, Unplannable
-from nemesis.storage import STORAGE
-from nemesis.storage_effects import LosePower
+from nemesis.storage.effects import LosePower
+from nemesis.storage.faults import STORAGE
 
 FOR_GOOD = [
     ("bit-flip", {}),

@@ -2,10 +2,10 @@ import pytest
 from memory_cluster import Memory, memory_cluster
 
 from infra.interface import ProcessState, ViewUnavailable
-from nemesis.expressions import parse, problems
 from nemesis.interface import Aim, Members
-from nemesis.placement import planned_view
-from nemesis.targets import TargetUnavailable, resolve, resolve_planned
+from nemesis.targets.expressions import parse, problems
+from nemesis.targets.placement import planned_view
+from nemesis.targets.resolution import TargetUnavailable, resolve, resolve_planned
 
 MEMBERS = Members(
     brokers=("broker-1", "broker-2", "broker-3"),

@@ -13,6 +13,7 @@ from infra.waiting import wait_until
 
 TOPIC = "orders"
 VALUES = [b"%d" % number for number in range(200)]
+LATER = [b"later-%d" % number for number in range(50)]
 LOST = [b"lost-%d" % number for number in range(20)]
 TIMEOUT_S = 10
 MIN_ISR = "min.insync.replicas"
@@ -51,7 +52,41 @@ def orders_without_a_controller(backend: Backend, scratch: Path) -> None:
         _what_stays_is_done_for_good(cluster, known)
 
 
-CASES = (orders_are_carried_out_and_taken_back, orders_without_a_controller)
+def a_broker_joins_and_leaves(backend: Backend, scratch: Path) -> None:
+    """With a controller."""
+    with striker(backend, scratch) as cluster:
+        _joins_and_leaves(cluster)
+
+
+def a_broker_joins_and_leaves_without_a_controller(backend: Backend, scratch: Path) -> None:
+    leader = {"ackproof.coordination": "leader"}
+    with striker(backend, scratch, properties=leader) as cluster:
+        _joins_and_leaves(cluster)
+
+
+CASES = (
+    orders_are_carried_out_and_taken_back,
+    orders_without_a_controller,
+    a_broker_joins_and_leaves,
+    a_broker_joins_and_leaves_without_a_controller,
+)
+
+
+def _joins_and_leaves(cluster: Striker) -> None:
+    """Each time another one; what was written to it is with the others when it is gone."""
+    known = _with_records(cluster)
+    before = _replicas(cluster)
+    cluster.through("add-broker", f"partition({TOPIC}, 1)", 0)
+    entry = cluster.strike("add-broker", f"partition({TOPIC}, 0)", 0, leads=True)
+    assert _leader(cluster) == 5
+    assert set(produce(known, TOPIC, LATER, 0).values()) == {None}
+    cluster.heal(entry)
+    assert _replicas(cluster) == before
+    assert not cluster.system.added.there
+    cluster.await_whole(TOPIC)
+    assert cluster.all_run()
+    assert read_all(known, TOPIC, 0) == VALUES + LATER
+    assert read_all(known, TOPIC, 1) == VALUES
 
 
 def _own_topics(cluster: Striker) -> None:

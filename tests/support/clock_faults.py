@@ -11,7 +11,7 @@ from striking import Known, Striker, striker
 
 from infra.interface import Backend, Capability
 from nemesis import FAULTS
-from nemesis.clocks import CLOCKS
+from nemesis.clock.faults import CLOCKS
 from nemesis.examples import EXAMPLES
 
 TOPIC = "orders"

@@ -30,8 +30,8 @@ from infra.interface import (
     Node,
     Process,
     ProcessState,
-    Scarce,
 )
+from infra.scarcity import Scarce
 from infra.waiting import wait_until
 
 MARK = "ACKPROOF_TEST_MARK"
@@ -334,6 +334,29 @@ def its_software_is_there(backend: Backend, _scratch: Path) -> None:
         assert node.start(Command(name="jar", argv=["test", "-f", jar])).wait(PATIENCE_S) == 0, jar
 
 
+def a_node_is_removed_with_all_that_is_on_it(backend: Backend, _scratch: Path) -> None:
+    """And another one of its name is another one."""
+    backend.node("a")
+    gone = backend.node("b")
+    file = gone.directory / "file"
+    gone.write(file, b"content")
+    process = gone.start(Command(name="sleep", argv=["sleep", "1000"]))
+    if backend.name == "local" and Capability.LOSE_UNSYNCED_WRITES in backend.capabilities:
+        gone.disk("1", 16)
+    assert backend.remains("b")
+    for _ in range(2):
+        backend.remove("b")
+    wait_until(lambda: not backend.remains("b"), PATIENCE_S, "nothing to be left of it")
+    assert process.state() is ProcessState.EXITED
+    assert backend.remains("a")
+    again = backend.node("b")
+    assert again is not gone
+    with pytest.raises(FileNotFoundError):
+        again.read(file)
+    with peers(backend.node("a"), again):
+        assert backend.reaches(backend.node("a"), again, PORT)
+
+
 def closing_ends_what_processes_started(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     fork = "import os, signal; print(os.fork(), flush=True); signal.pause()"
@@ -408,6 +431,7 @@ CASES = (
     a_hundred_megabytes,
     what_is_shared_comes_here,
     its_software_is_there,
+    a_node_is_removed_with_all_that_is_on_it,
     closing_ends_what_processes_started,
     refusals,
     three_zookeepers_survive_their_leader,

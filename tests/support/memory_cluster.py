@@ -26,12 +26,12 @@ from infra.interface import (
     PartitionView,
     Process,
     ProcessState,
-    Scarce,
     Server,
     Software,
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from infra.scarcity import Scarce
 from infra.storage import Damage
 from nemesis.interface import Cluster
 from nemesis.workload import WorkloadClient
@@ -88,6 +88,8 @@ class MemoryNode:
     full: bool = False
     """Nothing can be removed, as a fault that does not bite."""
     limits: dict[Scarce, int] = field(default_factory=dict)
+    log: str | None = None
+    """What its server has logged, where that can be fetched."""
     content: bool = False
     """Whatever the limit, it needs no more, as with a fault that does not bite."""
 
@@ -132,8 +134,11 @@ class MemoryNode:
             return {"throttled": met, "throttled_us": 1000 * met}
         return {"hits": met, "killed": 0}
 
-    def fetch(self, source: PurePosixPath, target: Path) -> None:  # noqa: ARG002
-        raise FileNotFoundError(source)
+    def fetch(self, source: PurePosixPath, target: Path) -> None:
+        if self.log is None or source != self.log_directory:
+            raise FileNotFoundError(source)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / f"{self.name}.log").write_text(self.log)
 
     def share(self, directory: Path) -> PurePosixPath:
         return PurePosixPath(directory)
@@ -170,6 +175,8 @@ class MemoryServer:
     starts: int = 0
     peer_ports: tuple[int, ...] = ()
     distant: Distant | None = None
+    stillborn: bool = False
+    """Ends as soon as it is started."""
     clock: MemoryClock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,6 +190,8 @@ class MemoryServer:
         self.starts += 1
         self.node.files += 1
         self.process = MemoryProcess(self.name)
+        if self.stillborn:
+            self.process.current, self.process.code = ProcessState.EXITED, 1
         return self.process
 
 
@@ -193,6 +202,8 @@ class MemoryBackend:
     links_cut: set[tuple[str, str]] = field(default_factory=set)
     leaky: bool = False
     """Cuts nothing, as a fault that does not bite."""
+    clings: bool = False
+    """Removes no node."""
     servers: dict[str, "MemoryServer"] = field(default_factory=dict)
     """By the name of their nodes: where nobody listens, nobody is reached."""
     calls: list[tuple[str, str, str]] = field(default_factory=list)
@@ -204,6 +215,13 @@ class MemoryBackend:
 
     def node(self, name: str) -> Node:
         return MemoryNode(name, name)
+
+    def remove(self, name: str) -> None:
+        if not self.clings:
+            self.servers.pop(name, None)
+
+    def remains(self, name: str) -> Sequence[str]:
+        return [name] if name in self.servers else []
 
     def cut(self, source: Node, target: Node) -> None:
         self.calls.append(("cut", source.name, target.name))
@@ -221,6 +239,37 @@ class MemoryBackend:
 
     def close(self) -> None:
         self.links_cut.clear()
+
+
+@dataclass
+class MemoryAdded:
+    """Brokers that join and leave."""
+
+    backend: MemoryBackend
+    next_id: int
+    there: list[MemoryServer] = field(default_factory=list)
+    full: bool = False
+    """There is no node for one."""
+    stillborn: bool = False
+    """Those that join end at once."""
+
+    def add(self, number: int) -> MemoryServer:
+        if self.full:
+            raise InfraError("no node is left")
+        name = f"broker-{number}"
+        if name not in self.backend.servers:
+            joining = _server("broker", number, 9092)
+            joining.process.current = ProcessState.EXITED
+            joining.stillborn = self.stillborn
+            joining.node.log = "hello"
+            self.backend.servers[name] = joining
+            self.there.append(joining)
+            self.next_id = max(self.next_id, number + 1)
+        return self.backend.servers[name]
+
+    def remove(self, number: int) -> None:
+        self.backend.remove(f"broker-{number}")
+        self.there = [one for one in self.there if one.id != number]
 
 
 @dataclass
@@ -253,10 +302,16 @@ class MemorySystem:
     """Says that it leads ZooKeeper, when nobody does."""
     ensemble: MemoryEnsemble = field(init=False)
     admin: MemoryAdmin = field(init=False)
+    added: MemoryAdded = field(init=False)
 
     def __post_init__(self) -> None:
         self.ensemble = MemoryEnsemble(self.zookeepers, self._quorum, self._own_sessions)
         self.admin = MemoryAdmin(self.view)
+        self.added = MemoryAdded(self.backend, len(self.brokers) + 1)
+
+    @property
+    def everybody(self) -> Sequence[MemoryServer]:
+        return [*self.brokers, *self.added.there]
 
     def deploy(self) -> None: ...
 
@@ -277,7 +332,7 @@ class MemorySystem:
 
     def expired_sessions(self) -> frozenset[int]:
         """Whoever was killed has let its session expire; whoever was asked to end has closed it."""
-        gone = (one for one in self.brokers if not self._registered(one))
+        gone = (one for one in self.everybody if not self._registered(one))
         return frozenset(self._session(one) for one in gone if one.process.code != 0)
 
     def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
@@ -286,7 +341,7 @@ class MemorySystem:
     def view(self) -> ClusterView:
         if not self._quorum():
             raise ViewUnavailable("no answer")
-        live = [server.id for server in self.brokers if self._registered(server)]
+        live = [server.id for server in self.everybody if self._registered(server)]
         partitions = {}
         for topic, count in (*self.topics.items(), *self.admin.own.items()):
             for number in range(count):
@@ -324,7 +379,7 @@ class MemorySystem:
         )
 
     def _own_sessions(self) -> Mapping[int, int]:
-        there = (s for s in self.brokers if self._registered(s) or s.id in self.lingering)
+        there = (s for s in self.everybody if self._registered(s) or s.id in self.lingering)
         return {server.id: self._session(server) for server in there}
 
     def _session(self, server: MemoryServer) -> int:

@@ -7,7 +7,7 @@ from striking import Known, Striker, striker
 
 from infra.interface import Backend
 from nemesis.examples import EXAMPLES
-from nemesis.proof import expiry_ms
+from nemesis.proofs.proving import expiry_ms
 
 TOPIC = "orders"
 PATIENT = {"zookeeper.session.timeout.ms": "6000"}

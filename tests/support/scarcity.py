@@ -8,7 +8,8 @@ import pytest
 from patience import PATIENCE_S
 
 from infra.agent.cgroups import RUN
-from infra.interface import Backend, Capability, Command, InfraError, Node, Scarce
+from infra.interface import Backend, Capability, Command, InfraError, Node
+from infra.scarcity import Scarce
 from infra.waiting import wait_until
 
 GREEDY = "import os; [os.urandom(1 << 20) for _ in range({})]"

@@ -25,12 +25,12 @@ from infra.interface import (
 from infra.systems import make_system
 from infra.waiting import wait_until
 from nemesis import FAULTS
-from nemesis.executor import Executor
-from nemesis.expressions import parse
+from nemesis.execution.executor import Executor
+from nemesis.execution.ledger import Ledger, OpenFault
 from nemesis.interface import Aim, Cluster, Proof
-from nemesis.ledger import Ledger, OpenFault
-from nemesis.proof import prove
-from nemesis.targets import TargetUnavailable, resolve
+from nemesis.proofs.proving import prove
+from nemesis.targets.expressions import parse
+from nemesis.targets.resolution import TargetUnavailable, resolve
 from nemesis.workload import WorkloadClient
 
 SESSION_MS = 2000
@@ -192,7 +192,7 @@ def striker(
         system.deploy()
         yield Striker(backend, system, clients, scratch / "ledger.jsonl")
     except BaseException as error:
-        for server in (*system.zookeepers, *system.brokers):
+        for server in (*system.zookeepers, *system.brokers, *system.added.there):
             error.add_note(_last_words(server))
         raise
     finally:

@@ -6,12 +6,12 @@ from pathlib import Path
 from memory_cluster import Memory, Once
 
 from nemesis import FAULTS
-from nemesis.executor import Executor
-from nemesis.expressions import parse
+from nemesis.execution.executor import Executor
+from nemesis.execution.ledger import Ledger, OpenFault
 from nemesis.interface import Proof
-from nemesis.ledger import Ledger, OpenFault
-from nemesis.proof import expiry_ms, prove
-from nemesis.targets import resolve
+from nemesis.proofs.proving import expiry_ms, prove
+from nemesis.targets.expressions import parse
+from nemesis.targets.resolution import resolve
 
 
 class Nemesis:

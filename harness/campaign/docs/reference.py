@@ -15,8 +15,9 @@ from harness.campaign.docs.schema import schema
 from harness.campaign.plan.stories import catalogue
 from harness.campaign.problems import sizes
 from infra.schemas import Schema
-from nemesis import FAULTS, expressions
+from nemesis import FAULTS
 from nemesis.interface import Fault
+from nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
 

@@ -21,7 +21,8 @@ from harness.campaign.plan.stories import catalogue
 from history.cell import SETTINGS
 from infra.schemas import Schema
 from infra.systems import names, properties
-from nemesis import FAULTS, expressions
+from nemesis import FAULTS
+from nemesis.targets import expressions
 from workloads import WORKLOADS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

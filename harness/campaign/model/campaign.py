@@ -19,8 +19,8 @@ from harness.campaign.model.values.durations import Duration
 from harness.campaign.model.workload import WorkloadSpec
 from infra.systems.names import external
 from infra.yaml_document import dump
-from nemesis.expressions import with_prefix
 from nemesis.interface import OWN_TOPICS
+from nemesis.targets.expressions import with_prefix
 
 
 class EvidenceSpec(Section):

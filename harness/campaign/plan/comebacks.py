@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from harness.campaign.plan.faults import ScheduledFault
-from nemesis.clients import Crashed
+from nemesis.process.clients import Crashed
 from workloads.interface import Role
 
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Literal
 
 from nemesis import FAULTS
-from nemesis.bounds import NOBODY, Count
 from nemesis.interface import Parameters
+from nemesis.targets.bounds import NOBODY, Count
 
 Event = Literal["injected", "verified", "healed"]
 """What becomes of a fault, in the words of the history. ``verified`` and ``healed`` are proven."""

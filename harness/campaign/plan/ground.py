@@ -12,9 +12,10 @@ from harness.campaign.model.schedule import MINORITY
 from harness.campaign.plan.timings import CampaignTimings
 from infra.interface import Timings
 from infra.systems import names
-from nemesis import FAULTS, bounds, expressions
-from nemesis.bounds import NOBODY, UNLIMITED, Count
+from nemesis import FAULTS
 from nemesis.interface import Members
+from nemesis.targets import bounds, expressions
+from nemesis.targets.bounds import NOBODY, UNLIMITED, Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

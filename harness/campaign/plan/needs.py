@@ -1,12 +1,14 @@
 """What a campaign asks of its backend: the faults that strike, and the disks of its cluster."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from harness.campaign.model.campaign import Campaign
 from harness.campaign.model.schedule import Entry, StoryEntry
+from harness.campaign.plan.faults import parameters_of
 from harness.campaign.plan.stories import catalogue
 from infra.interface import Capability
 from nemesis import FAULTS
+from nemesis.admin.added import ADD_BROKER, BrokersAdded
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
 """What disks of the brokers' own need of the backend."""
@@ -26,6 +28,20 @@ def faults_of(entry: Entry) -> tuple[str, ...]:
     if not isinstance(entry, StoryEntry):
         return (entry.fault,)
     return tuple(dict.fromkeys(step.fault for step in catalogue()[entry.story].steps))
+
+
+def joining(faults: Iterable[Entry]) -> int:
+    """How many brokers join at the most by one of them."""
+    return max(map(_joining, faults), default=0)
+
+
+def _joining(entry: Entry) -> int:
+    if ADD_BROKER.name not in faults_of(entry):
+        return 0
+    given = {} if isinstance(entry, StoryEntry) else entry.parameters
+    parameters = parameters_of(ADD_BROKER.name, given)
+    assert isinstance(parameters, BrokersAdded)
+    return parameters.brokers
 
 
 def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: str) -> str | None:

@@ -32,7 +32,7 @@ from history.manifest import (
 from history.schema import MEASURES
 from infra.interface import Capability
 from infra.systems.names import external, kraft
-from nemesis.bounds import UNLIMITED, Count
+from nemesis.targets.bounds import UNLIMITED, Count
 from workloads import WORKLOADS
 from workloads.produce import group_id
 

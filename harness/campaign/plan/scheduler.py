@@ -19,8 +19,8 @@ from harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, Story
 from harness.campaign.plan import storytelling
 from harness.campaign.plan.faults import Act, Part, ScheduledFault, parameters_of
 from harness.campaign.plan.ground import Ground
-from nemesis.bounds import UNLIMITED
-from nemesis.expressions import on_topic
+from nemesis.targets.bounds import UNLIMITED
+from nemesis.targets.expressions import on_topic
 
 
 def run_seed(seed: int, run: int) -> int:

@@ -12,8 +12,8 @@ from harness.campaign.model.schedule import StoryEntry
 from harness.campaign.plan.faults import Cue, Part, ScheduledFault, When, parameters_of
 from harness.campaign.plan.ground import Ground
 from harness.campaign.plan.stories import CueSpec, Step, catalogue, target_of, unrolled
-from nemesis.bounds import NOBODY, Count, everybody
-from nemesis.proof import expiry_ms, shrink_ms
+from nemesis.proofs.proving import expiry_ms, shrink_ms
+from nemesis.targets.bounds import NOBODY, Count, everybody
 
 
 def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[ScheduledFault, ...]:

@@ -7,7 +7,7 @@ from harness.campaign.model.clusters import TIMING_DEFAULTS_MS, ClusterSpec
 from infra.interface import Timings
 from infra.systems.kraft.properties import SESSION, SESSION_DEFAULT_MS, session_as_here
 from infra.systems.names import external, kraft
-from nemesis.proof import expiry_ms
+from nemesis.proofs.proving import expiry_ms
 
 _FAULT_MS_MIN = 30_000
 _AFTER_THE_SESSION_MS = 15_000

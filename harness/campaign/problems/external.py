@@ -21,7 +21,7 @@ from infra.documents import Problem
 from infra.systems.external.described import Action
 from infra.systems.names import EXTERNAL, parse
 from infra.systems.security import MECHANISMS, unspoken
-from nemesis import expressions
+from nemesis.targets import expressions
 from workloads.configuration import connection_properties
 
 _WHERE = "cluster.external"

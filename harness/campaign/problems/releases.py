@@ -15,6 +15,7 @@ _REASSIGN: _Since = ((2, 4), "KIP-455")
 _ELECT: _Since = ((2, 4), "KIP-460")
 _FAULTS: Mapping[str, _Since] = {
     "reassign": _REASSIGN,
+    "add-broker": _REASSIGN,
     "remove-broker": _REASSIGN,
     "elect-preferred": _ELECT,
     "elect-unclean": _ELECT,

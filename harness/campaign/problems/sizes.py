@@ -11,6 +11,7 @@ from harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, Sched
 from harness.campaign.model.workload import clients_of, times_read
 from harness.campaign.plan import scheduler
 from harness.campaign.plan.ground import hold_range, planned_members
+from harness.campaign.plan.needs import joining
 from harness.campaign.plan.stories import catalogue, unrolled
 from harness.campaign.plan.timings import CampaignTimings
 from harness.campaign.problems.draft import Draft
@@ -170,7 +171,8 @@ def _processes(draft: Draft) -> float | None:
         return None
     of = draft.workload
     clients = _at_once(draft.cells, lambda c: 1 if of is None else clients_of(of.load_of(c)))
-    return draft.cluster.largest.brokers + draft.cluster.largest.zookeepers + clients
+    cluster = draft.cluster.largest
+    return cluster.brokers + joining(draft.faults or ()) + cluster.zookeepers + clients
 
 
 def _disks(draft: Draft) -> float | None:
@@ -178,7 +180,8 @@ def _disks(draft: Draft) -> float | None:
     if draft.cluster is None:
         return None
     spec = draft.cluster.disks
-    return 0 if spec is None else draft.cluster.largest.brokers * spec.per_broker
+    brokers = draft.cluster.largest.brokers + joining(draft.faults or ())
+    return 0 if spec is None else brokers * spec.per_broker
 
 
 def _megabytes(draft: Draft) -> float | None:

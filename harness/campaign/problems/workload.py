@@ -9,7 +9,7 @@ from harness.campaign.model.workload import WorkloadSpec
 from harness.campaign.problems.draft import Draft
 from history.cell import LIBRDKAFKA
 from infra.documents import Problem
-from nemesis import expressions
+from nemesis.targets import expressions
 
 
 def workload_problems(draft: Draft) -> Iterator[Problem]:

@@ -32,7 +32,8 @@ def final_read(run: Run, deadline: Deadline) -> None:
 def collect(run: Run, deadline: Deadline) -> None:
     """Fetch every replica's raw log, if there ever was one, and every process's output."""
     watch.stop(run.watches, list(run.watches))
-    for broker in run.system.brokers if run.ended_well.get("deploy") else ():
+    brokers = (*run.system.brokers, *run.system.added.there)
+    for broker in brokers if run.ended_well.get("deploy") else ():
         deadline.check()
         for place, source in _replicas(run.system, broker):
             _fetch(run, broker.node, source, f"replicas/{place}")
@@ -61,7 +62,8 @@ def teardown(run: Run, deadline: Deadline) -> None:
 
 
 def _nodes(run: Run) -> list[Node]:
-    servers = (*run.system.brokers, *run.system.zookeepers)
+    system = run.system
+    servers = (*system.brokers, *system.added.there, *system.zookeepers)
     ours = [server.node for server in servers if server.distant is None]
     return [*ours, *run.client_nodes]
 

@@ -18,11 +18,12 @@ from harness.running.deadline import Deadline, StepTimeout
 from harness.running.steps.counting import counted
 from history.manifest import PlannedFailover
 from infra.interface import InfraError, ViewUnavailable
-from nemesis import FAULTS, expressions, targets
-from nemesis.executor import Executor, HealFailed
+from nemesis import FAULTS
+from nemesis.execution.executor import Executor, HealFailed
+from nemesis.execution.ledger import OpenFault
 from nemesis.interface import Target
-from nemesis.ledger import OpenFault
-from nemesis.proof import prove
+from nemesis.proofs.proving import prove
+from nemesis.targets import expressions, resolution
 from workloads.failover import NotMade, Onlooker, grow
 
 _LOOK_EVERY_S = 1.0
@@ -89,7 +90,7 @@ def _lacking(run: Run, spec: FailoverSpec, partitions: int) -> str:
 
 def _aimed(run: Run, planned: PlannedFailover, fault_id: int) -> OpenFault:
     expression = expressions.parse(planned.target)
-    target = targets.resolve(expression, run.cluster, planned.seed)
+    target = resolution.resolve(expression, run.cluster, planned.seed)
     if len(target.servers) != 1:
         raise LookupError(f"{planned.target} is {', '.join(target.servers)}, not one broker")
     kill = FAULTS["kill"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from harness.campaign.plan.faults import Act
 from harness.running.context import Run
 from harness.running.deadline import Deadline
-from nemesis.bounds import Count
+from nemesis.targets.bounds import Count
 
 
 class NoRoom(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.campaign.model.workload import described, idle
 from harness.campaign.plan.comebacks import comebacks
-from harness.running import clients, servers, sessions
+from harness.running import clients, joining, servers, sessions
 from harness.running.context import Run
 from harness.running.deadline import Deadline, StepTimeout
 from harness.running.ends import exit_status, in_words
@@ -24,6 +24,7 @@ CLIENTS, SILENCE = "clients", "clients' silence"
 def deploy(run: Run, deadline: Deadline) -> None:
     """Start every server, and begin to record what changes in ZooKeeper."""
     servers.watch(run)
+    joining.attend(run)
     run.system.deploy()
     deadline.check()
     counted(run, "deployed")

@@ -19,7 +19,7 @@ from harness.running.deadline import Deadline, StepTimeout
 from harness.running.steps.recovering import whole
 from harness.running.steps.striking import limit_s, not_struck, strike
 from infra.interface import PartitionView, ViewUnavailable
-from nemesis.proof import shrink_ms
+from nemesis.proofs.proving import shrink_ms
 
 _POLL_S = 0.05
 _LOOK_S = 0.1

@@ -13,11 +13,12 @@ from harness.campaign.plan.timings import fault_limit_ms
 from harness.running.context import Run
 from harness.running.deadline import Cancelled, Deadline, StepTimeout
 from infra.interface import ViewUnavailable
-from nemesis import FAULTS, expressions, targets
-from nemesis.executor import GateClosed
+from nemesis import FAULTS
+from nemesis.execution.executor import GateClosed
+from nemesis.execution.ledger import OpenFault
 from nemesis.interface import Proof, Target
-from nemesis.ledger import OpenFault
-from nemesis.proof import prove
+from nemesis.proofs.proving import prove
+from nemesis.targets import expressions, resolution
 
 UNWANTED = (Cancelled, StepTimeout, GateClosed)
 """The step itself is over: what is open is left to the step ``heal``."""
@@ -183,8 +184,8 @@ def _resolve(run: Run, planned: ScheduledFault, deadline: Deadline) -> Target:
 
     def look() -> bool:
         try:
-            found.append(targets.resolve(expression, run.cluster, planned.seed, aim))
-        except (targets.TargetUnavailable, ViewUnavailable) as reason:
+            found.append(resolution.resolve(expression, run.cluster, planned.seed, aim))
+        except (resolution.TargetUnavailable, ViewUnavailable) as reason:
             reasons.append(reason)
         return bool(found)
 

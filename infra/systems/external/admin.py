@@ -22,7 +22,7 @@ class OutsideAdmin(KafkaAdmin):
     """
 
     def __init__(self, brokers: Sequence[Server], connection: Mapping[str, str]) -> None:
-        super().__init__(brokers, lambda topic: own_settings(connection, topic), connection)
+        super().__init__(lambda: brokers, lambda topic: own_settings(connection, topic), connection)
         self.journal: Journal | None = None
         self.made: list[str] = []
         """Topics that it has made, or was about to make."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from infra.added import Added, NobodyJoins
 from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
 from infra.ensemble import Ensemble
@@ -87,6 +88,10 @@ class ExternalSystem:
     @property
     def brokers(self) -> Sequence[Server]:
         return self._brokers
+
+    @property
+    def added(self) -> Added[Server]:
+        return NobodyJoins("nothing is deployed here")
 
     @property
     def zookeepers(self) -> Sequence[Server]:

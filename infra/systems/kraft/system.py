@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from infra.added import Added
 from infra.admin import Admin
 from infra.changes import ClusterChange, Observer
 from infra.clocks import FakeClock
@@ -24,6 +25,7 @@ from infra.interface import (
     ViewUnavailable,
     ZooKeeperCounters,
 )
+from infra.systems.added import AddedBrokers, name_of
 from infra.systems.admin import KafkaAdmin
 from infra.systems.deployment import (
     BROKER_PORT,
@@ -96,14 +98,19 @@ class SystemOnKRaft:
         self._controllers = tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
         numbers = range(1, brokers + 1)
         self._brokers = tuple(on_all(lambda n: self._broker(backend, n), numbers))
+        self._added = AddedBrokers(backend, lambda n: self._broker(backend, n), brokers)
         self._log = MetadataLog(self._voters)
         self._reading = threading.Lock()
         self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
-        self._admin = KafkaAdmin(self._brokers, self._topic_config)
+        self._admin = KafkaAdmin(self._all_brokers, self._topic_config)
 
     @property
     def brokers(self) -> Sequence[Server]:
         return self._brokers
+
+    @property
+    def added(self) -> Added[Server]:
+        return self._added
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -168,7 +175,7 @@ class SystemOnKRaft:
         return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
 
     def close(self) -> None:
-        stop_all(self._brokers, STOP_GRACE_S)
+        stop_all(self._all_brokers(), STOP_GRACE_S)
         stop_all(self._controllers, STOP_GRACE_S)
         self._log.close()
 
@@ -191,7 +198,7 @@ class SystemOnKRaft:
         )
 
     def _broker(self, backend: Backend, number: int) -> NodeServer:
-        node = backend.node(f"broker-{number}")
+        node = backend.node(name_of(number))
         own = disks(node, self._disks)
         places = [disk.data for disk in own] or [node.directory / "data"]
         listener = f"PLAINTEXT://{node.address}:{BROKER_PORT}"
@@ -221,6 +228,9 @@ class SystemOnKRaft:
             **(own_rack(node.name, self._properties) if role == "broker" else {}),
         }
         return self._program.configure(node, own | self._properties)
+
+    def _all_brokers(self) -> Sequence[NodeServer]:
+        return [*self._brokers, *self._added.there]
 
     def _clock(self, node: Node) -> FakeClock | None:
         return node.fake_clock() if self._clocks else None

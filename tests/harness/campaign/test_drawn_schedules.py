@@ -15,7 +15,7 @@ from harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
 from harness.campaign.plan.ground import ground_of
 from harness.campaign.plan.scheduler import plan as plan_on
 from harness.campaign.problems.faults.faults import fault_problems
-from nemesis.bounds import NOBODY, Count
+from nemesis.targets.bounds import NOBODY, Count
 
 
 def fault(name: str, target: str, hold: tuple[int, int], at: int | None = None) -> FaultEntry:

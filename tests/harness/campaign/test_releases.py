@@ -31,6 +31,7 @@ def refused(directory: Path, system: str, fault: str, cells: str = "") -> list[s
     [
         ("3.9.1", "2.0.1", "fault: reassign, target: topic(acks-all-minisr-1)", "2.4 (KIP-455)"),
         ("3.9.1", "2.0.1", "fault: elect-preferred, target: topic(acks-all-minisr-1)", "KIP-460"),
+        ("3.9.1", "2.0.1", "fault: add-broker, target: topic(acks-all-minisr-1)", "KIP-455"),
         (
             "3.9.1",
             "2.0.1",

@@ -19,7 +19,7 @@ from harness.campaign.plan.scheduler import plan as plan_on
 from harness.campaign.plan.timings import CampaignTimings, fault_limit_ms
 from harness.commands.catalogues import fault_catalogue
 from harness.commands.dry_run import timelines
-from nemesis.expressions import parse
+from nemesis.targets.expressions import parse
 
 TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))
 

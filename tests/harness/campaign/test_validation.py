@@ -367,6 +367,33 @@ REFUSALS = [
             ("remove-broker", "leader(acks-all-minisr-2, any)", {}),
         )
     ),
+    (
+        {
+            "faults.0": {
+                "fault": "add-broker",
+                "target": "partition(acks-all-minisr-2, any)",
+                "parameters": {"brokers": 4},
+            }
+        },
+        "faults[0].target",
+        "too few for each of 4 new brokers",
+    ),
+    (
+        {
+            "faults.0": {
+                "fault": "add-broker",
+                "target": "topic(acks-all-minisr-2)",
+                "parameters": {"brokers": 0},
+            }
+        },
+        "faults[0].parameters.brokers",
+        "1",
+    ),
+    (
+        {"faults.0": {"fault": "add-broker", "target": "broker-1"}},
+        "faults[0].target",
+        "partition",
+    ),
     ({"faults.0.target": "clients"}, "faults[0].target", "aimed at servers, and clients is none"),
     ({"faults.0.target": "all -> zookeeper"}, "faults[0].target", "aimed at servers, not at links"),
     (

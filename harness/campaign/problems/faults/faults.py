@@ -21,11 +21,12 @@ from history.cell import Cell
 from infra.documents import Problem, problems_of
 from infra.interface import ClusterView
 from infra.wording import unknown
-from nemesis import FAULTS, expressions
-from nemesis.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
+from nemesis import FAULTS
 from nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
-from nemesis.placement import planned_view
-from nemesis.targets import TargetUnavailable, resolve_planned
+from nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
+from nemesis.targets import expressions
+from nemesis.targets.placement import planned_view
+from nemesis.targets.resolution import TargetUnavailable, resolve_planned
 from workloads.interface import Role
 
 _OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}

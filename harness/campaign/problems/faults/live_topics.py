@@ -9,10 +9,10 @@ from harness.campaign.plan.faults import parameters_of
 from harness.campaign.problems.draft import Draft
 from history.cell import Cell
 from infra.documents import Problem
-from nemesis import expressions
-from nemesis.admin import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
-from nemesis.churn import DELETE_TOPIC
-from nemesis.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
+from nemesis.admin.churn import DELETE_TOPIC
+from nemesis.admin.live_topics import ADD_PARTITIONS, ADVANCE_LOG_START
+from nemesis.admin.orders import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
+from nemesis.targets import expressions
 from workloads.interface import Load
 
 

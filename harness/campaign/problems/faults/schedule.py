@@ -8,7 +8,7 @@ from harness.campaign.plan.ground import Ground
 from harness.campaign.plan.storytelling import most_at_once
 from harness.campaign.problems.draft import Draft
 from infra.documents import Problem
-from nemesis.bounds import Count
+from nemesis.targets.bounds import Count
 
 
 def schedule_problems(draft: Draft) -> Iterator[Problem]:

@@ -1,0 +1,298 @@
+"""What is seen of an administrator's orders: in ZooKeeper; of records, by asking their leader."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from infra.admin import NoAnswer, OrderRefused
+from infra.interface import ClusterView, PartitionView, ViewUnavailable
+from nemesis.admin.effects import ElectUncleanly, Move, OnPartition, Prefer, SetConfig
+from nemesis.admin.joining import Join
+from nemesis.admin.topic_effects import (
+    CreateTopic,
+    DeleteBelow,
+    DeleteRecords,
+    DeleteTopic,
+    GrowTopic,
+    led,
+)
+from nemesis.interface import Injection, Look, Observation
+from nemesis.proofs.looking import Seen, held, intended, observe, of_any_session, struck, unless
+
+P = TypeVar("P", bound=OnPartition)
+
+_PROBE_S = 2.0
+_GONE = "is not there"
+
+
+def moved(injection: Injection) -> Look:
+    """The partitions have the replicas to which this fault moved them, all of them in sync."""
+    return _replicas(injection, "moved to", lambda move: move.to)
+
+
+def moved_back(injection: Injection) -> Look:
+    """They have the replicas that they had. Whether these are in sync is for recovery to say."""
+    return _replicas(injection, "moved back to", lambda move: move.before, back=True)
+
+
+def preferred_leads(injection: Injection) -> Look:
+    """The broker that this fault made the preferred one leads, which it did not before."""
+    led_before = {str(one): one.leader for one in injection.target.placed}
+
+    def seen(effect: Prefer, view: PartitionView) -> Seen:
+        leader = _name(injection, view.leader)
+        return leader == effect.to[0] != led_before[effect.name], leader
+
+    return _of_partitions(injection, "led by the preferred", Prefer, seen)
+
+
+def elected_uncleanly(injection: Injection) -> Look:
+    """Since this fault's order the partitions are led by brokers that were not in the ISR."""
+    before = {str(one): one for one in injection.target.placed}
+
+    def seen(effect: ElectUncleanly, view: PartitionView) -> Seen:
+        leader, was = _name(injection, view.leader), before[effect.name]
+        outside = leader is not None and leader not in was.isr
+        return outside and view.leader_epoch > was.leader_epoch, leader
+
+    return _of_partitions(injection, "led by one outside the ISR", ElectUncleanly, seen)
+
+
+def holds_nothing(injection: Injection, brokers: Sequence[str]) -> Look:
+    """ZooKeeper says of no partition that the brokers have a replica of it."""
+
+    def seen(view: ClusterView, broker: str) -> Seen:
+        number = injection.cluster.server(broker).id
+        held = _held(view, number)
+        return not held, held
+
+    return _in_view(injection, "replicas left", lambda: brokers, seen, lambda _: None)
+
+
+def joined(injection: Injection) -> Look:
+    """ZooKeeper has the brokers registered that this fault added."""
+
+    def seen(view: ClusterView, broker: str) -> Seen:
+        there = number_of[broker] in view.brokers
+        return there, there
+
+    number_of = {e.name: e.number for e in intended(injection, Join)}
+    return _of_added(injection, "registered", seen)
+
+
+def gone(injection: Injection) -> Look:
+    """They are not registered any more, and have no replica."""
+
+    def seen(view: ClusterView, broker: str) -> Seen:
+        there = number_of[broker] in view.brokers
+        held = _held(view, number_of[broker])
+        return not there and not held, {"registered": there, "replicas": held}
+
+    number_of = {e.name: e.number for e in intended(injection, Join)}
+    return _of_added(injection, "gone", seen)
+
+
+def nothing_left(injection: Injection) -> Look:
+    """Nothing is left of them where they ran."""
+    backend = injection.cluster.backend
+
+    def seen(broker: str) -> Seen:
+        left = backend.remains(broker)
+        return not left, list(left)
+
+    def look() -> Observation:
+        why_not = _of_another(injection)
+        return observe("left behind", [e.name for e in intended(injection, Join)], seen, why_not)
+
+    return look
+
+
+def configured(injection: Injection, *, back: bool = False) -> Look:
+    """The topics have the setting that this fault gave them in ZooKeeper, or (``back``) the one
+    that they had."""
+
+    def look() -> Observation:
+        done, planned = struck(injection, SetConfig)
+        effects = {e.topic: e for e in intended(injection, SetConfig)}
+
+        def seen(topic: str) -> Seen:
+            effect = effects[topic]
+            try:
+                found = injection.cluster.system.admin.topic_config(topic).get(effect.setting)
+            except ViewUnavailable as silence:
+                return False, str(silence)
+            return found == (effect.before if back else effect.value), found
+
+        def why_not(topic: str) -> str | None:
+            resource = effects[topic].resource
+            return unless(done, "was so already")(topic) or held(injection, resource)
+
+        return observe("restored" if back else "set to", planned, seen, why_not)
+
+    return look
+
+
+def topics_led(injection: Injection) -> Look:
+    """The topics that this fault made, or gave partitions, have as many as it meant, all of them
+    led."""
+    wanted = {e.topic: len(e.assignment) for e in intended(injection, CreateTopic)}
+    wanted |= {e.topic: e.partitions for e in intended(injection, GrowTopic)}
+
+    def seen(view: ClusterView, topic: str) -> Seen:
+        partitions = led(view, topic)
+        return partitions == wanted[topic], partitions
+
+    return _in_view(injection, "partitions led", lambda: list(wanted), seen, lambda _: None)
+
+
+def topics_gone(injection: Injection, *, by_order: bool) -> Look:
+    """This fault's topics are not there. ``by_order``: those that it deleted as the fault; else all
+    that it made."""
+
+    def seen(view: ClusterView, topic: str) -> Seen:
+        left = sum(one.topic == topic for one in view.partitions.values())
+        return left == 0, left
+
+    def topics() -> Sequence[str]:
+        if by_order:
+            # An order to delete is given only when the topic was seen to be there.
+            return [e.topic for e in injection.done() if isinstance(e, DeleteTopic)]
+        return [e.topic for e in intended(injection, CreateTopic)]
+
+    return _in_view(injection, "partitions left", topics, seen, lambda _: None)
+
+
+def records_gone(injection: Injection) -> Look:
+    """The leaders of this fault's topics have nothing below the offset to which it deleted."""
+
+    def look() -> Observation:
+        effects = {
+            f"{e.topic}-{number}": (e, number)
+            for e in intended(injection, DeleteRecords)
+            for number in range(e.partitions)
+        }
+
+        def seen(partition: str) -> Seen:
+            effect, number = effects[partition]
+            start = _log_start(injection, effect.topic, number)
+            return start == effect.before, start
+
+        return observe("log starts at", list(effects), seen, lambda _: None)
+
+    return look
+
+
+def begins_later(injection: Injection) -> Look:
+    """The leaders of partitions of the workload have nothing below the offset to which this fault
+    deleted, and it was this fault that did, or another one of its kind."""
+
+    def look() -> Observation:
+        effects = {e.name: e for e in intended(injection, DeleteBelow)}
+
+        def seen(partition: str) -> Seen:
+            effect = effects[partition]
+            start = _log_start(injection, effect.topic, effect.number)
+            return isinstance(start, int) and start >= effect.before, start
+
+        return observe("log starts at", list(effects), seen, lambda _: None)
+
+    return look
+
+
+def _log_start(injection: Injection, topic: str, number: int) -> int | str:
+    """By the word of the partition's leader; why not, where it gives none."""
+    try:
+        return injection.cluster.system.admin.log_start(topic, number, _PROBE_S)
+    except (NoAnswer, OrderRefused) as failure:
+        return str(failure)
+
+
+def _replicas(
+    injection: Injection,
+    claim: str,
+    wanted: Callable[[Move], Sequence[str]],
+    *,
+    back: bool = False,
+) -> Look:
+    def seen(move: Move, view: PartitionView) -> Seen:
+        replicas = [_name(injection, broker) for broker in view.replicas]
+        synced = back or set(view.isr) == set(view.replicas)
+        return replicas == list(wanted(move)) and synced, replicas
+
+    return _of_partitions(injection, claim, Move, seen, when_gone=back)
+
+
+def _of_partitions(
+    injection: Injection,
+    claim: str,
+    kind: type[P],
+    seen: Callable[[P, PartitionView], Seen],
+    *,
+    when_gone: bool = False,
+) -> Look:
+    """What ZooKeeper says of each partition on which this fault has an effect of that kind;
+    ``when_gone``: whether it is so of one that was deleted."""
+    effects = {e.name: e for e in intended(injection, kind)}
+
+    def of_one(view: ClusterView, name: str) -> Seen:
+        effect = effects[name]
+        found = view.partitions.get((effect.topic, effect.number))
+        return (when_gone, _GONE) if found is None else seen(effect, found)
+
+    def why_not(name: str) -> str | None:
+        done = {e.name for e in injection.done() if isinstance(e, kind)}
+        return unless(done, "was not to be done")(name) or held(injection, effects[name].resource)
+
+    return _in_view(injection, claim, lambda: list(effects), of_one, why_not)
+
+
+def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, str], Seen]) -> Look:
+    names = [effect.name for effect in intended(injection, Join)]
+    return _in_view(injection, claim, lambda: names, seen, _of_another(injection))
+
+
+def _of_another(injection: Injection) -> Callable[[str], str | None]:
+    """Why a broker that this fault was to add is not looked at: it is another's, too, which was
+    aimed at the same time."""
+    joins = {effect.name: effect for effect in intended(injection, Join)}
+
+    def why_not(broker: str) -> str | None:
+        was_there = None if joins[broker] in injection.done() else "was not added by this"
+        return held(injection, joins[broker].resource) or was_there
+
+    return why_not
+
+
+def _held(view: ClusterView, broker: int) -> list[str]:
+    """The partitions of which it has a replica."""
+    return [f"{t}-{n}" for (t, n), p in sorted(view.partitions.items()) if broker in p.replicas]
+
+
+def _in_view(
+    injection: Injection,
+    claim: str,
+    subjects: Callable[[], Sequence[str]],
+    seen: Callable[[ClusterView, str], Seen],
+    why_not: Callable[[str], str | None],
+) -> Look:
+    """What ZooKeeper shows of each subject. Where it is not so, another fault may keep it from
+    becoming so: on a broker (the controller, or one that is to copy), or on ZooKeeper."""
+
+    def look() -> Observation:
+        names = subjects()
+        found: Mapping[str, Seen]
+        try:
+            view = injection.cluster.system.view()
+            found = {name: seen(view, name) for name in names}
+        except ViewUnavailable as silence:
+            found = dict.fromkeys(names, (False, str(silence)))
+
+        def accounts(name: str) -> str | None:
+            return why_not(name) or (None if found[name][0] else of_any_session(injection))
+
+        return observe(claim, names, found.__getitem__, accounts)
+
+    return look
+
+
+def _name(injection: Injection, broker: int) -> str | None:
+    return injection.cluster.members.by_id.get(broker)

@@ -1,0 +1,208 @@
+"""Faults that are an administrator's orders, given while producers write: elections, moves of
+replicas, a setting, and a broker that is taken out of the cluster.
+
+A cluster promises to keep what it acknowledged through all of them, but for an unclean election,
+which is the choice to lose something.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from infra.interface import Capability
+from nemesis.admin import observations as orders_seen
+from nemesis.admin.effects import ElectUncleanly, Prefer, Retire, SetConfig, moved
+from nemesis.admin.ordered import Ordered
+from nemesis.interface import (
+    Aim,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Placed,
+    Target,
+    Unplannable,
+    brokers_alone,
+)
+from nemesis.process import observations as processes_seen
+from nemesis.proofs import observations as seen
+from nemesis.proofs.proving import expiry_ms
+
+MIN_ISR = "min.insync.replicas"
+
+
+class Reassigned(Parameters):
+    """Of a reassignment."""
+
+    replicas: Literal["one", "most"] = Field(
+        default="most",
+        description="how many of a partition's replicas move: one, drawn by the seed, or as many "
+        "as there are brokers that have none",
+    )
+
+
+class MinIsrAltered(Parameters):
+    """Of a min.insync.replicas that changes."""
+
+    min_insync_replicas: int = Field(
+        default=1, ge=1, description="the value for the topic, higher or lower than it was"
+    )
+
+
+def elsewhere(
+    one: Placed, leaving: Sequence[str], members: Members, rng: random.Random
+) -> tuple[str, ...]:
+    """The partition's replicas when those on ``leaving`` have moved to brokers that had none, each
+    in its place. Raises Unplannable where there are too few of these."""
+    free = [broker for broker in members.brokers if broker not in {*one.replicas, *leaving}]
+    going = [broker for broker in one.replicas if broker in leaving]
+    if len(free) < len(going):
+        raise Unplannable(
+            f"{one} has replicas on {', '.join(one.replicas)}: there is no other broker for "
+            f"{', '.join(going)} to move to"
+        )
+    to = dict(zip(going, rng.sample(free, len(going)), strict=True))
+    return tuple(to.get(broker, broker) for broker in one.replicas)
+
+
+def _reassign(
+    members: Members, target: Target, parameters: Parameters, rng: random.Random
+) -> Sequence[Effect]:
+    assert isinstance(parameters, Reassigned)
+    moves = []
+    for one in target.placed:
+        free = len(set(members.brokers) - set(one.replicas))
+        count = min(free, len(one.replicas)) if parameters.replicas == "most" else 1
+        leaving = rng.sample(one.replicas, max(count, 1))
+        moves.append(moved(one, elsewhere(one, leaving, members, rng)))
+    return moves
+
+
+def _prefer(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,
+) -> Sequence[Effect]:
+    return [_preferring(one, rng) for one in target.placed]
+
+
+def _preferring(one: Placed, rng: random.Random) -> Prefer:
+    able = [broker for broker in one.isr if broker != one.leader and broker in one.replicas]
+    if not able:
+        raise Unplannable(f"{one}: nobody is in sync but its leader {one.leader}")
+    first = rng.choice(sorted(able))
+    others = (broker for broker in one.replicas if broker != first)
+    return Prefer(topic=one.topic, number=one.number, to=(first, *others), before=one.replicas)
+
+
+def _elect_uncleanly(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,  # noqa: ARG001
+) -> Sequence[Effect]:
+    return [ElectUncleanly(topic=one.topic, number=one.number) for one in target.placed]
+
+
+def _alter_min_isr(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,  # noqa: ARG001
+) -> Sequence[Effect]:
+    assert isinstance(parameters, MinIsrAltered)
+    value = str(parameters.min_insync_replicas)
+    return [
+        SetConfig(topic=topic, setting=MIN_ISR, value=value, before=config.get(MIN_ISR))
+        for topic, config in sorted(target.configs.items())
+    ]
+
+
+def _remove(
+    members: Members,
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,
+) -> Sequence[Effect]:
+    brokers_alone("remove-broker", members, target.servers)
+    leaving = target.servers
+    moves = [moved(one, elsewhere(one, leaving, members, rng)) for one in target.placed]
+    return [*moves, *map(Retire, leaving)]
+
+
+def _removed(injection: Injection) -> Sequence[Look]:
+    return [
+        processes_seen.terminated(injection),
+        orders_seen.holds_nothing(injection, injection.target.servers),
+        processes_seen.session_closed(injection),
+    ]
+
+
+def _returned(injection: Injection) -> Sequence[Look]:
+    brokers = injection.target.servers
+    ended = [broker for broker in brokers if broker in {e.ends for e in injection.done()}]
+    return [
+        seen.running(injection, brokers),
+        seen.registered(injection, brokers, anew=ended),
+        orders_seen.moved_back(injection),
+    ]
+
+
+REASSIGN = Ordered(
+    name="reassign",
+    summary="move replicas of partitions to other brokers, and back at the end",
+    aim=Aim.PARTITIONS,
+    makes=_reassign,
+    bite=lambda injection: [orders_seen.moved(injection)],
+    back=lambda injection: [orders_seen.moved_back(injection)],
+    parameters=Reassigned,
+)
+ELECT_PREFERRED = Ordered(
+    name="elect-preferred",
+    summary="make another replica in sync the preferred one and elect it; as it was at the end",
+    aim=Aim.PARTITIONS,
+    makes=_prefer,
+    bite=lambda injection: [orders_seen.preferred_leads(injection)],
+    back=lambda injection: [orders_seen.moved_back(injection)],
+    full_effect_ms=expiry_ms,
+)
+ELECT_UNCLEAN = Ordered(
+    name="elect-unclean",
+    summary="let any replica lead partitions of whose ISR nobody is online: a chosen loss",
+    aim=Aim.PARTITIONS,
+    makes=_elect_uncleanly,
+    bite=lambda injection: [orders_seen.elected_uncleanly(injection)],
+    back=lambda _: [],
+    full_effect_ms=lambda _: 0,
+    destroys="unclean",
+)
+ALTER_MIN_ISR = Ordered(
+    name="alter-min-isr",
+    summary="set min.insync.replicas of topics to another value, and back at the end",
+    aim=Aim.TOPICS,
+    makes=_alter_min_isr,
+    bite=lambda injection: [orders_seen.configured(injection)],
+    back=lambda injection: [orders_seen.configured(injection, back=True)],
+    parameters=MinIsrAltered,
+)
+REMOVE_BROKER = Ordered(
+    name="remove-broker",
+    summary="move all replicas away from brokers and terminate these; all back at the end",
+    aim=Aim.BROKERS,
+    makes=_remove,
+    bite=_removed,
+    back=_returned,
+    full_effect_ms=expiry_ms,
+    needs=frozenset({Capability.SIGNALS}),
+)
+ADMIN: Sequence[Ordered] = (
+    REASSIGN,
+    ELECT_PREFERRED,
+    ELECT_UNCLEAN,
+    ALTER_MIN_ISR,
+    REMOVE_BROKER,
+)

@@ -1,0 +1,1 @@
+"""Faults on the clocks of servers."""

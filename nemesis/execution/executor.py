@@ -1,0 +1,183 @@
+"""Carries out plans: applies the effects of any fault, and undoes them.
+
+Effects are counted by holder. Two faults that cut the same link hold it both; the backend is asked
+to cut at the first and to heal at the last. The same for a server's process: killed by one fault
+and stopped by another, it runs again when the last of them lets go.
+
+A plan with a rhythm has a thread of its own, which lets go of its effects and applies them again,
+beat by beat, until healing begins. Between two beats the fault is still open.
+
+Healing closes a gate before it undoes anything. The thread that injects may hang in an effect (a
+host that does not answer) and be left behind: what it would do next is refused, and the effect that
+it hung in, it undoes itself when it comes back.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+from nemesis.execution.ledger import Ledger, OpenFault
+from nemesis.interface import Cluster, Effect, Injection, Resource
+from nemesis.rhythm import Rhythm
+
+logger = logging.getLogger(__name__)
+
+
+class GateClosed(RuntimeError):
+    """Healing has begun: nothing is broken any more."""
+
+
+class HealFailed(RuntimeError):
+    """Some effects were not undone. What could be was; heal again for the rest."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A resource and the faults that hold it. ``lock`` is held while it is being changed."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    holders: set[int] = field(default_factory=set)
+    applied: list[Effect] = field(default_factory=list)
+
+
+class Executor:
+    """Breaks and mends one cluster. Thread-safe: every fault may have a thread of its own.
+
+    Args:
+        patience_s: How long a heal waits for an effect on the same resource that is under way.
+    """
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, patience_s: float = 10.0) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._patience_s = patience_s
+        self._gate = threading.Lock()
+        self._closed = False
+        self._healing: set[int] = set()
+        self._resources: dict[Resource, _Held] = {}
+        self._rhythms: dict[int, threading.Event] = {}
+
+    def inject(self, entry: OpenFault) -> None:
+        """Write the intent into the ledger and apply the effects, one after the other. Raises
+        GateClosed as soon as healing begins, and what an effect raises."""
+        with self._gate:
+            if self._closed:
+                raise GateClosed(entry.label)
+            self._ledger.open(entry)
+        for effect in entry.plan.effects:
+            self._apply(entry, effect)
+        if entry.plan.rhythm is not None:
+            self._begin(entry, entry.plan.rhythm)
+
+    def heal(self, entry: OpenFault) -> None:
+        """Undo what was done, the last first; what other faults hold stays. Idempotent.
+
+        Raises HealFailed when something could not be undone, after trying everything.
+        """
+        with self._gate:
+            self._healing.add(entry.fault_id)
+            if (rhythm := self._rhythms.pop(entry.fault_id, None)) is not None:
+                rhythm.set()
+            held = [self._resources.get(effect.resource) for effect in entry.plan.effects]
+        failures = [self._undone(one, entry.fault_id) for one in reversed(held) if one is not None]
+        if reasons := [failure for failure in failures if failure]:
+            raise HealFailed("; ".join(reasons))
+
+    def close(self) -> None:
+        """Refuse every injection from now on."""
+        with self._gate:
+            self._closed = True
+
+    def injection(self, entry: OpenFault) -> Injection:
+        """The fault as its proofs see it."""
+        return Injection(
+            cluster=self._cluster,
+            target=entry.target,
+            plan=entry.plan,
+            hold_ms=entry.hold_ms,
+            done=lambda: self._ledger.done(entry.fault_id),
+            others=lambda: self._ledger.others(entry.fault_id),
+        )
+
+    def _begin(self, entry: OpenFault, rhythm: Rhythm) -> None:
+        over = threading.Event()
+        with self._gate:
+            if self._closed or entry.fault_id in self._healing:
+                raise GateClosed(entry.label)
+            self._rhythms[entry.fault_id] = over
+        name = f"rhythm-{entry.fault_id}"
+        arguments = (entry, rhythm, over)
+        threading.Thread(target=self._beat, args=arguments, name=name, daemon=True).start()
+
+    def _beat(self, entry: OpenFault, rhythm: Rhythm, over: threading.Event) -> None:
+        """Until healing begins. What fails in one beat is tried again in the next: healing, which
+        undoes all of it, does not rest on this thread, and the proof does not take its word."""
+        for on_ms, off_ms in rhythm.beats():
+            if over.wait(on_ms / 1000):
+                return
+            self._let_go_of_all(entry)
+            if over.wait(off_ms / 1000):
+                return
+            try:
+                for effect in entry.plan.effects:
+                    self._apply(entry, effect)
+            except GateClosed:
+                return
+            except Exception:
+                logger.exception("%s: a beat failed", entry.label)
+
+    def _let_go_of_all(self, entry: OpenFault) -> None:
+        for effect in reversed(entry.plan.effects):
+            if failure := self._undone(self._held(effect.resource), entry.fault_id):
+                logger.error("%s: %s: %s", entry.label, effect, failure)
+
+    def _apply(self, entry: OpenFault, effect: Effect) -> None:
+        held = self._held(effect.resource)
+        with held.lock:
+            did_before = effect in self._ledger.done(entry.fault_id)  # in an earlier beat
+            self._take(held, entry, effect)
+            try:
+                if effect not in held.applied and effect.apply(self._cluster):
+                    held.applied.append(effect)
+                elif not did_before:
+                    self._ledger.changed_nothing(entry.fault_id, effect)
+            except BaseException:
+                # Half of it may be done: a request can be carried out and its answer be lost.
+                held.applied.append(effect)
+                raise
+            finally:
+                # heal() waited in vain for the lock and went on: this effect came after it.
+                if entry.fault_id in self._healing:
+                    self._let_go(held, entry.fault_id)
+
+    def _held(self, resource: Resource) -> _Held:
+        with self._gate:
+            return self._resources.setdefault(resource, _Held())
+
+    def _take(self, held: _Held, entry: OpenFault, effect: Effect) -> None:
+        # Under the gate, so that an effect is either refused or known to the heal that follows.
+        with self._gate:
+            if self._closed or entry.fault_id in self._healing:
+                raise GateClosed(f"{entry.label}: {effect}")
+            held.holders.add(entry.fault_id)
+        self._ledger.doing(entry.fault_id, effect)
+
+    def _undone(self, held: _Held, fault_id: int) -> str | None:
+        """Why not, if so."""
+        if not held.lock.acquire(timeout=self._patience_s):
+            return "an effect is still under way; it is undone when it ends"
+        try:
+            self._let_go(held, fault_id)
+        except Exception as error:  # noqa: BLE001 - the other effects are to be undone all the same
+            return f"{type(error).__name__}: {error}"
+        finally:
+            held.lock.release()
+        return None
+
+    def _let_go(self, held: _Held, fault_id: int) -> None:
+        if held.holders == {fault_id}:
+            for effect in reversed(held.applied):
+                effect.undo(self._cluster)
+            held.applied.clear()
+        # Only now: what could not be undone keeps its holder, for the next attempt.
+        held.holders.discard(fault_id)

@@ -1,0 +1,147 @@
+"""The ledger of open faults: what is about to be broken is written down before it is broken.
+
+Healing is driven by it, not by the schedule, so that a fault whose injection failed half-way, or
+whose end never came, is healed all the same. One JSON line an entry, synced to disk before the
+injection begins; then one for each effect, before it is applied.
+
+It is also the one place that knows which faults are on, whoever asks, from whatever thread.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nemesis.interface import Effect, Fault, Other, Plan, Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFault:
+    """A fault that was about to be injected and is not known to be healed."""
+
+    fault_id: int
+    fault: Fault
+    target: Target
+    plan: Plan
+    hold_ms: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.fault.name}#{self.fault_id}"
+
+
+class Ledger:
+    """Append-only file of intents and ends. Thread-safe.
+
+    Args:
+        path: The file; made when absent, its directory must exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._open: dict[int, OpenFault] = {}
+        self._begun: dict[int, list[Effect]] = {}
+        self._done: dict[int, list[Effect]] = {}
+
+    def open(self, entry: OpenFault) -> None:
+        """Write down the intent. On disk when this returns."""
+        with self._lock:
+            if entry.fault_id in self._begun:
+                raise ValueError(f"fault {entry.fault_id} was opened already")
+            self._write(
+                {
+                    "open": entry.fault_id,
+                    "fault": entry.fault.name,
+                    "target": entry.target.expression,
+                    "servers": list(entry.target.servers),
+                    "effects": [str(effect) for effect in entry.plan.effects],
+                    "facts": dict(entry.target.facts),
+                },
+                synced=True,
+            )
+            self._open[entry.fault_id] = entry
+            self._begun[entry.fault_id] = []
+            self._done[entry.fault_id] = []
+
+    def doing(self, fault_id: int, effect: Effect) -> None:
+        """Write down that an effect is about to be applied: from now on it may have been."""
+        with self._lock:
+            self._write({"doing": fault_id, "effect": str(effect)})
+            for known in (self._begun[fault_id], self._done[fault_id]):
+                if effect not in known:  # it comes and goes, in a rhythm
+                    known.append(effect)
+
+    def changed_nothing(self, fault_id: int, effect: Effect) -> None:
+        """Write down that it was so already, before this fault."""
+        with self._lock:
+            self._write({"changed nothing": fault_id, "effect": str(effect)})
+            self._done[fault_id].remove(effect)
+
+    def close(self, fault_id: int) -> None:
+        """Write down that the fault was healed, and proven to be. Idempotent."""
+        with self._lock:
+            if self._open.pop(fault_id, None) is not None:
+                self._write({"close": fault_id}, synced=True)
+
+    def still_open(self) -> tuple[OpenFault, ...]:
+        """What is not known to be healed, newest first: the order in which to heal."""
+        with self._lock:
+            return tuple(reversed(self._open.values()))
+
+    def done(self, fault_id: int) -> tuple[Effect, ...]:
+        """The effects of a fault that changed something, or may have."""
+        with self._lock:
+            return tuple(self._done.get(fault_id, ()))
+
+    def others(self, fault_id: int) -> tuple[Other, ...]:
+        """What the other open faults hold, whether or not they were the first to."""
+        with self._lock:
+            return tuple(
+                Other(label=entry.label, effect=effect)
+                for entry in self._open.values()
+                if entry.fault_id != fault_id
+                for effect in self._begun[entry.fault_id]
+            )
+
+    def holding(self, server: str) -> int | None:
+        """The open fault that accounts for the end of this server's process, None where it ended
+        by itself. A pause does not account for an end: what dies of it dies by itself."""
+        with self._lock:
+            ending = (
+                entry.fault_id
+                for entry in self.still_open()
+                if any(effect.ends == server for effect in self._done[entry.fault_id])
+            )
+            return next(ending, None)
+
+    def upon(self, name: str) -> int | None:
+        """The open fault that holds anything of this server or client itself, the oldest if there
+        are several; None where none does."""
+        with self._lock:
+            holding = (
+                entry.fault_id
+                for entry in self._open.values()
+                for effect in self._begun[entry.fault_id]
+                if name in effect.resource.at
+            )
+            return next(holding, None)
+
+    def ended_by(self, client: str) -> int | None:
+        """The fault, open or healed, that ended a client for good; None where none did."""
+        with self._lock:
+            ending = (
+                number
+                for number, effects in self._done.items()
+                if any(effect.ends == client for effect in effects)
+            )
+            return next(ending, None)
+
+    def _write(self, entry: Mapping[str, object], *, synced: bool = False) -> None:
+        with self._path.open("a", encoding="utf-8") as ledger:
+            ledger.write(json.dumps(entry) + "\n")
+            ledger.flush()
+            if synced:
+                os.fsync(ledger.fileno())

@@ -1,0 +1,280 @@
+"""Faults that cut the network: a grudge each, applied, proven and healed alike."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from infra.interface import Capability, Timings
+from nemesis.interface import (
+    Aim,
+    Injection,
+    Link,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+    Unplannable,
+)
+from nemesis.network import grudge as shapes
+from nemesis.network import observations as seen_of_links
+from nemesis.network.effects import Cut
+from nemesis.network.grudge import Direction, Grudge
+from nemesis.network.observations import links_of
+from nemesis.network.services import Service, carrying
+from nemesis.proofs import observations as seen
+from nemesis.proofs.proving import expiry_ms, shrink_ms
+
+
+class Directed(Parameters):
+    """Of a cut around a group of nodes."""
+
+    direction: Direction = Field(
+        default="both", description="drop what comes in, what goes out, or both"
+    )
+
+
+class OfService(Parameters):
+    """Of a fault on one port alone."""
+
+    service: Service | None = Field(
+        default=None,
+        description="only what goes over one port: broker (clients and replication share it), "
+        "zookeeper (its client port), quorum (where its servers follow and elect)",
+    )
+
+
+class DirectedOfService(Directed, OfService):
+    """Both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A grudge, and the links that stay open."""
+
+    grudge: Grudge
+    spares: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """Cuts the links of a grudge.
+
+    Proven when new connections over the links that it cut fail, those over the links that it spares
+    succeed, and, where it is held for that long: brokers without any ZooKeeper have lost their
+    session and lead nothing any more, though their processes run. Healed when connections succeed
+    again and the brokers whose sessions were at stake are registered.
+    """
+
+    name: str
+    summary: str
+    aim: Aim
+    parameters: type[Parameters]
+    shape: Callable[[Members, Target, Parameters, random.Random], Shape]
+    full_effect_ms: Callable[[Timings], int]
+
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.CUT_LINKS})
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
+    ) -> Plan:
+        shape = self.shape(members, target, parameters, rng)
+        if not shape.grudge:
+            raise Unplannable(f"{target.expression} leaves no link to cut")
+        service = service_of(parameters)
+        grudge = carrying(shape.grudge, members, service)
+        return Plan(
+            effects=tuple(Cut(link, service) for link in sorted(grudge)), spares=shape.spares
+        )
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        links, service = links_of(injection), seen_of_links.service_treated(injection)
+        bite = [
+            seen_of_links.closed(injection, links, service),
+            seen_of_links.packets_hit(injection, "packets dropped"),
+            seen_of_links.opened(injection, injection.plan.spares, "still connected"),
+        ]
+        if service is not None:
+            bite.append(seen_of_links.others_open(injection, links, service))
+        if injection.hold_ms < expiry_ms(injection.cluster.system):
+            return bite
+        return [*bite, *_consequences(injection, frozenset(links))]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        links = links_of(injection)
+        return [
+            seen_of_links.open_again(injection),
+            seen.registered(injection, at_stake(links, injection.cluster.members)),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+
+def service_of(parameters: Parameters) -> Service | None:
+    """The service that a fault is about; None for all."""
+    return parameters.service if isinstance(parameters, OfService) else None
+
+
+def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
+    members = injection.cluster.members
+    if not shapes.keeps_quorum(grudge, members.zookeepers):
+        # Nobody is left to expire a session.
+        return [seen.zookeeper_silent(injection)]
+    cut_off = shapes.without_zookeeper(grudge, members)
+    looks = [seen.expired(injection, cut_off), seen.running(injection, cut_off)]
+    # With every broker cut off there is no controller that could write down another leader.
+    some_left = len(cut_off) < len(members.brokers)
+    return [*looks, seen.deposed(injection, cut_off)] if some_left else looks
+
+
+def at_stake(links: Sequence[Link], members: Members) -> list[str]:
+    """The brokers whose links to ZooKeeper were cut; where its own were, all."""
+    ends = [{link.source, link.target} for link in links]
+    zookeepers = set(members.zookeepers)
+    if any(pair <= zookeepers for pair in ends):
+        return list(members.brokers)
+    return [b for b in members.brokers if any(b in pair and pair & zookeepers for pair in ends)]
+
+
+def expired_and_shrunk_ms(timings: Timings) -> int:
+    """When sessions have expired and the ISR has shrunk."""
+    return max(expiry_ms(timings), shrink_ms(timings))
+
+
+# --- the shapes ----------------------------------------------------------------------------------
+
+
+def _direction(parameters: Parameters) -> Direction:
+    assert isinstance(parameters, Directed)
+    return parameters.direction
+
+
+def _isolate(
+    members: Members,
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,  # noqa: ARG001
+) -> Shape:
+    grudge = shapes.apart(target.nodes, members.servers, _direction(parameters))
+    others = [client for client in members.clients if client not in target.nodes]
+    reachable = [server for server in target.nodes if server in members.servers]
+    if len(reachable) < len(target.nodes):  # with other clients the cluster still talks
+        reachable += [broker for broker in members.brokers if broker not in target.nodes][:1]
+    # The first client stands for all: without any it would be a broker off the network.
+    reached = tuple(Link(client, server) for server in reachable for client in others[:1])
+    return Shape(grudge=grudge, spares=reached)
+
+
+def _cut(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,  # noqa: ARG001
+) -> Shape:
+    return Shape(grudge=frozenset(target.links))
+
+
+def _minority(
+    members: Members,
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,
+) -> Shape:
+    _, few = shapes.halves(_shuffled(target, rng))
+    rest = [name for name in members.servers if name not in few]
+    grudge = shapes.apart(few, rest, _direction(parameters))
+    reached = tuple(Link(client, node) for node in few for client in members.clients[:1])
+    among_themselves = shapes.open_pairs(grudge, few)
+    return Shape(grudge=grudge, spares=(*reached, *among_themselves))
+
+
+def _halves(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,
+) -> Shape:
+    most, rest = shapes.halves(_shuffled(target, rng))
+    grudge = shapes.apart(rest, most, _direction(parameters))
+    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+
+
+def _majorities_ring(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,
+) -> Shape:
+    grudge = shapes.majorities_ring(_shuffled(target, rng))
+    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+
+
+def _bridge(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,  # noqa: ARG001
+    rng: random.Random,
+) -> Shape:
+    grudge = shapes.bridge(_shuffled(target, rng))
+    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+
+
+def _shuffled(target: Target, rng: random.Random) -> list[str]:
+    return rng.sample(sorted(target.nodes), len(target.nodes))
+
+
+ISOLATE = NetworkFault(
+    name="isolate",
+    summary="cut nodes off from all servers, ZooKeeper too: brokers, which clients still reach, or "
+    "nodes of clients, while the others go on",
+    aim=Aim.NODES,
+    parameters=DirectedOfService,
+    shape=_isolate,
+    full_effect_ms=expiry_ms,
+)
+CUT = NetworkFault(
+    name="cut",
+    summary="cut links: A -> B in one direction, A <-> B in both",
+    aim=Aim.LINKS,
+    parameters=OfService,
+    shape=_cut,
+    full_effect_ms=expired_and_shrunk_ms,
+)
+MINORITY = NetworkFault(
+    name="minority",
+    summary="cut a minority of the target, drawn by the seed, off from all other servers as one; "
+    "clients still reach it",
+    aim=Aim.SERVERS,
+    parameters=Directed,
+    shape=_minority,
+    full_effect_ms=expiry_ms,
+)
+HALVES = NetworkFault(
+    name="halves",
+    summary="split the nodes into a majority and a minority; the direction is the minority's",
+    aim=Aim.NODES,
+    parameters=Directed,
+    shape=_halves,
+    full_effect_ms=expired_and_shrunk_ms,
+)
+MAJORITIES_RING = NetworkFault(
+    name="majorities-ring",
+    summary="every node sees a majority, and no two see the same one",
+    aim=Aim.NODES,
+    parameters=Parameters,
+    shape=_majorities_ring,
+    full_effect_ms=expired_and_shrunk_ms,
+)
+BRIDGE = NetworkFault(
+    name="bridge",
+    summary="two halves that do not see each other, and one node that sees both",
+    aim=Aim.NODES,
+    parameters=Parameters,
+    shape=_bridge,
+    full_effect_ms=expired_and_shrunk_ms,
+)

@@ -1,0 +1,106 @@
+"""Who does not hear whom: sets of directed links to be cut, as pure functions of names.
+
+A grudge in Jepsen's sense. A link in it is dropped in that direction; who is in no link of it hears
+everybody. No network is needed to say what a grudge is, nor to test it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Literal
+
+from nemesis.interface import Link, Members, Unplannable, majority
+
+Grudge = frozenset[Link]
+Direction = Literal["both", "in", "out"]
+"""Of the packets of a group, as seen from it: those that come in, those that go out."""
+
+
+def apart(one: Iterable[str], other: Collection[str], direction: Direction = "both") -> Grudge:
+    """No word between ``one`` and ``other``, or none into ``one``, or none out of it."""
+    pairs = [(a, b) for a in one for b in other if a != b]
+    out = {Link(a, b) for a, b in pairs} if direction in ("both", "out") else set()
+    into = {Link(b, a) for a, b in pairs} if direction in ("both", "in") else set()
+    return frozenset(out | into)
+
+
+def halves(nodes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A majority and the rest, in the order given. Raises Unplannable for fewer than three, whose
+    majority is all of them."""
+    _at_least(3, nodes, "halves")
+    most = majority(len(nodes))
+    return tuple(nodes[:most]), tuple(nodes[most:])
+
+
+def majorities_ring(nodes: Sequence[str]) -> Grudge:
+    """Every node hears a majority, no two the same, and whoever hears is heard.
+
+    The nodes stand in a ring, in the order given, and each hears the nearest on both sides: as many
+    as a majority takes. Of three nodes the nearest two are everybody: there the ring is opened
+    between its ends, so that one hears both and each end hears one. Raises Unplannable for fewer
+    than three.
+    """
+    _at_least(3, nodes, "majorities-ring")
+    count = len(nodes)
+    reach = -(-(majority(count) - 1) // 2)  # on each side, rounded up
+    if 2 * reach + 1 >= count:
+        return apart(nodes[:1], nodes[-1:])
+    return frozenset().union(
+        *(
+            apart([one], [other])
+            for (i, one), (j, other) in combinations(enumerate(nodes), 2)
+            if min(j - i, count - (j - i)) > reach
+        )
+    )
+
+
+def bridge(nodes: Sequence[str]) -> Grudge:
+    """The first node hears all; the others are in two halves that do not hear each other. Raises
+    Unplannable for fewer than three."""
+    _at_least(3, nodes, "bridge")
+    others = nodes[1:]
+    return apart(others[: len(others) // 2], others[len(others) // 2 :])
+
+
+def heard(grudge: Grudge, nodes: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Whom each of ``nodes`` hears, itself included."""
+    return {
+        node: frozenset(other for other in nodes if Link(other, node) not in grudge)
+        for node in nodes
+    }
+
+
+def open_pairs(grudge: Grudge, nodes: Sequence[str]) -> tuple[Link, ...]:
+    """The pairs of ``nodes`` that hear each other, each once."""
+    return tuple(
+        Link(one, other)
+        for one, other in combinations(nodes, 2)
+        if not {Link(one, other), Link(other, one)} & grudge
+    )
+
+
+def without_zookeeper(grudge: Grudge, members: Members) -> tuple[str, ...]:
+    """The brokers that have no open connection to any ZooKeeper server: one direction cut is
+    enough to end it."""
+    return tuple(
+        broker
+        for broker in members.brokers
+        if all({Link(broker, z), Link(z, broker)} & grudge for z in members.zookeepers)
+    )
+
+
+def keeps_quorum(grudge: Grudge, zookeepers: Collection[str]) -> bool:
+    """Whether some ZooKeeper server still talks with a majority of them all."""
+    return any(
+        sum(
+            one == other or not {Link(one, other), Link(other, one)} & grudge
+            for other in zookeepers
+        )
+        >= majority(len(zookeepers))
+        for one in zookeepers
+    )
+
+
+def _at_least(count: int, nodes: Sequence[str], what: str) -> None:
+    if len(nodes) < count:
+        named = ", ".join(sorted(nodes)) or "none"
+        raise Unplannable(f"{what} needs {count} nodes or more; the target names {named}")

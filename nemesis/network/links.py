@@ -1,0 +1,248 @@
+"""Faults on links that are not cut for good: flapping, lossy, reset, narrow, slow.
+
+All but ``reset`` of new connections leave the cluster able to talk, now and then or badly, so that
+nothing must follow of them: what they do themselves is what is proven.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from infra.interface import Capability, Timings
+from nemesis.interface import (
+    Aim,
+    Injection,
+    Link,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+)
+from nemesis.network import measurements as measured
+from nemesis.network import observations as seen_of_links
+from nemesis.network.cuts import OfService, at_stake, expired_and_shrunk_ms, service_of
+from nemesis.network.effects import Cut, Lose, Narrow, OnLink, Reset, Slow
+from nemesis.network.observations import links_of
+from nemesis.network.services import Service, carrying
+from nemesis.proofs import observations as seen
+from nemesis.rhythm import Rhythm
+
+_BEATS_SEEN = 2
+_FLAPPING_HOLDS = 3
+
+
+class Flapping(OfService):
+    """Of links that come and go. Each length is drawn between the two."""
+
+    on_ms_min: int = Field(default=1_000, ge=500, description="the shortest time cut, milliseconds")
+    on_ms_max: int = Field(default=2_000, ge=500, description="the longest")
+    off_ms_min: int = Field(default=1_000, ge=500, description="the shortest time open")
+    off_ms_max: int = Field(default=2_000, ge=500, description="the longest")
+
+    @model_validator(mode="after")
+    def _check(self) -> "Flapping":
+        if self.on_ms_min > self.on_ms_max or self.off_ms_min > self.off_ms_max:
+            raise ValueError("the shortest time is longer than the longest")
+        return self
+
+
+class Losing(OfService):
+    """Of links that lose packets."""
+
+    percent: int = Field(
+        default=30,
+        ge=1,
+        le=80,
+        description="of the packets that are lost, each drawn by the kernel: the seed does not "
+        "decide which",
+    )
+
+
+class Resetting(OfService):
+    """Of links whose connections are reset."""
+
+    refuse: bool = Field(
+        default=True,
+        description="refuse new connections, too, while it is on; else only those are reset that "
+        "are open when it strikes",
+    )
+
+
+class Narrowing(Parameters):
+    """Of narrow links."""
+
+    kbit_per_s: int = Field(
+        default=1_000, ge=100, le=10_000, description="kilobits a second that pass"
+    )
+
+
+class Slowing(Parameters):
+    """Of slow links."""
+
+    delay_ms: int = Field(
+        default=200,
+        ge=20,
+        le=2_000,
+        description="that every packet waits at least, milliseconds; where the kernel has no netem "
+        "it waits in a queue, and the link carries 8 Mbit/s at most, less for long delays",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFault:
+    """The same effect on every link of the target.
+
+    Attributes:
+        effect: On one link.
+        bite: What shows it.
+        mended: What shows that it is gone.
+        rhythm: In which it comes and goes, of parameters and a seed; None where it stays.
+    """
+
+    name: str
+    summary: str
+    parameters: type[Parameters]
+    needs: frozenset[Capability]
+    effect: Callable[[Link, Service | None, Parameters], OnLink]
+    bite: Callable[[Injection], Sequence[Look]]
+    mended: Callable[[Injection], Look]
+    full_effect_ms: Callable[[Timings], int] = expired_and_shrunk_ms
+    rhythm: Callable[[Parameters, random.Random], Rhythm] | None = None
+
+    aim: ClassVar[Aim] = Aim.LINKS
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
+    ) -> Plan:
+        service = service_of(parameters)
+        links = carrying(frozenset(target.links), members, service)
+        return Plan(
+            effects=tuple(self.effect(link, service, parameters) for link in sorted(links)),
+            rhythm=None if self.rhythm is None else self.rhythm(parameters, rng),
+        )
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        return self.bite(injection)
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        links = links_of(injection)
+        return [
+            self.mended(injection),
+            seen.registered(injection, at_stake(links, injection.cluster.members)),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+
+def _flap(parameters: Parameters, rng: random.Random) -> Rhythm:
+    assert isinstance(parameters, Flapping)
+    return Rhythm(
+        seed=rng.getrandbits(53),
+        on_ms=(parameters.on_ms_min, parameters.on_ms_max),
+        off_ms=(parameters.off_ms_min, parameters.off_ms_max),
+    )
+
+
+def _flapping(injection: Injection) -> Sequence[Look]:
+    rhythm = injection.plan.rhythm
+    assert rhythm is not None
+    within = min(*rhythm.on_ms, *rhythm.off_ms) / 2000
+    return [
+        seen_of_links.spells(injection, beats_within(rhythm, injection.hold_ms), within),
+        seen_of_links.packets_hit(injection, "packets dropped"),
+    ]
+
+
+def beats_within(rhythm: Rhythm, hold_ms: int) -> int:
+    """How many beats are to be seen: those that end within the hold, one at least, and no more than
+    prove that it is a rhythm."""
+    lengths = [on_ms + off_ms for on_ms, off_ms in islice(rhythm.beats(), _BEATS_SEEN)]
+    return max(1, sum(end_ms <= hold_ms for end_ms in accumulate(lengths)))
+
+
+def _reset(injection: Injection) -> Sequence[Look]:
+    links, service = links_of(injection), seen_of_links.service_treated(injection)
+    only_open = any(isinstance(e, Reset) and e.only_open for e in injection.plan.effects)
+    return [
+        measured.resets(injection),
+        seen_of_links.packets_hit(injection, "packets reset"),
+        seen_of_links.opened(injection, links, "new connections", service)
+        if only_open
+        else seen_of_links.closed(injection, links, service),
+    ]
+
+
+def _lose(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
+    assert isinstance(parameters, Losing)
+    return Lose(link, service, percent=parameters.percent)
+
+
+def _reset_link(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
+    assert isinstance(parameters, Resetting)
+    return Reset(link, service, only_open=not parameters.refuse)
+
+
+def _narrow_link(link: Link, _service: Service | None, parameters: Parameters) -> OnLink:
+    assert isinstance(parameters, Narrowing)
+    return Narrow(link, kbit_per_s=parameters.kbit_per_s)
+
+
+def _slow_link(link: Link, _service: Service | None, parameters: Parameters) -> OnLink:
+    assert isinstance(parameters, Slowing)
+    return Slow(link, delay_ms=parameters.delay_ms)
+
+
+FLAP = LinkFault(
+    name="flap",
+    summary="cut links and mend them again, over and over, in a rhythm drawn from the seed",
+    parameters=Flapping,
+    needs=frozenset({Capability.CUT_LINKS}),
+    effect=lambda link, service, _parameters: Cut(link, service),
+    bite=_flapping,
+    mended=seen_of_links.open_again,
+    full_effect_ms=lambda timings: _FLAPPING_HOLDS * expired_and_shrunk_ms(timings),
+    rhythm=_flap,
+)
+LOSSY = LinkFault(
+    name="lossy",
+    summary="links lose some of their packets",
+    parameters=Losing,
+    needs=frozenset({Capability.LOSSY_LINKS}),
+    effect=_lose,
+    bite=lambda injection: [measured.losses(injection)],
+    mended=measured.lossless,
+)
+RESET = LinkFault(
+    name="reset",
+    summary="connections over links are reset: TCP RST to who sends; and new ones refused",
+    parameters=Resetting,
+    needs=frozenset({Capability.RESET_LINKS}),
+    effect=_reset_link,
+    bite=_reset,
+    mended=seen_of_links.open_again,
+)
+NARROW = LinkFault(
+    name="narrow",
+    summary="links carry only so many kilobits a second",
+    parameters=Narrowing,
+    needs=frozenset({Capability.NARROW_LINKS}),
+    effect=_narrow_link,
+    bite=lambda injection: [measured.rates(injection)],
+    mended=measured.wide,
+)
+SLOW = LinkFault(
+    name="slow",
+    summary="packets over links are late",
+    parameters=Slowing,
+    needs=frozenset({Capability.SLOW_LINKS}),
+    effect=_slow_link,
+    bite=lambda injection: [measured.delays(injection)],
+    mended=measured.quick,
+)

@@ -1,0 +1,226 @@
+"""What is measured on links: how much is lost, how long it takes, how much goes through, and what
+becomes of a connection that was open.
+
+Against chance and a machine that is busy: the kernel must have counted packets that the effect
+befell while it was measured; of losses, so many connections are tried that none lost,
+or all of them, would be next to impossible at the rate in question. Times and rates are held
+against those of a node with itself, which nothing befalls: where these are bad, nothing is shown.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import TypeVar
+
+from nemesis.interface import Cluster, Injection, Link, Look, Observation
+from nemesis.network.effects import Lose, Narrow, OnLink, Reset, Slow
+from nemesis.network.observations import WAS_ON, each, why_untried
+from nemesis.network.services import Way, nodes, way
+from nemesis.proofs.looking import Seen, intended, observe
+
+T = TypeVar("T", bound=OnLink)
+
+TRY_WITHIN_S = 0.4
+"""Less than the second after which the kernel repeats the first packet of a connection."""
+_CHANCE = 1e-4
+_TIMES = 5
+_LASTING_S = 1.0
+_ROOM = 2.0
+"""A narrow link lets a burst pass first: what is measured in a second may be that much too high."""
+
+
+def losses(injection: Injection) -> Look:
+    """As many new connections fail as the loss would have fail, and the kernel has dropped as many
+    packets meanwhile."""
+    cluster = injection.cluster
+
+    def seen(effect: Lose, there: Way) -> Seen:
+        lost = lost_of_connections(intended(injection, Lose), effect.link)
+        count = tries_needed(lost)
+        before = effect.counted(cluster)
+        failed = count - _tries(cluster, there, count)
+        after = effect.counted(cluster)
+        dropped, packets = after.hit - before.hit, after.seen - before.seen
+        shown = (
+            dropped > 0
+            and plausible(failed, count, lost)
+            and plausible(dropped, packets, effect.percent / 100)
+        )
+        return shown, f"{failed} of {count}; {dropped} of {packets} packets"
+
+    return _measuring(injection, "connections lost", Lose, seen)
+
+
+def lossless(injection: Injection) -> Look:
+    """So many new connections succeed that the loss would have failed one of them."""
+
+    def seen(effect: Lose, there: Way) -> Seen:
+        count = tries_needed(lost_of_connections(intended(injection, Lose), effect.link))
+        failed = count - _tries(injection.cluster, there, count)
+        return failed == 0, f"{failed} of {count} lost"
+
+    return _measuring(injection, "nothing lost", Lose, seen, done=False)
+
+
+def resets(injection: Injection) -> Look:
+    """A connection of ours that was open before was reset."""
+    cluster = injection.cluster
+
+    def seen(effect: Reset, there: Way) -> Seen:
+        state = cluster.backend.links.held(str(effect), cluster.node(there.source))
+        return state == "reset", state
+
+    def why_not(effect: Reset, there: Way) -> str | None:
+        state = cluster.backend.links.held(str(effect), cluster.node(there.source))
+        return "no connection could be opened before" if state == "none" else None
+
+    return _measuring(injection, "open connections", Reset, seen, why_not=why_not)
+
+
+def delays(injection: Injection) -> Look:
+    """New connections take as long as the delays in their way, and a node's to itself do not."""
+    cluster = injection.cluster
+
+    def seen(effect: Slow, there: Way) -> Seen:
+        wanted = effect.delay_ms * _directions(intended(injection, Slow), effect.link)
+        before = effect.counted(cluster)
+        taken, itself = _round_trip_ms(cluster, there)
+        queued = effect.counted(cluster).hit - before.hit
+        shown = queued > 0 and wanted <= taken < math.inf and itself < effect.delay_ms / 2
+        return shown, f"{taken:.0f} ms; {queued} packets queued"
+
+    return _measuring(injection, "round trip", Slow, seen)
+
+
+def quick(injection: Injection) -> Look:
+    """New connections do not take as long as the delay any more."""
+
+    def seen(effect: Slow, there: Way) -> Seen:
+        taken, _itself = _round_trip_ms(injection.cluster, there)
+        return taken < effect.delay_ms, f"{taken:.0f} ms"
+
+    return _measuring(injection, "round trip again", Slow, seen, done=False)
+
+
+def rates(injection: Injection) -> Look:
+    """What a connection carries is what is let pass, and a node's to itself carries more."""
+    links = injection.cluster.backend.links
+
+    def seen(effect: Narrow, _there: Way) -> Seen:
+        source, target = nodes(injection.cluster, effect.link)
+        most = _ROOM * effect.kbit_per_s
+        before = effect.counted(injection.cluster)
+        rate = links.throughput_kbit(source, target, _LASTING_S)
+        queued = effect.counted(injection.cluster).hit - before.hit
+        itself = links.throughput_kbit(target, target, _LASTING_S / 4)
+        shown = queued > 0 and 0 < rate <= most < itself
+        return shown, f"{rate:.0f} kbit/s; {queued} packets queued"
+
+    return _measuring(injection, "carried", Narrow, seen)
+
+
+def wide(injection: Injection) -> Look:
+    """A connection carries more again than what was let pass."""
+    links = injection.cluster.backend.links
+
+    def seen(effect: Narrow, _there: Way) -> Seen:
+        source, target = nodes(injection.cluster, effect.link)
+        rate = links.throughput_kbit(source, target, _LASTING_S / 4)
+        return rate > _ROOM * effect.kbit_per_s, f"{rate:.0f} kbit/s"
+
+    return _measuring(injection, "carried again", Narrow, seen, done=False)
+
+
+# --- chance --------------------------------------------------------------------------------------
+
+
+def lost_of_connections(effects: Sequence[Lose], link: Link) -> float:
+    """The share of new connections that fail: it takes a packet each way, and either may be
+    lost."""
+    kept = 1.0
+    for effect in effects:
+        if effect.link in (link, link.back):
+            kept *= 1 - effect.percent / 100
+    return 1 - kept
+
+
+def tries_needed(lost: float) -> int:
+    """As many as make it next to impossible (1 in 10,000) that none of them is lost, and that all
+    are."""
+    return math.ceil(max(math.log(_CHANCE) / math.log(p) for p in (lost, 1 - lost)))
+
+
+def plausible(failed: int, count: int, lost: float) -> bool:
+    """Whether so many of so many may well fail (the exact binomial tails, each 1 in 10,000)."""
+    chances = [_binomial(k, count, lost) for k in range(count + 1)]
+    return sum(chances[: failed + 1]) > _CHANCE and sum(chances[failed:]) > _CHANCE
+
+
+def _binomial(k: int, n: int, p: float) -> float:
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(p) + (n - k) * math.log(1 - p))
+
+
+# --- measuring -----------------------------------------------------------------------------------
+
+
+def _measuring(
+    injection: Injection,
+    claim: str,
+    kind: type[T],
+    seen: Callable[[T, Way], Seen],
+    *,
+    done: bool = True,
+    why_not: Callable[[T, Way], str | None] | None = None,
+) -> Look:
+    """A measurement of each effect; what was once shown is not measured again. ``done``: only of
+    those that this fault itself brought about."""
+    by_name = {str(effect.link): effect for effect in intended(injection, kind)}
+    shown: dict[str, object] = {}
+
+    def there(name: str) -> Way | None:
+        return way(injection.cluster, by_name[name].link, by_name[name].service)
+
+    def reason(name: str) -> str | None:
+        effect, through = by_name[name], there(name)
+        if name in shown:
+            return None
+        if done and effect not in injection.done():
+            return WAS_ON
+        why = why_untried(injection, effect.link, through)
+        if why is None and through is not None and why_not is not None:
+            why = why_not(effect, through)
+        return why
+
+    def measured(name: str) -> Seen:
+        through = there(name)
+        assert through is not None, "else there is a reason not to"
+        return seen(by_name[name], through)
+
+    def look() -> Observation:
+        reasons = {name: reason(name) for name in by_name}
+        waiting = [name for name in by_name if name not in shown and not reasons[name]]
+        results = each(waiting, measured)
+        shown.update({name: what for name, (true, what) in results.items() if true})
+        known: Mapping[str, Seen] = {**results, **{n: (True, what) for n, what in shown.items()}}
+        return observe(claim, by_name, lambda name: known[name], lambda name: reasons[name])
+
+    return look
+
+
+def _tries(cluster: Cluster, there: Way, count: int) -> int:
+    return cluster.backend.links.tries(*nodes(cluster, there), there.port, count, TRY_WITHIN_S)
+
+
+def _directions(effects: Sequence[OnLink], link: Link) -> int:
+    return sum(effect.link in (link, link.back) for effect in effects)
+
+
+def _round_trip_ms(cluster: Cluster, there: Way) -> tuple[float, float]:
+    """Of the way, and of its target with itself; the median of several, infinite where none
+    succeeds."""
+    source, target = nodes(cluster, there)
+    links = cluster.backend.links
+    taken = links.connecting_ms(source, target, there.port, _TIMES)
+    itself = links.connecting_ms(target, target, there.port, _TIMES)
+    return median(taken or [math.inf]), median(itself or [math.inf])

@@ -1,0 +1,101 @@
+"""What goes over a link, by its ports: so that one port can be cut off, and where to knock.
+
+Brokers have one listener, for clients and for each other: replication alone is that service on the
+links between brokers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.interface import Node, Server
+from nemesis.interface import Cluster, Link, Members, Unplannable
+from nemesis.network.grudge import Grudge
+
+Service = Literal["broker", "zookeeper", "quorum"]
+"""``broker``: at a broker's listener. ``zookeeper``: at ZooKeeper's client port. ``quorum``: at the
+ports by which ZooKeeper's servers follow and elect their leader; with KRaft, at a controller's
+listener, on the links between controllers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Where a connection can be tried over a link, in one direction or the other: it takes both, so
+    that either one tells."""
+
+    source: str
+    target: str
+    port: int
+
+
+def nodes(cluster: Cluster, between: Link | Way) -> tuple[Node, Node]:
+    """From which node to which."""
+    return cluster.node(between.source), cluster.node(between.target)
+
+
+def carrying(grudge: Grudge, members: Members, service: Service | None) -> Grudge:
+    """The links of a grudge over which the service goes, either way. Raises Unplannable where
+    none is left."""
+    if service is None:
+        return grudge
+    if service == "zookeeper" and members.kraft:
+        raise Unplannable("with KRaft there is no ZooKeeper; cut the links whole")
+    carry = frozenset(link for link in grudge if _carries(link, members, service))
+    if grudge and not carry:
+        raise Unplannable(f"over none of the links goes the service {service}")
+    return carry
+
+
+def ports(cluster: Cluster, service: Service | None) -> tuple[int, ...]:
+    """Of all servers that have the service; empty for None, which is all packets. Raises
+    LookupError when nobody has it."""
+    if service is None:
+        return ()
+    system = cluster.system
+    servers = (*system.brokers, *system.zookeepers)
+    found = {port for server in servers for port in _of(server, service, cluster)}
+    if not found:
+        raise LookupError(f"nobody has the service {service}")
+    return tuple(sorted(found))
+
+
+def way(cluster: Cluster, link: Link, service: Service | None = None) -> Way | None:
+    """How to try a connection of that service; None where nobody listens at either end."""
+    return _first_way(cluster, link, lambda server: _of(server, service, cluster))
+
+
+def other_way(cluster: Cluster, link: Link, service: Service) -> Way | None:
+    """How to try a connection over the same link that is not of that service."""
+
+    def others(server: Server) -> Sequence[int]:
+        there = (server.port, *server.peer_ports[:1])
+        return [port for port in there if port not in _of(server, service, cluster)]
+
+    return _first_way(cluster, link, others)
+
+
+def _carries(link: Link, members: Members, service: Service) -> bool:
+    ends = (link.source, link.target)
+    zookeepers = sum(end in members.zookeepers for end in ends)
+    if service == "broker":
+        return not zookeepers and any(end in members.brokers for end in ends)
+    return zookeepers == (1 if service == "zookeeper" else 2)
+
+
+def _of(server: Server, service: Service | None, cluster: Cluster) -> Sequence[int]:
+    """The server's ports of a service, the one first at which it always listens."""
+    if service is None:
+        return [server.port]
+    of_zookeeper = server.name in cluster.members.zookeepers
+    if service == "quorum":
+        return server.peer_ports if of_zookeeper else []
+    return [server.port] if of_zookeeper == (service == "zookeeper") else []
+
+
+def _first_way(cluster: Cluster, link: Link, of: Callable[[Server], Sequence[int]]) -> Way | None:
+    for one in (link, link.back):
+        if one.target not in cluster.members.servers:
+            continue
+        if there := of(cluster.server(one.target)):
+            return Way(one.source, one.target, there[0])
+    return None

@@ -1,0 +1,180 @@
+"""What is seen of the processes that a fault strikes, and of what they leave behind."""
+
+import signal
+from collections.abc import Callable
+
+from infra.interface import Process, ViewUnavailable
+from nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
+from nemesis.interface import Effect, Injection, Look, Observation
+from nemesis.proofs.looking import (
+    Seen,
+    in_one_of,
+    in_state,
+    observe,
+    of_client,
+    of_process,
+    of_session,
+    sessions_before,
+    struck,
+    targeted,
+    unless,
+)
+
+_BY_ITSELF = (0, 128 + signal.SIGTERM)
+"""How a process ends that was asked to: the JVM names the signal, once its hooks are done."""
+
+
+def killed(injection: Injection) -> Look:
+    """Signal 9 ended the processes that this fault sent it to, as the kernel tells."""
+
+    cluster = injection.cluster
+    return _killed(injection, Kill, lambda name: cluster.server(name).process, "was down already")
+
+
+def terminated(injection: Injection) -> Look:
+    """The processes that this fault asked to end have done so by themselves, as the kernel tells
+    of their status. One that no longer could (killed, or never listening) was not terminated."""
+
+    def seen(server: str) -> Seen:
+        code = injection.cluster.server(server).process.exit_code()
+        return code in _BY_ITSELF, "runs on" if code is None else code
+
+    def look() -> Observation:
+        done, planned = struck(injection, Terminate)
+        claim = "ended by itself after SIGTERM, status"
+        return observe(claim, planned, seen, unless(done, "was down already"))
+
+    return look
+
+
+def session_closed(injection: Injection) -> Look:
+    """The brokers that this fault asked to end have ended the sessions of their registrations:
+    they are gone, and ZooKeeper did not expire them."""
+    before = sessions_before(injection)
+
+    def session(broker: str) -> str | None:
+        return before.get(injection.cluster.server(broker).id)
+
+    def why_not(broker: str) -> str | None:
+        unregistered = None if session(broker) else "was not registered"
+        done, _ = struck(injection, Terminate)
+        return (
+            unless(done, "was down already")(broker)
+            or unregistered
+            or of_session(injection, broker)
+        )
+
+    def look() -> Observation:
+        brokers = targeted(injection, injection.cluster.members.brokers)
+        try:
+            held = set(map(hex, injection.cluster.system.view().brokers.values()))
+            expired = set(map(hex, injection.cluster.system.expired_sessions()))
+        except ViewUnavailable as silence:
+            unknown = str(silence)
+            return observe("session closed", brokers, lambda _: (False, unknown), why_not)
+
+        def seen(broker: str) -> Seen:
+            mine = session(broker)
+            word = "held" if mine in held else "expired" if mine in expired else "closed"
+            return word == "closed", word
+
+        return observe("session closed", brokers, seen, why_not)
+
+    return look
+
+
+def crashed(injection: Injection) -> Look:
+    """Signal 9 ended the clients that this fault sent it to, as the kernel tells."""
+    return _killed(injection, Crash, _of_client(injection), "had ended already")
+
+
+def replaced(injection: Injection) -> Look:
+    """Of the clients that this fault crashed, and that are to come back: in the place of each there
+    is another one, and it has begun. One that only starts would not hear yet that it is to end."""
+
+    def seen(name: str) -> Seen:
+        mine = (one for one in injection.cluster.workload() if one.instead_of == name)
+        came = next(mine, None)
+        if came is None:
+            return False, "nobody"
+        return came.begun, f"{came.name} {'has begun' if came.begun else 'starts'}"
+
+    def look() -> Observation:
+        gone = [e for e in injection.done() if isinstance(e, Crash) and e.comes_back]
+        return observe("come back", [effect.client for effect in gone], seen, lambda _: None)
+
+    return look
+
+
+def stopped(injection: Injection) -> Look:
+    """The kernel says state T of the processes that this fault stopped."""
+
+    def look() -> Observation:
+        done, planned = struck(injection, Stop)
+
+        def why_not(server: str) -> str | None:
+            return unless(done, "was not running")(server) or of_process(injection, server)
+
+        return observe("stopped", planned, in_state(injection.cluster, "stopped"), why_not)
+
+    return look
+
+
+def client_stopped(injection: Injection) -> Look:
+    """The kernel says state T of the clients that this fault stopped."""
+
+    def look() -> Observation:
+        done, planned = struck(injection, StopClient)
+
+        def why_not(client: str) -> str | None:
+            return unless(done, "was not running")(client) or of_client(injection, client)
+
+        return observe("stopped", planned, in_one_of(_of_client(injection), "stopped"), why_not)
+
+    return look
+
+
+def client_goes_on(injection: Injection) -> Look:
+    """None of the clients that this fault stopped is so any more. One that has ended meanwhile is
+    told by who looks after clients, and is not to be healed."""
+
+    def look() -> Observation:
+        done, _ = struck(injection, StopClient)
+        seen = in_one_of(_of_client(injection), "running", "exited")
+        return observe("not stopped", sorted(done), seen, lambda name: of_client(injection, name))
+
+    return look
+
+
+def _of_client(injection: Injection) -> Callable[[str], Process]:
+    return lambda name: injection.cluster.client(name).process
+
+
+def emptied(injection: Injection) -> Look:
+    """Nothing lies in the data directories that this fault emptied, as their node tells."""
+    cluster = injection.cluster
+
+    def seen(server: str) -> Seen:
+        broker = cluster.server(server)
+        left = sum(map(broker.node.entries, cluster.system.log_directories(broker)))
+        return left == 0, left
+
+    def look() -> Observation:
+        done, planned = struck(injection, Empty)
+        return observe("left on the disk", planned, seen, unless(done, "was left alone"))
+
+    return look
+
+
+def _killed(
+    injection: Injection, kind: type[Effect], process: Callable[[str], Process], otherwise: str
+) -> Look:
+    def seen(name: str) -> Seen:
+        code = process(name).exit_code()
+        return code == -signal.SIGKILL, code
+
+    def look() -> Observation:
+        done, planned = struck(injection, kind)
+        return observe("ended by signal 9", planned, seen, unless(done, otherwise))
+
+    return look

@@ -1,0 +1,74 @@
+"""What is seen of brokers that were not deployed here: whether they accept connections, whether
+they answer, and whether the cluster counts them in. Nobody tells how a process ended."""
+
+from collections.abc import Iterator
+
+from nemesis.effects import Kill, Stop, Terminate
+from nemesis.interface import Cluster, Effect, Injection, Look, Observation
+from nemesis.proofs import observations as seen
+from nemesis.proofs.looking import Seen, observe, of_brokers, of_process, struck, targeted, unless
+
+_DOWN = "was down already"
+
+
+def from_outside(injection: Injection) -> bool:
+    """Whether the servers that it befalls are seen from outside alone."""
+    cluster = injection.cluster
+    return any(cluster.server(name).distant is not None for name in injection.target.servers)
+
+
+def bitten(injection: Injection, *, in_full: bool) -> Iterator[Look]:
+    """``in_full``: whether it is held for so long that the cluster counts them out."""
+    kinds = {type(effect) for effect in injection.plan.effects}
+    for kind in sorted(kinds & {Kill, Terminate}, key=lambda one: one.__name__):
+        yield _refuses(injection, kind)
+    if Stop in kinds:
+        yield _silent(injection)
+    if in_full:
+        yield seen.expired(injection, targeted(injection, injection.cluster.members.brokers))
+
+
+def healed(injection: Injection) -> Iterator[Look]:
+    """They answer, asked themselves, and the cluster counts them in. Whose registration that is
+    nobody tells; but who had none would not answer."""
+    brokers = targeted(injection, injection.cluster.members.brokers)
+    yield lambda: observe(
+        "answers",
+        brokers,
+        lambda name: _answers(injection.cluster, name),
+        lambda name: of_process(injection, name),
+    )
+    yield of_brokers(
+        injection, "counted in", brokers, lambda view, n: (n in view.brokers, n in view.brokers)
+    )
+
+
+def _refuses(injection: Injection, kind: type[Effect]) -> Look:
+    def one(name: str) -> Seen:
+        distant = injection.cluster.server(name).distant
+        accepts = distant is None or distant.accepts()
+        return not accepts, "accepts" if accepts else "refuses"
+
+    def look() -> Observation:
+        done, planned = struck(injection, kind)
+        return observe("refuses connections", planned, one, unless(done, _DOWN))
+
+    return look
+
+
+def _silent(injection: Injection) -> Look:
+    def one(name: str) -> Seen:
+        answers, word = _answers(injection.cluster, name)
+        return not answers, word
+
+    def look() -> Observation:
+        done, planned = struck(injection, Stop)
+        return observe("answers nothing", planned, one, unless(done, _DOWN))
+
+    return look
+
+
+def _answers(cluster: Cluster, name: str) -> Seen:
+    distant = cluster.server(name).distant
+    answers = distant is not None and distant.answers()
+    return answers, "answers" if answers else "silent"

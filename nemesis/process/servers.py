@@ -1,0 +1,183 @@
+"""Faults on server processes: kill, terminate, restart, pause, and a machine that is replaced.
+
+Each may be aimed at one server or at many: ``all`` brokers, every replica of a ``partition``.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from infra.interface import Capability, Timings
+from nemesis.effects import Empty, Kill, Stop, Terminate
+from nemesis.interface import (
+    Aim,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+    brokers_alone,
+    majority,
+)
+from nemesis.process import observations as processes_seen
+from nemesis.process import outside
+from nemesis.proofs import observations as seen
+from nemesis.proofs.looking import sessions_at_stake, targeted
+from nemesis.proofs.proving import expiry_ms
+
+Makes = Callable[[str], Effect]
+"""An effect on a server of that name."""
+
+
+class Restarted(Parameters):
+    """Of a restart."""
+
+    signal: Literal["kill", "terminate"] = Field(
+        default="kill", description="how the process ends: SIGKILL, or SIGTERM and by itself"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFault:
+    """The same effects on every target's process: the first on all of them, then the next.
+
+    Proven by what the kernel says of the processes; and, where it is held for that long, by what it
+    does to the cluster: the brokers' sessions expire, or ZooKeeper without its quorum answers
+    nobody. Healed when the processes run and the brokers are registered: with ZooKeeper's processes
+    it is every broker's session that was at stake.
+
+    Attributes:
+        makes: The effects, in their order.
+        in_the_end: What becomes of the brokers when it is held for long.
+        full_effect_ms: How long that is.
+    """
+
+    name: str
+    summary: str
+    makes: Callable[[Parameters], Sequence[Makes]]
+    in_the_end: Callable[[Injection, Sequence[str]], Look] | None = seen.expired
+    full_effect_ms: Callable[[Timings], int] = expiry_ms
+    aim: Aim = Aim.SERVERS
+    parameters: type[Parameters] = Parameters
+    destroys: Literal["all"] | None = None
+
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.SIGNALS})
+
+    def plan(
+        self,
+        members: Members,
+        target: Target,
+        parameters: Parameters,
+        rng: random.Random,  # noqa: ARG002
+    ) -> Plan:
+        if self.aim is Aim.BROKERS:
+            brokers_alone(self.name, members, target.servers)
+        makes = self.makes(parameters)
+        return Plan(effects=tuple(make(server) for make in makes for server in target.servers))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        if outside.from_outside(injection):
+            least_ms = self.hold_ms_min(injection.cluster.system)
+            in_full = self.in_the_end is not None and injection.hold_ms >= least_ms
+            return list(outside.bitten(injection, in_full=in_full))
+        return [*self._bite(injection), *self._consequences(injection)]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        if outside.from_outside(injection):
+            return list(outside.healed(injection))
+        at_stake = sessions_at_stake(injection)
+        brokers = targeted(injection, injection.cluster.members.brokers)
+        ended = {effect.ends for effect in injection.done()}
+        lives_on = all(effect.ends is None for effect in injection.plan.effects)
+        return [
+            seen.running(injection, injection.target.servers),
+            seen.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
+            seen.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
+            *([seen.sessions_lost(injection, at_stake)] if lives_on else []),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+    def _bite(self, injection: Injection) -> Iterator[Look]:
+        kinds = {type(effect) for effect in injection.plan.effects}
+        yield from (look(injection) for kind, look in _SEEN.items() if kind in kinds)
+        if Terminate in kinds and not _takes_the_quorum(injection):
+            yield processes_seen.session_closed(injection)
+
+    def _consequences(self, injection: Injection) -> Iterator[Look]:
+        if self.in_the_end is None or injection.hold_ms < self.hold_ms_min(
+            injection.cluster.system
+        ):
+            return
+        if _takes_the_quorum(injection):
+            yield seen.zookeeper_silent(injection)
+        else:
+            yield self.in_the_end(injection, targeted(injection, injection.cluster.members.brokers))
+
+
+_SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
+    Empty: processes_seen.emptied,
+    Kill: processes_seen.killed,
+    Terminate: processes_seen.terminated,
+    Stop: processes_seen.stopped,
+}
+"""By what each kind of effect is seen. What a fault does itself comes first: the disk of a broker
+that another fault had killed is emptied by this one."""
+
+
+def _takes_the_quorum(injection: Injection) -> bool:
+    zookeepers = injection.cluster.members.zookeepers
+    left = len(zookeepers) - len(targeted(injection, zookeepers))
+    return left < majority(len(zookeepers))
+
+
+def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:
+    # With every broker gone there is no controller that could write down another leader.
+    all_gone = len(brokers) == len(injection.cluster.members.brokers)
+    return seen.deposed(injection, [] if all_gone else brokers)
+
+
+def _ended_by(parameters: Parameters) -> Sequence[Makes]:
+    assert isinstance(parameters, Restarted)
+    return (Kill,) if parameters.signal == "kill" else (Terminate,)
+
+
+KILL = ProcessFault(
+    name="kill",
+    summary="kill -9 the target's processes, start them again at the end",
+    makes=lambda _: (Kill,),
+)
+TERMINATE = ProcessFault(
+    name="terminate",
+    summary="ask the target's processes to end (SIGTERM), start them again at the end",
+    makes=lambda _: (Terminate,),
+    in_the_end=_deposed,
+)
+RESTART = ProcessFault(
+    name="restart",
+    summary="end the target's processes and start them again at once",
+    makes=_ended_by,
+    in_the_end=None,
+    full_effect_ms=lambda _: 0,
+    parameters=Restarted,
+)
+PAUSE = ProcessFault(
+    name="pause",
+    summary="SIGSTOP the target's processes, SIGCONT them at the end; connections stay open",
+    makes=lambda _: (Stop,),
+)
+# Of brokers alone: what a ZooKeeper server has lost is nobody's but its own where it is the only
+# one, and no rule of the checkers knows what the loss of it excuses.
+REPLACE = ProcessFault(
+    name="replace",
+    summary="kill -9 brokers and empty their disks; the same brokers begin anew at the end",
+    makes=lambda _: (Kill, Empty),
+    aim=Aim.BROKERS,
+    destroys="all",
+)

@@ -1,0 +1,174 @@
+"""Faults that give servers too little: of CPU, of memory.
+
+Both are limits that the kernel keeps, so that what they did is its to tell: how often it made a
+server wait, how often one met the limit of its memory, and whom it killed for that.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from infra.interface import Capability, Timings
+from infra.scarcity import Scarce
+from nemesis.effects import StandBy
+from nemesis.interface import (
+    Aim,
+    Cluster,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Observation,
+    Parameters,
+    Plan,
+    Resource,
+    Target,
+)
+from nemesis.proofs import observations as seen
+from nemesis.proofs.looking import Seen, held, observe, sessions_at_stake, struck, unless
+from nemesis.proofs.proving import expiry_ms
+
+_KIB = 1024
+_THOUSANDTHS = 10
+"""Of a core, in a hundredth."""
+
+
+class TooLittleCpu(Parameters):
+    """Of a server without CPU."""
+
+    percent: int = Field(default=2, ge=1, le=100, description="what it gets, of one core")
+
+
+class TooLittleMemory(Parameters):
+    """Of a server without memory."""
+
+    kib: int = Field(
+        default=1024, ge=0, description="what it may have beyond what it has, page cache included"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """No more than so much for a server's process; see ``infra.interface.Node.limit``."""
+
+    server: str
+    what: Scarce
+    amount: int
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(self.what, (self.server,))
+
+    @property
+    def ends(self) -> str | None:
+        # The kernel kills who needs more memory; who needs more CPU waits.
+        return self.server if self.what is Scarce.MEMORY else None
+
+    def apply(self, cluster: Cluster) -> bool:
+        cluster.server(self.server).node.limit(self.what, self.amount)
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        cluster.server(self.server).node.lift(self.what)
+
+    def __str__(self) -> str:
+        return f"limit the {self.what} of {self.server} to {self.amount}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starvation:
+    """A limit on every target's process.
+
+    Proven by what the kernel has counted since: tenths of a second in which the server had to wait
+    for CPU, or how often it met the limit of its memory. Healed when there is no limit, and the
+    processes run and the brokers are registered.
+    """
+
+    name: str
+    summary: str
+    effects: Callable[[str, Parameters], Sequence[Effect]]
+    what: Scarce
+    counter: str
+    """What the kernel counts; above 0 it shows that it bit."""
+    parameters: type[Parameters]
+    needs: frozenset[Capability]
+
+    aim: ClassVar[Aim] = Aim.SERVERS
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self,
+        members: Members,  # noqa: ARG002
+        target: Target,
+        parameters: Parameters,
+        rng: random.Random,  # noqa: ARG002
+    ) -> Plan:
+        made = (self.effects(server, parameters) for server in target.servers)
+        return Plan(effects=tuple(effect for effects in made for effect in effects))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        return [lambda: self._counted(injection)]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        brokers = sessions_at_stake(injection)
+        return [
+            lambda: self._lifted(injection),
+            seen.running(injection, injection.target.servers),
+            seen.registered(injection, brokers),
+            seen.sessions_lost(injection, brokers),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return expiry_ms(timings)
+
+    def _counted(self, injection: Injection) -> Observation:
+        def counted(server: str) -> Seen:
+            told = injection.cluster.server(server).node.counted(self.what)
+            return told.get(self.counter, 0) > 0, dict(told)
+
+        done, planned = struck(injection, Limit)
+        return observe(f"short of {self.what}", planned, counted, unless(done, "had less already"))
+
+    def _lifted(self, injection: Injection) -> Observation:
+        def lifted(server: str) -> Seen:
+            told: Mapping[str, int] = injection.cluster.server(server).node.counted(self.what)
+            return not told, not told
+
+        def why_not(server: str) -> str | None:
+            return held(injection, Resource(self.what, (server,)))
+
+        return observe(f"{self.what} as before", injection.target.servers, lifted, why_not)
+
+
+def _cpu(server: str, parameters: Parameters) -> Sequence[Effect]:
+    assert isinstance(parameters, TooLittleCpu)
+    return [Limit(server, Scarce.CPU, parameters.percent * _THOUSANDTHS)]
+
+
+def _memory(server: str, parameters: Parameters) -> Sequence[Effect]:
+    assert isinstance(parameters, TooLittleMemory)
+    # Undone in the opposite order: started under the limit, it would be killed again.
+    return [StandBy(server), Limit(server, Scarce.MEMORY, parameters.kib * _KIB)]
+
+
+STARVE_CPU = Starvation(
+    name="starve-cpu",
+    summary="next to no CPU for the target's processes",
+    effects=_cpu,
+    what=Scarce.CPU,
+    counter="throttled",
+    parameters=TooLittleCpu,
+    needs=frozenset({Capability.LIMIT_CPU}),
+)
+STARVE_MEMORY = Starvation(
+    name="starve-memory",
+    summary="next to no more memory for the target's processes; who needs it is killed",
+    effects=_memory,
+    what=Scarce.MEMORY,
+    counter="hits",
+    parameters=TooLittleMemory,
+    needs=frozenset({Capability.LIMIT_MEMORY}),
+)

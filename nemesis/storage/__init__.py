@@ -1,0 +1,1 @@
+"""Faults on what brokers keep: their disks, and the files of their logs."""

@@ -1,0 +1,267 @@
+"""Faults on what brokers keep: their disks, and the files of their logs."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from infra.interface import Capability, Timings
+from nemesis.effects import Kill, StandBy
+from nemesis.interface import (
+    Aim,
+    Effect,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+    brokers_alone,
+)
+from nemesis.process import observations as processes_seen
+from nemesis.proofs import observations as seen
+from nemesis.proofs.looking import intended
+from nemesis.proofs.proving import expiry_ms, noticed_ms
+from nemesis.storage import observations as disks_seen
+from nemesis.storage.effects import (
+    FailDisk,
+    Failure,
+    FlipBit,
+    LosePower,
+    RemoveFiles,
+    Slow,
+    StartAnew,
+    Tail,
+)
+
+P = TypeVar("P", bound=Parameters)
+
+_Pair = tuple[Effect, Effect]
+_OWN_DISKS = frozenset({Capability.SIGNALS, Capability.LOSE_UNSYNCED_WRITES})
+
+
+class PowerLost(Parameters):
+    """Of a power failure."""
+
+    tail: Tail = Field(
+        default="lost",
+        description="of the last segment of every log: lost as all else that was not synced, torn "
+        "in the middle of a batch, or zeroed",
+    )
+
+
+class Failing(Parameters):
+    """Of disks that fail."""
+
+    disks: Literal["one", "all"] = Field(
+        default="one", description="one of the broker's disks, drawn by the seed, or all of them"
+    )
+
+
+class Slowed(Parameters):
+    """Of slow disks."""
+
+    bytes_per_s: int = Field(
+        default=64 * 1024, ge=8192, description="that each disk reads and writes at most"
+    )
+
+
+class Flipped(Parameters):
+    """Of a bit that flips."""
+
+    file: Literal["closed-segment", "active-segment"] = Field(
+        default="closed-segment", description="in which kind of file of a partition"
+    )
+    broker: Literal["runs", "down"] = Field(
+        default="runs", description="whether the broker goes on, or is killed first"
+    )
+
+
+class IndexCorrupted(Parameters):
+    """Of a bit that flips in an index."""
+
+    file: Literal["index", "timeindex"] = Field(
+        default="index", description="by offset, or by timestamp"
+    )
+    broker: Literal["runs", "down"] = Field(
+        default="down", description="whether the broker goes on, or is killed first"
+    )
+
+
+class Removed(Parameters):
+    """Of a checkpoint that is gone."""
+
+    file: Literal["recovery-point-offset-checkpoint", "replication-offset-checkpoint"] = Field(
+        default="recovery-point-offset-checkpoint", description="which one"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageFault(Generic[P]):
+    """Effects on what every target keeps.
+
+    Proven by reading or writing it, anew at every look; and where brokers are killed for it, by
+    what the kernel says of their processes and, where it is held for that long, by the end of their
+    sessions. Healed when the disks take writes, the processes run and the brokers are registered.
+    What was destroyed stays so.
+
+    Attributes:
+        makes: The effects on a server, the one on its process first. All servers' processes come
+            before the first disk: of two that lose power at once, the second must not sync what it
+            hears of the first.
+        bite: What it does itself, seen.
+        full_effect_ms: How long it takes until the cluster has noticed.
+    """
+
+    name: str
+    summary: str
+    parameters: type[P]
+    makes: Callable[[str, P, random.Random], _Pair]
+    bite: Sequence[Callable[[Injection], Look]]
+    needs: frozenset[Capability] = _OWN_DISKS
+    destroys: Literal["unsynced", "all", "bits"] | None = None
+    full_effect_ms: Callable[[Timings], int] = expiry_ms
+
+    aim: ClassVar[Aim] = Aim.BROKERS
+
+    def plan(
+        self, members: Members, target: Target, parameters: Parameters, rng: random.Random
+    ) -> Plan:
+        assert isinstance(parameters, self.parameters)
+        brokers_alone(self.name, members, target.servers)
+        made = [self.makes(server, parameters, rng) for server in target.servers]
+        return Plan(effects=(*(first for first, _ in made), *(second for _, second in made)))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        looks = [look(injection) for look in self.bite]
+        killed = [e.server for e in intended(injection, Kill)]
+        if killed:
+            looks.append(processes_seen.killed(injection))
+        if killed and injection.hold_ms >= expiry_ms(injection.cluster.system):
+            looks.append(seen.expired(injection, killed))
+        return looks
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        servers = injection.target.servers
+        restarted = [e.server for e in injection.done() if isinstance(e, Kill | StartAnew)]
+        return [
+            disks_seen.serving(injection, servers),
+            seen.running(injection, servers),
+            seen.registered(injection, servers, anew=restarted),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+
+def _failing(how: Failure) -> Callable[[str, Failing, random.Random], _Pair]:
+    def makes(server: str, own: Failing, rng: random.Random) -> _Pair:
+        draw = rng.random()
+        return StartAnew(server), FailDisk(server, how, draw if own.disks == "one" else None)
+
+    return makes
+
+
+def _flipping(server: str, own: Flipped | IndexCorrupted, rng: random.Random) -> _Pair:
+    process = Kill(server) if own.broker == "down" else StandBy(server)
+    return process, FlipBit(server, own.file, rng.random())
+
+
+POWER_FAILURE = StorageFault(
+    name="power-failure",
+    summary="kill -9 brokers and lose what they had not synced; start them again at the end",
+    parameters=PowerLost,
+    makes=lambda server, own, rng: (
+        Kill(server),
+        LosePower(server, f"{rng.getrandbits(64):016x}", own.tail),
+    ),
+    bite=[disks_seen.lost, disks_seen.torn],
+    destroys="unsynced",
+)
+DISK_FULL = StorageFault(
+    name="disk-full",
+    summary="fill the brokers' disks; at the end there is room, and they are started anew",
+    parameters=Failing,
+    makes=_failing("full"),
+    bite=[disks_seen.refused],
+    full_effect_ms=noticed_ms,
+)
+DISK_FAILURE = StorageFault(
+    name="disk-failure",
+    summary="reads and writes get an I/O error; at the end the disk is back, with what was synced",
+    parameters=Failing,
+    makes=_failing("io-error"),
+    bite=[disks_seen.refused],
+    destroys="unsynced",
+    full_effect_ms=noticed_ms,
+)
+READ_ONLY = StorageFault(
+    name="read-only",
+    summary="the file system turns read-only, as ext4 does after an error; mended at the end",
+    parameters=Failing,
+    makes=_failing("read-only"),
+    bite=[disks_seen.refused],
+    destroys="unsynced",
+    full_effect_ms=noticed_ms,
+)
+SLOW_DISK = StorageFault(
+    name="slow-disk",
+    summary="the brokers' disks read and write so many bytes a second at most",
+    parameters=Slowed,
+    makes=lambda server, own, _rng: (StandBy(server), Slow(server, own.bytes_per_s)),
+    bite=[disks_seen.slowed],
+    needs=frozenset({*_OWN_DISKS, Capability.SLOW_DISKS}),
+    full_effect_ms=noticed_ms,
+)
+BIT_FLIP = StorageFault(
+    name="bit-flip",
+    summary="one bit of a segment is another, for good; the broker runs, or is down",
+    parameters=Flipped,
+    makes=_flipping,
+    bite=[disks_seen.damaged],
+    needs=frozenset({Capability.SIGNALS}),
+    destroys="bits",
+)
+# A fault of its own, since it takes nothing: what an index says stands in the segment, too. Were it
+# one with the above, a broker that loses records for a bad index would be excused.
+CORRUPT_INDEX = StorageFault(
+    name="corrupt-index",
+    summary="one bit of an index is another, for good; the broker is down, or runs",
+    parameters=IndexCorrupted,
+    makes=_flipping,
+    bite=[disks_seen.damaged],
+    needs=frozenset({Capability.SIGNALS}),
+)
+LOSE_CHECKPOINT = StorageFault(
+    name="lose-checkpoint",
+    summary="kill -9 brokers and remove a checkpoint file; start them again at the end",
+    parameters=Removed,
+    makes=lambda server, own, _rng: (Kill(server), RemoveFiles(server, own.file)),
+    bite=[disks_seen.damaged],
+    needs=frozenset({Capability.SIGNALS}),
+)
+LOSE_EPOCHS = StorageFault(
+    name="lose-epochs",
+    summary="kill -9 brokers and remove every leader-epoch-checkpoint; start them at the end",
+    parameters=Parameters,
+    makes=lambda server, _own, _rng: (
+        Kill(server),
+        RemoveFiles(server, "leader-epoch-checkpoint"),
+    ),
+    bite=[disks_seen.damaged],
+    needs=frozenset({Capability.SIGNALS}),
+    destroys="all",
+)
+STORAGE: Sequence[StorageFault[Any]] = (
+    POWER_FAILURE,
+    DISK_FULL,
+    DISK_FAILURE,
+    READ_ONLY,
+    SLOW_DISK,
+    BIT_FLIP,
+    CORRUPT_INDEX,
+    LOSE_CHECKPOINT,
+    LOSE_EPOCHS,
+)

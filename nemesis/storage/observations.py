@@ -1,0 +1,131 @@
+"""What is seen of disks and of the files on them: read and written anew at every look."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from infra.interface import InfraError, Server
+from infra.storage import Disk, Witnesses
+from nemesis.effects import OnDisk
+from nemesis.interface import Injection, Look, Observation
+from nemesis.proofs.looking import Seen, intended, observe, of_disk, struck, unless
+from nemesis.storage.effects import REFUSALS, FailDisk, LosePower, Slow
+
+E = TypeVar("E", bound=OnDisk)
+
+_LASTING_S = 0.5
+"""How long writing takes that shall show that a disk is slow; half of it is enough."""
+
+
+def lost(injection: Injection) -> Look:
+    """Of two blocks that were written just before the power failed, the one that was synced is
+    there and the other is not."""
+
+    def seen(server: Server, effect: LosePower) -> Seen:
+        words = [_told(disk.witnesses(), effect.token) for disk in server.disks]
+        return bool(words) and set(words) == {"synced there, unsynced gone"}, words
+
+    return _of_disks(injection, "what was not synced is gone", _planned(injection, LosePower), seen)
+
+
+def refused(injection: Injection) -> Look:
+    """Every disk that fails refuses a write, tried for real, for the reason that was meant."""
+
+    def seen(server: Server, effect: FailDisk) -> Seen:
+        found = [disk.refuses_writes() for disk in effect.befallen(server)]
+        return set(found) == {REFUSALS[effect.how]}, found
+
+    return _of_disks(injection, "writes refused", _planned(injection, FailDisk), seen)
+
+
+def slowed(injection: Injection) -> Look:
+    """A write to every disk takes as long as it must, tried for real."""
+
+    def seen(server: Server, effect: Slow) -> Seen:
+        size = max(1, int(effect.bytes_per_s * _LASTING_S))
+        took = [disk.seconds_to_write(size) for disk in server.disks]
+        slow = all(seconds >= _LASTING_S / 2 for seconds in took)
+        return bool(took) and slow, [f"{size} bytes in {seconds:.2f} s" for seconds in took]
+
+    return _of_disks(injection, "writes are slow", _planned(injection, Slow), seen)
+
+
+def damaged(injection: Injection) -> Look:
+    """The damage is in the files of logs, read again."""
+    return _damage(injection, "damaged", _planned(injection, OnDisk))
+
+
+def torn(injection: Injection) -> Look:
+    """What a power failure has left at the ends of logs is there, read again. Of no server where it
+    was to leave nothing."""
+    planned = _planned(injection, LosePower)
+    torn = {server: effect for server, effect in planned.items() if effect.tail != "lost"}
+    return _damage(injection, "torn", torn)
+
+
+def serving(injection: Injection, servers: Iterable[str]) -> Look:
+    """All their disks take writes, and nothing slows them down."""
+
+    def seen(server: str) -> Seen:
+        disks = injection.cluster.server(server).disks
+        found = [disk.refuses_writes() or _limit(disk) or "takes writes" for disk in disks]
+        return set(found) <= {"takes writes"}, found
+
+    return lambda: observe(
+        "disks", servers, _if_told(seen), lambda server: of_disk(injection, server)
+    )
+
+
+def _told(found: Witnesses, token: str) -> str:
+    words = {True: "there", False: "gone"}
+    return f"synced {words[found.synced == token]}, unsynced {words[found.unsynced == token]}"
+
+
+def _limit(disk: Disk) -> str | None:
+    limit = disk.bytes_per_s()
+    return None if limit is None else f"{limit} bytes/s"
+
+
+def _damage(injection: Injection, claim: str, effects: Mapping[str, OnDisk]) -> Look:
+    def seen(server: Server, _effect: OnDisk) -> Seen:
+        directories = injection.cluster.system.log_directories(server)
+        found = [one for directory in directories for one in server.node.damage(directory)]
+        words = [f"{one.file}: {one.what}" for one in found if one.there]
+        return bool(words), words or [f"{one.file}: {one.what}, not there" for one in found]
+
+    return _of_disks(injection, claim, effects, seen)
+
+
+def _planned(injection: Injection, kind: type[E]) -> Mapping[str, E]:
+    """This fault's effects of that kind, by server: one on each."""
+    return {e.server: e for e in intended(injection, kind)}
+
+
+def _of_disks(
+    injection: Injection, claim: str, effects: Mapping[str, E], seen: Callable[[Server, E], Seen]
+) -> Look:
+    """Of the servers that have these effects."""
+
+    def of_one(server: str) -> Seen:
+        return seen(injection.cluster.server(server), effects[server])
+
+    def look() -> Observation:
+        done, _ = struck(injection, OnDisk)
+
+        def why_not(server: str) -> str | None:
+            return unless(done, "was so already")(server) or of_disk(injection, server)
+
+        return observe(claim, effects, _if_told(of_one), why_not)
+
+    return look
+
+
+def _if_told(seen: Callable[[str], Seen]) -> Callable[[str], Seen]:
+    """A disk of which nobody can tell shows nothing."""
+
+    def told(server: str) -> Seen:
+        try:
+            return seen(server)
+        except InfraError as error:
+            return False, str(error)
+
+    return told

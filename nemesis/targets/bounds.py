@@ -1,0 +1,107 @@
+"""How many servers a target can stand for at the most, before there is a cluster to ask.
+
+From above, never too low: a schedule keeps to its limits by these numbers. Where a set is taken
+away from another nothing is, but for one broker that is certain to be in it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nemesis.interface import Members
+from nemesis.targets.expressions import (
+    QUORUM,
+    QUORUM_LEADER,
+    ZK_LEADER,
+    Combined,
+    Expression,
+    Role,
+    Set,
+)
+from nemesis.targets.resolution import COUNTS
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Count:
+    """So many brokers and so many servers that keep the metadata, ZooKeeper's or controllers."""
+
+    brokers: int = 0
+    zookeepers: int = 0
+
+    def __add__(self, other: "Count") -> "Count":
+        return Count(self.brokers + other.brokers, self.zookeepers + other.zookeepers)
+
+    def within(self, other: "Count") -> bool:
+        """Whether neither is more."""
+        return self.brokers <= other.brokers and self.zookeepers <= other.zookeepers
+
+    def capped(self, other: "Count") -> "Count":
+        """The smaller of each."""
+        return Count(min(self.brokers, other.brokers), min(self.zookeepers, other.zookeepers))
+
+
+NOBODY = Count()
+UNLIMITED = Count(2**31, 2**31)
+"""More than there ever are."""
+
+
+def everybody(members: Members) -> Count:
+    """All servers."""
+    return Count(len(members.brokers), len(members.zookeepers))
+
+
+def most(expression: Expression, members: Members, replicas: Mapping[str, int]) -> Count:
+    """How many servers ``expression`` befalls at the most in a cluster of ``members`` whose topics
+    have so many ``replicas``. Of links, both ends."""
+    bound = _Bound(everybody(members), replicas, members.kraft)
+    ends = [part for part in (expression.nodes, expression.to) if part is not None]
+    return sum(map(bound.of, ends), NOBODY).capped(bound.all)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    all: Count
+    replicas: Mapping[str, int]
+    kraft: bool
+
+    def of(self, part: Set) -> Count:
+        if isinstance(part, Role):
+            return self._role(part).capped(self.all)
+        left, right = self.of(part.left), self.of(part.right)
+        if part.sign == "+":
+            return (left + right).capped(self.all)
+        return Count(left.brokers - _certainly_less(part), left.zookeepers)
+
+    def _role(self, role: Role) -> Count:
+        if role.name in COUNTS:
+            among = Count(self.all.brokers) if role.of is None else self.of(role.of)
+            some = COUNTS[role.name](among.brokers + among.zookeepers)
+            return among.capped(Count(some, some))
+        if role.name in ("isr", "partition"):
+            return Count(self.replicas.get(role.topic or "", self.all.brokers))
+        if role.name in ("all", "topic"):
+            return self.all.capped(Count(self.all.brokers))
+        if role.name in ("zookeeper", QUORUM):
+            return Count(0, self.all.zookeepers)
+        if self._keeps_metadata(role.name):
+            return Count(0, 1)
+        if role.name == "clients" or role.name.startswith("client-"):
+            return NOBODY
+        return Count(1)
+
+    def _keeps_metadata(self, name: str) -> bool:
+        """Of one server's role or name."""
+        leads = name in (ZK_LEADER, QUORUM_LEADER) or (name == "controller" and self.kraft)
+        return leads or name.startswith(("zookeeper-", "controller-"))
+
+
+def _certainly_less(taken: Combined) -> int:
+    """1 where what is taken away is one broker that is certain to be in what it is taken from:
+    whoever leads a partition is in its ISR."""
+    left, right = taken.left, taken.right
+    if not isinstance(left, Role) or not isinstance(right, Role):
+        return 0
+    of_partition = right.name in ("leader", "follower", "next-leader", "last-follower")
+    if left.name == "all":
+        return int(of_partition or right.name.startswith("broker-"))
+    same = (left.topic, left.partition) == (right.topic, right.partition)
+    return int(of_partition and same and left.name in ("isr", "partition"))

@@ -1,0 +1,292 @@
+"""Target expressions: who is to suffer, said by role.
+
+::
+
+    target  = set [("->" | "<->") set]
+    set     = term {("+" | "-") term}
+    term    = role ["(" argument ")"] | "(" set ")"
+
+``+`` and ``-`` are union and difference, from left to right. ``A -> B`` are the links from every
+node of A to every node of B, ``A <-> B`` both ways. A minus stands between spaces, because names
+have dashes.
+
+Parsed when the campaign is read, so that what is wrong is told before anything starts; resolved
+(``nemesis.targets.resolution``) when the fault strikes, because roles move.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from infra.wording import hint
+from nemesis.interface import Aim, Members
+
+ZK_LEADER = "zk-leader"
+QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"
+OF_PARTITION: Mapping[str, str] = {
+    "leader": "the broker that leads the partition",
+    "follower": "one in-sync follower of it",
+    "next-leader": "the in-sync follower that leads next if the leader dies: the first assigned",
+    "last-follower": "the in-sync follower that leads when all others have died: the last assigned",
+    "isr": "every in-sync replica of it",
+    "partition": "every broker with a replica of it",
+}
+OF_TOPIC: Mapping[str, str] = {"topic": "every broker with a replica of any of its partitions"}
+QUANTIFIERS: Mapping[str, str] = {
+    "one": "one of a set, or of all brokers",
+    "minority": "the largest minority of a set, or of all brokers",
+    "majority": "the smallest majority of a set, or of all brokers",
+}
+OF_CLUSTER: Mapping[str, str] = {
+    "controller": "the broker that is the controller; with KRaft, the active controller's server",
+    "most-leaders": "the broker that leads most partitions",
+    "all": "every broker",
+    QUORUM: "every server that keeps the metadata: ZooKeeper's, or with KRaft the controllers",
+    QUORUM_LEADER: "the one of them that leads",
+    "zookeeper": "every ZooKeeper server",
+    ZK_LEADER: "the leader of the ZooKeeper ensemble",
+    "clients": "the nodes where clients run (where a fault is aimed at servers alone, none)",
+}
+_NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
+_LEADING = frozenset({ZK_LEADER, QUORUM_LEADER})
+_INSTEAD = {"zookeeper": QUORUM, ZK_LEADER: QUORUM_LEADER}
+"""What is right with KRaft, and with ZooKeeper, too."""
+MOVING = frozenset({*OF_PARTITION, *OF_TOPIC, "controller", "most-leaders"})
+"""Roles that only ZooKeeper's state tells."""
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<arrow><->|->)|(?P<sign>[+(),]|-(?=\s))|(?P<word>\w+(?:[.-]+\w+)*)|(?P<bad>\S))"
+)
+_NUMBERED = re.compile(r"(broker|zookeeper|controller|client)-\d+")
+ANY = "any"
+_ANY_TOPIC = re.compile(rf"\(\s*{ANY}\s*(?=[,)])")
+_NAMED_TOPIC = re.compile(
+    rf"(?<![\w-])({'|'.join([*OF_PARTITION, *OF_TOPIC])})\s*\(\s*(?!{ANY}\s*[,)]|__)(?=\S)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role or a name. ``partition`` None: any, or the role takes none."""
+
+    name: str
+    topic: str | None = None
+    partition: int | None = None
+    of: "Set | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """Union (``+``) or difference (``-``)."""
+
+    sign: str
+    left: "Set"
+    right: "Set"
+
+
+Set = Role | Combined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A parsed target: a set, or links from ``nodes`` to ``to``."""
+
+    text: str
+    nodes: Set
+    to: Set | None = None
+    both_ways: bool = False
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Every role and name in it."""
+        return tuple(role for part in (self.nodes, self.to) if part for role in _roles(part))
+
+    @property
+    def moving(self) -> bool:
+        """Whether it takes ZooKeeper's state to resolve it."""
+        return any(role.name in MOVING for role in self.roles)
+
+    @property
+    def asks_zookeeper(self) -> bool:
+        """Whether it takes ZooKeeper's servers, or the controllers, to say who leads them."""
+        return any(role.name in _LEADING for role in self.roles)
+
+
+def parse(text: str) -> Expression:
+    """Parse a target expression; ValueError says what would be right."""
+    return _Parser(text).target()
+
+
+def on_topic(text: str, topic: str) -> str:
+    """A target with ``topic`` wherever it leaves open which: ``leader(any, 0)``."""
+    return _ANY_TOPIC.sub(lambda _: f"({topic}", text)
+
+
+def with_prefix(text: str, prefix: str) -> str:
+    """A target with ``prefix`` in front of each topic that it names, but for those of Kafka's."""
+    return _NAMED_TOPIC.sub(lambda found: found[0] + prefix, text)
+
+
+def problems(
+    expression: Expression,
+    aim: Aim,
+    members: Members | None,
+    partitions: Mapping[str, int] | None,
+) -> Iterator[str]:
+    """What is wrong with it in a cluster of ``members`` with these topics, for a fault with this
+    ``aim``; ``partitions``: how many each topic has. None where that is not known."""
+    if aim is Aim.LINKS and expression.to is None:
+        yield "the fault is aimed at links, like leader(topic, 0) -> zookeeper"
+    if aim is not Aim.LINKS and expression.to is not None:
+        yield f"the fault is aimed at {aim}, not at links"
+    for role in expression.roles:
+        yield from _role_problems(role, aim, members, partitions)
+
+
+def known() -> Mapping[str, str]:
+    """Every form that a term can take, and what it stands for."""
+    return {
+        **{f"{name}(topic, partition)": what for name, what in OF_PARTITION.items()},
+        **{f"{name}(topic)": what for name, what in OF_TOPIC.items()},
+        **{f"{name}, {name}(set)": what for name, what in QUANTIFIERS.items()},
+        **OF_CLUSTER,
+        "broker-1, zookeeper-1, controller-1, client-1": "nodes by name",
+    }
+
+
+def _roles(part: Set) -> Iterator[Role]:
+    if isinstance(part, Combined):
+        yield from _roles(part.left)
+        yield from _roles(part.right)
+    else:
+        yield part
+        if part.of is not None:
+            yield from _roles(part.of)
+
+
+def _role_problems(
+    role: Role, aim: Aim, members: Members | None, partitions: Mapping[str, int] | None
+) -> Iterator[str]:
+    if members is not None:
+        everybody = (*members.servers, *members.clients)
+        if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
+            yield f"there is no {role.name}; there are {', '.join(everybody)}"
+        elif members.kraft and role.name in _INSTEAD:
+            yield f"with KRaft there is no ZooKeeper; {_INSTEAD[role.name]} are its controllers"
+        elif not _fits(role, aim, members):
+            yield f"the fault is aimed at {aim}, and {role.name} is none"
+    if role.topic is None or partitions is None:
+        return
+    if role.topic not in partitions:
+        yield f"no cell has the topic {role.topic!r}; {hint(role.topic, partitions)}"
+    elif (role.partition or 0) >= partitions[role.topic]:
+        yield f"{role.topic} has the partitions 0 to {partitions[role.topic] - 1}"
+
+
+_TAKES: Mapping[Aim, frozenset[str]] = {
+    Aim.SERVERS: frozenset({"broker", "zookeeper"}),
+    Aim.BROKERS: frozenset({"broker"}),
+    Aim.CLIENTS: frozenset({"client"}),
+    Aim.PLACES: frozenset({"broker"}),
+    Aim.PARTITIONS: frozenset({"partition", "topic"}),
+    Aim.TOPICS: frozenset({"topic"}),
+}
+"""Whom a fault can be aimed at, or by which roles what is no server; anybody where its aim is not
+here."""
+
+
+def _fits(role: Role, aim: Aim, members: Members) -> bool:
+    """Whether a role or name stands for those that ``aim`` takes. Whom a quantifier chooses among
+    is for the roles of its set to say."""
+    if aim in (Aim.PARTITIONS, Aim.TOPICS):
+        return role.name in _TAKES[aim]
+    if role.of is not None or aim not in _TAKES:
+        return True
+    if role.name == "clients" or role.name in members.clients:
+        return "client" in _TAKES[aim]
+    if role.name in ("zookeeper", QUORUM, *_LEADING) or role.name in members.zookeepers:
+        return "zookeeper" in _TAKES[aim]
+    if role.name == "controller" and members.kraft:
+        return "zookeeper" in _TAKES[aim]
+    return "broker" in _TAKES[aim]
+
+
+@dataclass(slots=True)
+class _Parser:
+    """Recursive descent over ``text``."""
+
+    text: str
+    tokens: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        matches = list(_TOKEN.finditer(self.text.rstrip()))
+        for match in matches:
+            if match["bad"]:
+                hint = "; a minus stands between spaces" if match["bad"] == "-" else ""
+                raise ValueError(f"{self.text!r} is not a target: {match['bad']!r}{hint}")
+        self.tokens = [match[0].strip() for match in matches]
+
+    def target(self) -> Expression:
+        nodes = self._set()
+        arrow = self._take("->", "<->")
+        to = self._set() if arrow else None
+        if self.tokens:
+            raise ValueError(f"{self.text!r} is not a target: {self.tokens[0]!r} is too much")
+        return Expression(text=self.text, nodes=nodes, to=to, both_ways=arrow == "<->")
+
+    def _set(self) -> Set:
+        found = self._term()
+        while sign := self._take("+", "-"):
+            found = Combined(sign, found, self._term())
+        return found
+
+    def _term(self) -> Set:
+        if self._take("("):
+            inner = self._set()
+            self._expect(")")
+            return inner
+        name = self._word("a role or a name")
+        if name in OF_PARTITION:
+            return self._of_partition(name)
+        if name in OF_TOPIC:
+            self._expect("(", f"{name} needs a topic: {name}(topic)")
+            topic = self._word("a topic")
+            self._expect(")")
+            return Role(name, topic=topic)
+        if name in QUANTIFIERS and self._take("("):
+            of = self._set()
+            self._expect(")")
+            return Role(name, of=of)
+        if not (name in QUANTIFIERS or name in OF_CLUSTER or _NUMBERED.fullmatch(name)):
+            known_forms = f"known: {', '.join(known())}"
+            raise ValueError(
+                f"{name!r} is not a target; {hint(name, _NAMES, otherwise=known_forms)}"
+            )
+        if self.tokens[:1] == ["("]:
+            raise ValueError(f"{name} takes no partition")
+        return Role(name)
+
+    def _of_partition(self, name: str) -> Role:
+        usage = f"{name} needs a partition: {name}(topic, partition)"
+        self._expect("(", usage)
+        topic = self._word("a topic")
+        self._expect(",", usage)
+        partition = self._word("a partition, or any")
+        self._expect(")", usage)
+        if partition != ANY and not partition.isdecimal():
+            raise ValueError(f"a partition is a number or any, not {partition!r}")
+        return Role(name, topic=topic, partition=None if partition == ANY else int(partition))
+
+    def _take(self, *wanted: str) -> str | None:
+        return self.tokens.pop(0) if self.tokens and self.tokens[0] in wanted else None
+
+    def _expect(self, wanted: str, otherwise: str | None = None) -> None:
+        if not self._take(wanted):
+            found = self.tokens[0] if self.tokens else "its end"
+            told = otherwise or f"{wanted!r} is missing before {found!r}"
+            raise ValueError(f"{self.text!r} is not a target: {told}")
+
+    def _word(self, what: str) -> str:
+        if not self.tokens or not re.match(r"\w", self.tokens[0]):
+            raise ValueError(f"{self.text!r} is not a target: {what} is missing")
+        return self.tokens.pop(0)

@@ -1,0 +1,321 @@
+"""Resolving target expressions: whom they stand for at this moment.
+
+What an expression leaves open (``any``, ``one``, ...) is drawn from the fault's own seed, by an
+order of all that could be drawn: the first of them that fits. The same seed names the same broker
+then, whether or not another one happens to be out of sync; a draw among those that fit would be
+another draw each time.
+"""
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from infra.interface import ClusterView, PartitionView, ViewUnavailable
+from nemesis.interface import Aim, Cluster, Link, Members, Placed, Target, majority
+from nemesis.targets.expressions import (
+    QUORUM,
+    QUORUM_LEADER,
+    ZK_LEADER,
+    Combined,
+    Expression,
+    Role,
+    Set,
+)
+
+T = TypeVar("T")
+
+COUNTS: Mapping[str, Callable[[int], int]] = {
+    "one": lambda count: min(1, count),
+    "minority": lambda count: (count - 1) // 2,
+    "majority": majority,
+}
+
+
+class TargetUnavailable(LookupError):
+    """The expression names nobody at this moment (no leader, no controller, ...)."""
+
+
+def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.NODES) -> Target:
+    """Whom ``expression`` stands for now, to a fault with this ``aim``.
+
+    Raises:
+        TargetUnavailable: It names nobody at this moment.
+        ViewUnavailable: The metadata cannot be read, and it takes them to resolve it.
+    """
+    try:
+        view: ClusterView | None = cluster.system.view()
+    except ViewUnavailable:
+        if expression.moving:
+            raise
+        view = None
+    leader = cluster.system.zookeeper_leader() if expression.asks_zookeeper else None
+    topics = {role.topic for role in expression.roles if role.topic} if aim is Aim.TOPICS else ()
+    moment = _Moment(
+        members=cluster.members,
+        named=cluster.members.by_id,
+        view=view,
+        zookeeper_leader=None if leader is None else leader.name,
+        seed=seed,
+    )
+    return replace(
+        _resolved(expression, moment, aim),
+        configs={topic: cluster.system.admin.topic_config(topic) for topic in sorted(topics)},
+    )
+
+
+def resolve_planned(
+    expression: Expression, members: Members, view: ClusterView, seed: int, aim: Aim
+) -> Target:
+    """As :func:`resolve`, in a cluster that looks like ``view``. Raises TargetUnavailable."""
+    moment = _Moment(members=members, named=members.by_id, view=view, seed=seed)
+    return _resolved(expression, moment, aim)
+
+
+def _resolved(expression: Expression, moment: "_Moment", aim: Aim) -> Target:
+    if aim in (Aim.PARTITIONS, Aim.TOPICS):
+        return _of_partitions(expression, moment)
+    found = _of_nodes(expression, moment)
+    return found if aim.befalls_servers else replace(found, servers=(), clients=())
+
+
+def _of_partitions(expression: Expression, moment: "_Moment") -> Target:
+    placed = moment.placed(expression.nodes)
+    if not placed:
+        raise TargetUnavailable(f"{expression.text} names no partition at this moment")
+    return Target(
+        expression=expression.text,
+        nodes=(),
+        partitions=tuple(map(str, placed)),
+        placed=placed,
+        facts=_facts(moment, ()),
+    )
+
+
+def _of_nodes(expression: Expression, moment: "_Moment") -> Target:
+    one = moment.nodes(expression.nodes)
+    other = moment.nodes(expression.to) if expression.to is not None else ()
+    links = _links(one, other, both_ways=expression.both_ways)
+    nodes = tuple(dict.fromkeys((*one, *other)))
+    if not nodes or (expression.to is not None and not links):
+        raise TargetUnavailable(f"{expression.text} names nobody at this moment")
+    servers = tuple(name for name in nodes if name in moment.members.servers)
+    ends = [{link.source, link.target} for link in links] or [{name} for name in servers]
+    return Target(
+        expression=expression.text,
+        nodes=nodes,
+        links=links,
+        servers=servers,
+        clients=() if links else tuple(name for name in nodes if name in moment.members.clients),
+        partitions=None if moment.view is None else moment.befallen(moment.view, ends),
+        placed=moment.held_by(servers),
+        facts=_facts(moment, links),
+    )
+
+
+def _links(one: Iterable[str], other: Sequence[str], *, both_ways: bool) -> tuple[Link, ...]:
+    there = [Link(a, b) for a in one for b in other if a != b]
+    return tuple(dict.fromkeys([*there, *(link.back for link in there if both_ways)]))
+
+
+def _facts(moment: "_Moment", links: Sequence[Link]) -> Mapping[str, object]:
+    facts: dict[str, object] = {"links": list(map(str, links))} if links else {}
+    if moment.zookeeper_leader is not None:
+        facts["zookeeper_leader"] = moment.zookeeper_leader
+    if moment.view is None:
+        return facts
+    return facts | {
+        "partitions": {
+            f"{one.topic}-{one.partition}": {
+                "leader": one.leader,
+                "leader_epoch": one.leader_epoch,
+                "isr": list(one.isr),
+            }
+            for one in moment.asked
+        },
+        "controller": moment.view.controller,
+        "controller_epoch": moment.view.controller_epoch,
+        "sessions": {str(broker): hex(held) for broker, held in moment.view.brokers.items()},
+    }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Moment:
+    """The cluster at one moment, and what was drawn of it.
+
+    Attributes:
+        named: Names by ``broker.id``, also of brokers that a fault has added, which are nobody's
+            target; with KRaft those of controllers by ``node.id``, too.
+        asked: The partitions that the expression is about.
+    """
+
+    members: Members
+    seed: int
+    named: Mapping[int, str] = field(default_factory=dict)
+    view: ClusterView | None = None
+    zookeeper_leader: str | None = None
+    asked: list[PartitionView] = field(default_factory=list)
+
+    def nodes(self, part: Set) -> tuple[str, ...]:
+        """In the order of the cluster's members."""
+        found = self._named(part)
+        everybody = (*self.members.servers, *self.members.clients)
+        return tuple(name for name in everybody if name in found)
+
+    def placed(self, part: Set) -> tuple[Placed, ...]:
+        """The partitions that a set of ``partition`` and ``topic`` names, led or not, in order."""
+        found = self._partitions_of(part)
+        self.asked = [one for one in self._all() if (one.topic, one.partition) in found]
+        return tuple(map(self._placed, self.asked))
+
+    def held_by(self, servers: Collection[str]) -> tuple[Placed, ...]:
+        """The partitions of which any of ``servers`` has a replica."""
+        placed = map(self._placed, self._all())
+        return tuple(one for one in placed if not set(servers).isdisjoint(one.replicas))
+
+    def _all(self) -> list[PartitionView]:
+        views = self.view.partitions if self.view is not None else {}
+        return [one for _, one in sorted(views.items())]
+
+    def _placed(self, one: PartitionView) -> Placed:
+        return Placed(
+            topic=one.topic,
+            number=one.partition,
+            replicas=tuple(self._brokers(one.replicas)),
+            leader=self.named.get(one.leader),
+            leader_epoch=one.leader_epoch,
+            isr=tuple(self._brokers(one.isr)),
+        )
+
+    def _partitions_of(self, part: Set) -> set[tuple[str, int]]:
+        if isinstance(part, Combined):
+            left, right = self._partitions_of(part.left), self._partitions_of(part.right)
+            return left | right if part.sign == "+" else left - right
+        found = self._partitions(part.topic)
+        if part.name == "partition" and part.partition is None:
+            found = self._in_order(part.topic)[:1]
+        elif part.name == "partition":
+            found = [one for one in found if one.partition == part.partition]
+        return {(one.topic, one.partition) for one in found}
+
+    def _named(self, part: Set) -> set[str]:
+        if isinstance(part, Combined):
+            left, right = self._named(part.left), self._named(part.right)
+            return left | right if part.sign == "+" else left - right
+        return set(self._role(part))
+
+    def _role(self, role: Role) -> Sequence[str]:
+        if role.name in _OF_PARTITION:
+            return self._brokers(_OF_PARTITION[role.name](self, self._partition(role)))
+        if role.name == "topic":
+            return self._brokers(b for one in self._topic(role) for b in one.replicas)
+        if role.name in COUNTS:
+            return self._some(role)
+        if role.name in _OF_CLUSTER:
+            return _OF_CLUSTER[role.name](self)
+        return [role.name]
+
+    def _some(self, role: Role) -> Sequence[str]:
+        among = self.members.brokers if role.of is None else self.nodes(role.of)
+        everybody = self.in_order((*self.members.servers, *self.members.clients), role.name)
+        chosen = [name for name in everybody if name in among]
+        return chosen[: COUNTS[role.name](len(among))]
+
+    def in_order(self, things: Iterable[T], purpose: str) -> list[T]:
+        """``things`` in an order of the seed's, whoever else draws."""
+        listed = list(things)
+        return random.Random(f"{self.seed}/{purpose}").sample(listed, len(listed))
+
+    def _partitions(self, topic: str | None) -> list[PartitionView]:
+        return [one for one in self._all() if one.topic == topic]
+
+    def _topic(self, role: Role) -> list[PartitionView]:
+        found = self._partitions(role.topic)
+        self.asked.extend(p for p in found if p not in self.asked)
+        return found
+
+    def _partition(self, role: Role) -> PartitionView:
+        assert role.topic is not None
+        found = self._any(role) if role.partition is None else self._numbered(role)
+        if found is None or found.leader == -1:
+            number = "any" if role.partition is None else role.partition
+            raise TargetUnavailable(f"{role.name}({role.topic}, {number}): nobody leads it")
+        if found not in self.asked:
+            self.asked.append(found)
+        return found
+
+    def _numbered(self, role: Role) -> PartitionView | None:
+        of_number = (p for p in self._partitions(role.topic) if p.partition == role.partition)
+        return next(of_number, None)
+
+    def _any(self, role: Role) -> PartitionView | None:
+        # By the topic alone, so that all ``any`` of one expression are the same partition: of
+        # isr(t, any) - leader(t, any) there would else be a leader left, now and then.
+        in_order = self._in_order(role.topic)
+        return next((one for one in in_order if one.leader != -1), None)
+
+    def _in_order(self, topic: str | None) -> list[PartitionView]:
+        return self.in_order(self._partitions(topic), f"any/{topic}")
+
+    def _brokers(self, ids: Iterable[int]) -> list[str]:
+        return [self.named[number] for number in ids if number in self.named]
+
+    def befallen(self, view: ClusterView, ends: Iterable[Collection[str]]) -> tuple[str, ...]:
+        """The partitions that are led, followed or coordinated at any of ``ends``: single servers,
+        or both ends of a link.
+
+        A broker that is the controller coordinates all, and so do those who keep the metadata, but
+        for a link between one of them and a broker: that is that broker's link.
+        """
+        brokers = {n: name for n, name in self.named.items() if name in self.members.brokers}
+        ids = {broker for broker, name in brokers.items() if any(name in end for end in ends)}
+        coordinated = view.controller in ids or any(
+            set(end) & set(self.members.zookeepers) and not set(end) & set(self.members.brokers)
+            for end in ends
+        )
+        return tuple(
+            f"{topic}-{number}"
+            for (topic, number), one in sorted(view.partitions.items())
+            if coordinated or ids & {*one.replicas, *one.isr, one.leader}
+        )
+
+    def controller(self) -> Sequence[str]:
+        assert self.view is not None
+        return [] if self.view.controller is None else self._brokers([self.view.controller])
+
+    def most_leaders(self) -> Sequence[str]:
+        assert self.view is not None
+        leaders = [p.leader for p in self.view.partitions.values() if p.leader != -1]
+        ids = self.in_order(sorted(set(leaders)), "most-leaders")
+        return self._brokers([max(ids, key=leaders.count)] if ids else [])
+
+
+def _follower(moment: _Moment, partition: PartitionView) -> list[int]:
+    order = moment.in_order(sorted(partition.replicas), "follower")
+    return [b for b in order if b in partition.isr and b != partition.leader][:1]
+
+
+def _in_sync_followers(partition: PartitionView) -> list[int]:
+    """In the order in which they would lead."""
+    return [b for b in partition.replicas if b in partition.isr and b != partition.leader]
+
+
+_OF_PARTITION: Mapping[str, Callable[[_Moment, PartitionView], Sequence[int]]] = {
+    "leader": lambda _moment, partition: [partition.leader],
+    "follower": _follower,
+    "next-leader": lambda _moment, partition: _in_sync_followers(partition)[:1],
+    "last-follower": lambda _moment, partition: _in_sync_followers(partition)[-1:],
+    "isr": lambda _moment, partition: partition.isr,
+    "partition": lambda _moment, partition: partition.replicas,
+}
+
+_OF_CLUSTER: Mapping[str, Callable[[_Moment], Sequence[str]]] = {
+    "controller": _Moment.controller,
+    "most-leaders": _Moment.most_leaders,
+    "all": lambda moment: moment.members.brokers,
+    "zookeeper": lambda moment: moment.members.zookeepers,
+    QUORUM: lambda moment: moment.members.zookeepers,
+    QUORUM_LEADER: lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
+    ZK_LEADER: lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
+    "clients": lambda moment: moment.members.clients,
+}

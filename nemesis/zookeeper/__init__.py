@@ -1,0 +1,1 @@
+"""Faults on what ZooKeeper holds for brokers: their sessions."""

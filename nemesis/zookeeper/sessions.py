@@ -1,0 +1,149 @@
+"""Faults on the ZooKeeper sessions of brokers: ended on purpose, or followed by one of ours.
+
+They do nothing to a process, a link or a disk. The broker goes on, and finds that its session has
+expired.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from infra.interface import Capability, Timings
+from nemesis.effects import OnServer
+from nemesis.interface import (
+    Aim,
+    Cluster,
+    Injection,
+    Look,
+    Members,
+    Parameters,
+    Plan,
+    Target,
+    Unplannable,
+    brokers_alone,
+)
+from nemesis.proofs import observations as seen
+from nemesis.proofs.looking import struck
+from nemesis.proofs.proving import expiry_ms
+from nemesis.zookeeper import observations as sessions_seen
+
+SESSION = "session"
+REGISTRATION = "registration"
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession(OnServer):
+    """The session that holds a broker's registration, ended in the broker's place. There is nothing
+    to be undone: the broker has another one at once."""
+
+    kind: ClassVar[str] = SESSION
+
+    @property
+    def ends(self) -> None:
+        return None
+
+    def apply(self, cluster: Cluster) -> bool:
+        """False where the broker has no registration of its own."""
+        ensemble = cluster.system.ensemble
+        holder = cluster.system.view().brokers.get(cluster.server(self.server).id)
+        if holder is None or holder in ensemble.ours:
+            return False
+        return ensemble.end_session(holder)
+
+    def undo(self, cluster: Cluster) -> None: ...
+
+    def __str__(self) -> str:
+        return f"end the session of {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class Occupy(OnServer):
+    """A broker's registration, in the hands of a session of the harness's from the moment when the
+    broker's own has ended. Undone by ending that session."""
+
+    kind: ClassVar[str] = REGISTRATION
+
+    @property
+    def ends(self) -> None:
+        return None
+
+    def apply(self, cluster: Cluster) -> bool:
+        return cluster.system.ensemble.occupy(cluster.server(self.server).id)
+
+    def undo(self, cluster: Cluster) -> None:
+        cluster.system.ensemble.vacate(cluster.server(self.server).id)
+
+    def __str__(self) -> str:
+        return f"occupy the registration of {self.server}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFault:
+    """The same effect on every target's session.
+
+    Proven by what ZooKeeper says of the registrations' znodes, and the brokers run. Healed when
+    they are registered by sessions of their own that they did not have before.
+
+    Attributes:
+        effect: Made of a broker's name.
+        bite: What it does itself, seen.
+    """
+
+    name: str
+    summary: str
+    effect: type[EndSession] | type[Occupy]
+    bite: Callable[[Injection], Look]
+    full_effect_ms: Callable[[Timings], int]
+
+    aim: ClassVar[Aim] = Aim.BROKERS
+    parameters: ClassVar[type[Parameters]] = Parameters
+    needs: ClassVar[frozenset[Capability]] = frozenset()
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self,
+        members: Members,
+        target: Target,
+        parameters: Parameters,  # noqa: ARG002
+        rng: random.Random,  # noqa: ARG002
+    ) -> Plan:
+        if members.kraft:
+            raise Unplannable(
+                f"{self.name} is for sessions in ZooKeeper, and with KRaft there are none; "
+                "a broker that is isolated or paused for longer than broker.session.timeout.ms "
+                "is fenced"
+            )
+        brokers_alone(self.name, members, target.servers)
+        return Plan(effects=tuple(self.effect(server) for server in target.servers))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        return [self.bite(injection), seen.running(injection, injection.target.servers)]
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        done, _ = struck(injection, self.effect)
+        return [
+            seen.registered(injection, injection.target.servers, anew=done),
+            seen.running(injection, injection.target.servers),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:
+        return self.full_effect_ms(timings)
+
+
+EXPIRE_SESSION = SessionFault(
+    name="expire-session",
+    summary="end brokers' ZooKeeper sessions in their place; they run on, and register anew",
+    effect=EndSession,
+    bite=lambda injection: sessions_seen.over(injection, EndSession),
+    full_effect_ms=lambda _: 0,
+)
+CONFLICTED_NODE = SessionFault(
+    name="conflicted-node",
+    summary="end brokers' ZooKeeper sessions, and hold their znodes in /brokers/ids by another "
+    "one: they cannot register before the end",
+    effect=Occupy,
+    bite=lambda injection: sessions_seen.occupied(injection, Occupy),
+    full_effect_ms=expiry_ms,
+)
+SESSIONS: Sequence[SessionFault] = (EXPIRE_SESSION, CONFLICTED_NODE)

@@ -1,0 +1,73 @@
+"""What is kept of a broker that a fault adds: what it logged, how it ended, and if it does not
+leave, all that the others leave behind."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from harness.campaign.planned import ScheduledFault
+from memory_cluster import Memory
+
+from harness.running import joining
+from harness.running.context import Run
+from harness.running.deadline import Deadline
+from harness.running.steps import closing, striking
+from harness.running.steps import nemesis as steps
+from history import reader
+from nemesis import FAULTS
+
+
+@pytest.fixture
+def joined(run: Run) -> Run:
+    """A run with one fault, by which a broker joins."""
+    planned = ScheduledFault(
+        fault_id=7,
+        fault="add-broker",
+        target="partition(acks-1-minisr-1, 0)",
+        parameters=FAULTS["add-broker"].parameters(),
+        start_ms=0,
+        gap_ms=None,
+        hold_ms=1000,
+        seed=1,
+    )
+    made = dataclasses.replace(run, plan=[planned])
+    joining.attend(made)
+    return made
+
+
+def deadline(run: Run) -> Deadline:
+    return Deadline.after(run.clock, 1000)
+
+
+def of_broker_4(run: Run) -> list[tuple[str, int | None, int | None]]:
+    rows: list[dict[str, Any]] = reader.read(run.history, "servers").to_pylist()
+    return [(r["event"], r["exit_code"], r["fault_id"]) for r in rows if r["server"] == "broker-4"]
+
+
+def test_one_that_leaves_leaves_its_log_and_its_end(joined: Run, memory: Memory) -> None:
+    steps.faults(joined, deadline(joined))
+    assert not joined.ledger.still_open()
+    assert of_broker_4(joined) == [("started", None, None), ("ended", 0, 7)]
+    assert (joined.directory / "logs" / "broker-4" / "broker-4.log").read_text() == "hello"
+    assert not memory.system.added.there
+    assert "broker-4" not in joined.watches
+    assert not joined.findings
+    assert not joined.leaving
+
+
+def test_one_that_ends_by_itself_is_told(joined: Run, memory: Memory) -> None:
+    memory.system.added.stillborn = True
+    steps.faults(joined, deadline(joined))
+    assert of_broker_4(joined) == [("started", None, None), ("ended", 1, None)]
+    assert joined.ended_by_themselves == ["broker-4"]
+
+
+def test_of_one_that_did_not_leave_everything_is_collected(joined: Run) -> None:
+    """Here there is nothing of its replicas to be fetched, which is told of each broker."""
+    joined.executor.inject(striking._aimed(joined, joined.plan[0], deadline(joined)))
+    joined.ended_well["deploy"] = True
+    closing.collect(joined, deadline(joined))
+    assert (joined.directory / "logs" / "broker-4").is_dir()
+    lacking = [one for one in joined.findings if "could not be fetched" in one]
+    assert [one for one in lacking if "/none of broker-4" in one]
+    assert of_broker_4(joined) == [("started", None, None)]
