@@ -40,6 +40,7 @@ MISBEHAVES: Mapping[str, Callable[[], object]] = {
     "rude": rude,
     "twice": lambda: say("acked 0 0"),
     "strange": lambda: say("acked 999999 0"),
+    "answers": lambda: say("undone fatal KafkaException"),
     "status": lambda: sys.exit(7),
     "quits": lambda: sys.exit(0),
     "signal": lambda: os.kill(os.getpid(), signal.SIGSEGV),

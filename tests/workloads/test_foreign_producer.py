@@ -134,6 +134,7 @@ def test_only_a_known_refusal_is_a_certain_failure(produce, library: str, certai
         ("rude", 1, r"said what is no line: '\\xff\\xfe what?'"),
         ("twice", 1, "told of record 0, which waits for no outcome"),
         ("strange", 1, "told of record 999999, which waits for no outcome"),
+        ("answers", 1, "answered what nobody had asked"),
         ("status", 7, "ended with status 7"),
         ("quits", 1, "ended with status 0"),
         ("signal", 128 + signal.SIGSEGV, "was ended by SIGSEGV"),

@@ -19,11 +19,15 @@ from aiokafka.errors import KafkaError
 from workloads.foreign.protocol import (
     LINE_BYTES_MAX,
     VERSION,
+    Abort,
     Acked,
+    Begin,
+    Commit,
     Failed,
     Fatal,
     Flush,
     Flushed,
+    Init,
     Open,
     Property,
     Protocol,
@@ -100,6 +104,8 @@ class AiokafkaProgram:
             case Protocol(version):
                 if version != VERSION:
                     raise CannotBegin(f"version {version} of the protocol is not known here")
+            case Init() | Begin() | Commit() | Abort():
+                raise CannotBegin("there are no transactions here")
 
     def _set(self, name: str, value: str) -> None:
         if name in _PARAMETERS:

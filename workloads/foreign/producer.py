@@ -28,6 +28,7 @@ from workloads.foreign.protocol import (
     VERSION,
     Acked,
     Command,
+    Done,
     Failed,
     Fatal,
     Flush,
@@ -39,6 +40,7 @@ from workloads.foreign.protocol import (
     Refused,
     Saying,
     Topic,
+    Undone,
     encode_command,
     send_line,
 )
@@ -138,6 +140,8 @@ class ForeignProducer:
                 self._ready = True
             case Flushed():
                 self._flushed = True
+            case Done() | Undone():
+                raise ProgramFailed("the program answered what nobody had asked")
             case Fatal(reason):
                 raise ProgramFailed(f"the program cannot go on: {reason}")
 

@@ -6,5 +6,5 @@ with the offsets of what they read; and tail readers. What a transformer wrote i
 again, so that one topic is enough.
 
 What each client draws (how long a transaction is, what becomes of it) follows from the run's seed
-and its name. Only librdkafka is called.
+and its name. A producer's client library is the cell's; all that reads is librdkafka's.
 """
