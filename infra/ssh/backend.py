@@ -98,11 +98,12 @@ class SshBackend:
 
     def remains(self, name: str) -> Sequence[str]:
         """By the word of the host that it was on."""
-        host = self._left.get(name)
-        if host is None:
-            return [f"the host {self._placed[name]}"] if name in self._placed else []
         with self._placing:
-            if host in self._placed.values():  # another node is there now, and found it empty
+            if name in self._placed:
+                return [f"the host {self._placed[name]}"]
+            host = self._left.get(name)
+            # Where another node is now, it found the host empty.
+            if host is None or host in self._placed.values():
                 return []
         there = held(host, self._inventory.directory, self._trust, self._run)
         return [f"the run's claim of {host}"] if there else []
