@@ -1,8 +1,10 @@
 """librdkafka as the client of a session."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -16,6 +18,8 @@ from workloads.transactions.spec import TransactionalSpec, session_properties
 
 PURGE_S = 2.0
 """How long purged records may take to be reported."""
+GRACE_S = 5.0
+"""How long a call may take beyond the time that it was given."""
 
 
 class LibrdkafkaClient:
@@ -25,6 +29,7 @@ class LibrdkafkaClient:
     ready = True
 
     def __init__(self, spec: TransactionalSpec, report: Report) -> None:
+        self._hangs = False
         self._topic = spec.topic
         self._report = report
         try:
@@ -55,10 +60,21 @@ class LibrdkafkaClient:
 
     def send_offsets(self, positions: Mapping[int, int], group: Any, seconds: float) -> None:
         """Send offsets, by partition, to the open transaction. ``group``: the metadata of the
-        consumer that read up to there, as confluent-kafka has it."""
+        consumer that read up to there, as confluent-kafka has it.
+
+        librdkafka 2.16 may not come back, whatever time it is given: the coordinator was cut off
+        while it was asked to add the offsets' partition and another one, both timed out, and
+        neither was asked again. A client that waited for it would be silent until it is killed.
+        """
         offsets = [TopicPartition(self._topic, *position) for position in positions.items()]
-        with _failing():
-            self._producer.send_offsets_to_transaction(offsets, group, seconds)
+        call = partial(self._producer.send_offsets_to_transaction, offsets, group, seconds)
+        try:
+            with _failing():
+                within(seconds + GRACE_S, call)
+        except TimeoutError:
+            self._hangs = True
+            reason = f"send_offsets_to_transaction had {seconds} s and did not come back"
+            raise CallFailed("_TIMED_OUT", Remedy.FATAL, reason) from None
 
     def commit(self, seconds: float) -> None:
         with _failing():
@@ -74,6 +90,9 @@ class LibrdkafkaClient:
             self._producer.poll(seconds)
 
     def close(self) -> None:
+        """One that hangs is left behind: the next session fences it."""
+        if self._hangs:
+            return
         self._producer.purge()
         with suppress(CallFailed), _failing():
             self._producer.flush(PURGE_S)
@@ -84,6 +103,31 @@ class LibrdkafkaClient:
     def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
         offset = message.offset() if error is None else None
         self._report(sequence, of_report(error), offset, None if error is None else error.name())
+
+
+def within(seconds: float, call: Callable[[], object]) -> None:
+    """Call, and wait no longer than ``seconds``; the call's own exception is raised.
+
+    Raises TimeoutError when it has not come back: its thread is left behind, which may have the
+    process end, and nothing more.
+    """
+    ended: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  raised where it is waited for
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        error = ended.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
 
 
 @contextmanager
