@@ -18,8 +18,10 @@ from made_histories import (
     a_fault,
     at,
     cell,
+    entry,
     fault_rows,
     history_of,
+    indexed,
     send,
     state,
     write_campaign,
@@ -27,6 +29,7 @@ from made_histories import (
 
 from checkers.check import evidence
 from checkers.items import work_items
+from checkers.reads import claims
 from checkers.verdict import CampaignResult, Guarantee, Verdict
 
 GROUPS = {"t-g": "at-least-once"}
@@ -350,3 +353,14 @@ def test_a_commit_behind_what_nobody_was_shown(tmp_path: Path) -> None:
         assert result.verdict is (FAIL if skipped else PASS), told(result)
         (group,) = result.consumption.groups
         assert group.skipped_by_commit == (1 if skipped else None)
+
+
+def test_acks_alone_neither_vanish_nor_overrule_each_other() -> None:
+    """So that nobody asks where there is no consumer; of each the log holds nothing, or another."""
+    sends = [send("invoke", 0, number, number) for number in range(3)]
+    sends += [send("ok", 0, number, 5 + number, place) for number, place in enumerate((5, 5, 0))]
+    history = indexed(Made(sends=sends, log=[entry(0, 0, 1)], end=1))
+    contested = claims.contested_acks(history)
+    assert contested.record.tolist() == [2, 0, 1]
+    assert len(claims.overruled(contested, history)) == 0
+    assert len(claims.vanished(contested, history, compacted=False)) == 0
