@@ -5,9 +5,9 @@ import dataclasses
 from typing import Any
 
 import pytest
-from harness.campaign.planned import ScheduledFault
 from memory_cluster import Memory
 
+from harness.campaign.plan.faults import ScheduledFault
 from harness.running import joining
 from harness.running.context import Run
 from harness.running.deadline import Deadline
