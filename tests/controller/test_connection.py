@@ -1,6 +1,7 @@
 """BrokerConnection against a socket that answers as the test says."""
 
 import asyncio
+import gc
 
 import pytest
 from frames import read_frame, read_request
@@ -153,5 +154,26 @@ def test_nobody_there():
     async def main():
         with pytest.raises(Disconnected, match="cannot reach 127"):
             await BrokerConnection("127.0.0.1", 1, "test").call(ASK, DEADLINE_S)
+
+    run(main)
+
+
+def test_a_call_that_fails_when_its_caller_is_gone_is_nobodys_trouble():
+    """As when a process is killed between the end of a connection and the loop's next turn."""
+
+    async def main():
+        troubles = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: troubles.append(context["message"]))
+        async with Peer() as peer:
+            first = peer.call()
+            await peer.answer()
+            await first
+            caller = peer.connection.call(ASK, DEADLINE_S)
+            caller.send(None)
+            await peer.connection.close()
+            caller.close()
+            gc.collect()
+            assert troubles == []
 
     run(main)

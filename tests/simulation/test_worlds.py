@@ -72,6 +72,8 @@ FAILED_ONCE = {
     62945: "a broker that registered anew told clients of a topic that was deleted meanwhile",
     62999: "a leader that took over another ISR and another assignment at once, without a "
     "controller, committed without who was in the ISR and assigned no more",
+    82415: "a replica was deleted by a move that was complete, before its leader had heard of "
+    "that: a fault of the observer",
 }
 """With ``--coordination any``. Plans that are drawn otherwise by now are kept in ``plans/``."""
 

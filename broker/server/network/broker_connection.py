@@ -55,6 +55,9 @@ class _Call(Generic[R]):
         """There will be no answer."""
         if not self.response.done():
             self.response.set_exception(Disconnected(why))
+            # Who asked wakes up in the loop's next turn. Where its process has ended before that,
+            # the loop would call an exception that nobody retrieved somebody else's trouble.
+            self.response.exception()
 
 
 class _Waiting(Protocol):
