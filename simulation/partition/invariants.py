@@ -292,8 +292,8 @@ class Partition(Answers):
             self.committed[extent.base] = extent
         self.committed_end = watermark
         self._note(f"{self.name} is committed up to {watermark}")
-        # Whose replica was deleted was out of the ISR by then (``removed``): a move that is complete
-        # in ZooKeeper closes it, and the leader, which wrote that, hears of it a moment later.
+        # Whose replica was deleted was out of the ISR by then (``removed``): a move that is done in
+        # ZooKeeper closes it; the leader, which wrote that, hears of it a moment later.
         there = [member for member in replica.isr if member in self.seats or member in self.isr]
         self._check_members(there, "WeakIsr")
         self._check_members(self.isr, "StrongIsr")
