@@ -32,6 +32,9 @@ from confluent_kafka import KafkaError
 
 from history.schema import SendType
 
+TIMED_OUT = "_TIMED_OUT"
+"""The error of whatever had no outcome in time: librdkafka's, and told of other libraries, too."""
+
 DEFINITE: Mapping[str, str] = {
     "_QUEUE_FULL": "the local queue is full; the record was not put into it",
     "MSG_SIZE_TOO_LARGE": "larger than the client's message.max.bytes; checked before queueing",

@@ -25,7 +25,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from history.sessions import SESSIONS_MAX, session_number
 from workloads.configuration import producer_properties
-from workloads.outcomes import of_refusal
+from workloads.outcomes import TIMED_OUT, of_refusal
 from workloads.process import ClientFailed, main, note_error
 from workloads.recorder import SendRecorder
 from workloads.reports import Reports
@@ -122,7 +122,7 @@ class CellProducer:
             keep(time.monotonic())
         self._client.purge()
         self._serve(self._client.flush, PURGE_SECONDS)
-        self._recorder.abandon(KafkaError(KafkaError._TIMED_OUT).name())
+        self._recorder.abandon(TIMED_OUT)
 
     def _serve(self, serve: Callable[[float], int], seconds: float) -> None:
         """Let the client library call back. A fatal error is raised here, by whichever call comes

@@ -109,9 +109,9 @@ class LocalBackend:
 
 
 def _router(host: NetworkNamespace | None, exposed: bool) -> Router:
-    if host is None:
-        return Router(free_subnet(()))
-    return exposed_router(host) if exposed else Router(free_subnet(host.call(routed_networks)))
+    if host is not None and exposed:
+        return exposed_router(host)
+    return Router(free_subnet(host.call(routed_networks) if host else ()))
 
 
 def _have_shared_memory_of_our_own() -> None:

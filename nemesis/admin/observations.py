@@ -71,23 +71,20 @@ def holds_nothing(injection: Injection, brokers: Sequence[str]) -> Look:
 def joined(injection: Injection) -> Look:
     """ZooKeeper has the brokers registered that this fault added."""
 
-    def seen(view: ClusterView, broker: str) -> Seen:
-        there = number_of[broker] in view.brokers
+    def seen(view: ClusterView, number: int) -> Seen:
+        there = number in view.brokers
         return there, there
 
-    number_of = {e.name: e.number for e in intended(injection, Join)}
     return _of_added(injection, "registered", seen)
 
 
 def gone(injection: Injection) -> Look:
     """They are not registered any more, and have no replica."""
 
-    def seen(view: ClusterView, broker: str) -> Seen:
-        there = number_of[broker] in view.brokers
-        held = _held(view, number_of[broker])
+    def seen(view: ClusterView, number: int) -> Seen:
+        there, held = number in view.brokers, _held(view, number)
         return not there and not held, {"registered": there, "replicas": held}
 
-    number_of = {e.name: e.number for e in intended(injection, Join)}
     return _of_added(injection, "gone", seen)
 
 
@@ -245,9 +242,14 @@ def _of_partitions(
     return _in_view(injection, claim, lambda: list(effects), of_one, why_not)
 
 
-def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, str], Seen]) -> Look:
-    names = [effect.name for effect in intended(injection, Join)]
-    return _in_view(injection, claim, lambda: names, seen, _of_another(injection))
+def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, int], Seen]) -> Look:
+    """``seen``: of a ``broker.id``."""
+    numbers = {effect.name: effect.number for effect in intended(injection, Join)}
+
+    def of_name(view: ClusterView, broker: str) -> Seen:
+        return seen(view, numbers[broker])
+
+    return _in_view(injection, claim, lambda: list(numbers), of_name, _of_another(injection))
 
 
 def _of_another(injection: Injection) -> Callable[[str], str | None]:

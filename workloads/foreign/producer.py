@@ -44,6 +44,7 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
+from workloads.outcomes import TIMED_OUT
 from workloads.process import main
 from workloads.recorder import SendRecorder
 from workloads.sending import Keep, encoder, recording
@@ -52,8 +53,6 @@ from workloads.turns import Turns
 
 WAITING_MAX = 100_000
 """Records without an outcome: librdkafka's ``queue.buffering.max.messages``."""
-TIMED_OUT = "_TIMED_OUT"
-"""The error of what had no outcome in time, as of librdkafka's."""
 ENDED = "_PROGRAM_ENDED"
 """The error of what had no outcome when the program ended, or was ended."""
 

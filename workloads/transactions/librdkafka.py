@@ -1,16 +1,16 @@
 """librdkafka as the client of a session."""
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from workloads.foreign.protocol import Remedy
-from workloads.outcomes import of_refusal, of_report
+from workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from workloads.process import note_error
 from workloads.spec import SpecificationError
 from workloads.transactions.client import CallFailed, Report
@@ -74,7 +74,7 @@ class LibrdkafkaClient:
         except TimeoutError:
             self._hangs = True
             reason = f"send_offsets_to_transaction had {seconds} s and did not come back"
-            raise CallFailed("_TIMED_OUT", Remedy.FATAL, reason) from None
+            raise CallFailed(TIMED_OUT, Remedy.FATAL, reason) from None
 
     def commit(self, seconds: float) -> None:
         with _failing():
@@ -111,23 +111,16 @@ def within(seconds: float, call: Callable[[], object]) -> None:
     Raises TimeoutError when it has not come back: its thread is left behind, which may have the
     process end, and nothing more.
     """
-    ended: SimpleQueue[Exception | None] = SimpleQueue()
+    ended: Future[object] = Future()
 
     def run() -> None:
         try:
-            call()
+            ended.set_result(call())
         except Exception as error:  # noqa: BLE001  raised where it is waited for
-            ended.put(error)
-        else:
-            ended.put(None)
+            ended.set_exception(error)
 
     Thread(target=run, daemon=True).start()
-    try:
-        error = ended.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError from None
-    if error is not None:
-        raise error
+    ended.result(seconds)
 
 
 @contextmanager

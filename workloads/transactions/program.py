@@ -36,14 +36,13 @@ from workloads.foreign.protocol import (
     encode_command,
     send_line,
 )
+from workloads.outcomes import TIMED_OUT
 from workloads.spec import SpecificationError
 from workloads.transactions.client import CallFailed, Report
 from workloads.transactions.spec import TransactionalSpec, program_properties
 
 ANSWER_S = 10.0
 """How much longer than it was told a call may take, before its program counts as one that hangs."""
-SILENT = "_TIMED_OUT"
-"""The error of a call that the program did not come back from."""
 
 
 class ProgramClient:
@@ -104,7 +103,7 @@ class ProgramClient:
         deadline = time.monotonic() + seconds + ANSWER_S
         while self._answer is None:
             if (left := deadline - time.monotonic()) <= 0:
-                raise CallFailed(SILENT, Remedy.FATAL, "the program did not come back")
+                raise CallFailed(TIMED_OUT, Remedy.FATAL, "the program did not come back")
             self.serve(left)
         if isinstance(self._answer, Undone):
             raise CallFailed(self._answer.error, self._answer.remedy)

@@ -17,6 +17,7 @@ from history.payload import Encoder
 from history.schema import SendType
 from history.transactional import TransactionEvent
 from workloads.foreign.protocol import Remedy
+from workloads.outcomes import TIMED_OUT
 from workloads.sending import Keep
 from workloads.spec import SpecificationError
 from workloads.transactions.client import CallFailed, Report, TransactionalClient
@@ -32,8 +33,6 @@ ASK_S = 1.0
 DECIDE_S = 15.0
 PAUSE_S = 0.1
 """Between two questions."""
-ABANDONED = "_TIMED_OUT"
-"""The error of records that a session knew nothing of when it was over, as of librdkafka's."""
 
 
 def client_of(spec: TransactionalSpec, report: Report) -> TransactionalClient:
@@ -143,7 +142,7 @@ class Session:
         """Give up what is under way: of unknown outcome. What is open stays so."""
         self.over = True
         self._client.close()
-        self._sends.abandon(ABANDONED)
+        self._sends.abandon(TIMED_OUT)
 
     def _succeeds(self, call: Callable[[], None]) -> bool:
         """Whether a call does, that nothing is recorded of; otherwise it is over."""

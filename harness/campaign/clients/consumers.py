@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException
 
-from infra.wording import closest
+from harness.campaign.clients.refusals import meant
 from workloads.configuration import CONSUMER_RESERVED, canonical, member_properties
 from workloads.interface import Group
 from workloads.spec import GroupMemberSpec, SpecificationError
@@ -40,8 +40,7 @@ def refused(name: str, value: str | float) -> str | None:
     told = _told({name: value})
     if told is None or told.startswith(_TOGETHER):
         return None
-    close = closest(name, OFTEN_SET) if told.startswith("No such") else None
-    return f"{told}; did you mean {close}?" if close else told
+    return meant(told, name, OFTEN_SET)
 
 
 def properties(group: Group) -> Properties:

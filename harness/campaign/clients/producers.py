@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, Producer
 
+from harness.campaign.clients.refusals import meant
 from history.cell import LIBRDKAFKA, Cell
 from history.payload import bytes_min
-from infra.wording import closest
 from workloads.configuration import RESERVED, canonical, producer_config, producer_properties
 from workloads.foreign import properties as foreign
 from workloads.interface import Transactions
@@ -78,15 +78,8 @@ def refused(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | No
         return foreign.refused(client, name, value)
     if canonical(name) in RESERVED:
         return f"may not be set: {RESERVED[canonical(name)]}"
-    try:
-        Producer({name: value, "log_level": 0})
-    except KafkaException as refusal:
-        told = str(refusal.args[0].str())
-        close = closest(name, OFTEN_SET) if told.startswith("No such") else None
-        return f"{told}; did you mean {close}?" if close else told
-    except (TypeError, ValueError) as refusal:
-        return str(refusal)
-    return None
+    told = _told({name: value})
+    return None if told is None else meant(told, name, OFTEN_SET)
 
 
 def try_out(cell: Cell, record_bytes: int) -> None:
@@ -129,14 +122,21 @@ def _try_out_librdkafka(cell: Cell) -> int:
 
 
 def _made(properties: Properties) -> None:
-    config = {**properties, "log_level": 0}
+    config = {**properties}
     del config["bootstrap.servers"]
+    if (told := _told(config)) is not None:
+        raise SpecificationError(told)
+
+
+def _told(config: Properties) -> str | None:
+    """Make a producer with these, connected to nowhere; librdkafka's reason if it will not."""
     try:
-        Producer(config)
+        Producer({**config, "log_level": 0})
     except KafkaException as refusal:
-        raise SpecificationError(refusal.args[0].str()) from None
+        return str(refusal.args[0].str())
     except (TypeError, ValueError) as refusal:
-        raise SpecificationError(str(refusal)) from None
+        return str(refusal)
+    return None
 
 
 def message_timeout_ms(cell: Cell) -> int:
