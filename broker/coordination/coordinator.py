@@ -216,9 +216,7 @@ class Coordinator:
         self._queue.read()
 
     def _queue_read(self, event: QueueRead) -> None:
-        self._sender.queue_read(event)
-        if event.broker == self._context.me:
-            self._queue.queue_read(event.entries)
+        self._context.outbox.queue_read(event)
 
     def _queue_size_read(self, event: QueueSizeRead) -> None:
         self._sender.size_read(event)

@@ -38,6 +38,7 @@ class ReadQueue:
     """Read a broker's queue; its own one with a child watch (:class:`QueueChanged`). A queue
     that does not exist is an empty one."""
 
+    token: int
     broker: BrokerId
 
 
@@ -120,6 +121,7 @@ class Tell:
         | replication.Resigned
         | replication.IsrWritten
         | replication.IsrWriteFailed
+        | replication.IsrRefused
     )
 
 

@@ -92,12 +92,12 @@ class QueueChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRead:
-    """Answer to :class:`ReadQueue`: all entries, in the order of their names.
+    """Answer to :class:`ReadQueue`, with its token: all entries, in the order of their names.
 
     Entries that cannot be understood are left out (and deleted by whoever reads).
     """
 
-    broker: BrokerId
+    token: int
     entries: tuple[QueuedRequest, ...]
 
 
@@ -163,7 +163,8 @@ class Written:
 class IsrAsked:
     """A replica of this broker leads and wants another ISR (``replication.WriteIsr``).
 
-    Answered by :class:`Tell` with ``IsrWritten`` or ``IsrWriteFailed``, perhaps in the same step.
+    Answered by :class:`Tell` with ``IsrWritten``, ``IsrWriteFailed`` or ``IsrRefused``, perhaps in
+    the same step.
     """
 
     partition: TopicPartition

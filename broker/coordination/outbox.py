@@ -3,12 +3,22 @@
 import itertools
 from collections.abc import Callable
 
-from broker.coordination.events import Effect, Op, PartitionRead, ReadPartition, Write, Written
-from broker.coordination.nodes import PartitionView
-from broker.types import TopicPartition
+from broker.coordination.events import (
+    Effect,
+    Op,
+    PartitionRead,
+    QueueRead,
+    ReadPartition,
+    ReadQueue,
+    Write,
+    Written,
+)
+from broker.coordination.nodes import PartitionView, QueuedRequest
+from broker.types import BrokerId, TopicPartition
 
 Then = Callable[[Written], None]
 Seen = Callable[[PartitionView], None]
+Listed = Callable[[tuple[QueuedRequest, ...]], None]
 
 
 class Outbox:
@@ -19,6 +29,7 @@ class Outbox:
         self._tokens = itertools.count()
         self._waiting: dict[int, Then] = {}
         self._reading: dict[int, Seen] = {}
+        self._listing: dict[int, Listed] = {}
 
     def put(self, *effects: Effect) -> None:
         """Have these carried out."""
@@ -49,10 +60,23 @@ class Outbox:
         if then is not None:
             then(event.view)
 
+    def read_queue(self, broker: BrokerId, then: Listed) -> None:
+        """Have a broker's queue read, and ``then`` called with its entries."""
+        token = next(self._tokens)
+        self._listing[token] = then
+        self.put(ReadQueue(token=token, broker=broker))
+
+    def queue_read(self, event: QueueRead) -> None:
+        """The answer to such a read."""
+        then = self._listing.pop(event.token, None)
+        if then is not None:
+            then(event.entries)
+
     def forget(self) -> None:
         """Nobody waits for what was begun so far."""
         self._waiting.clear()
         self._reading.clear()
+        self._listing.clear()
 
     def drain(self) -> tuple[Effect, ...]:
         """The effects since the last time."""

@@ -199,6 +199,14 @@ class IsrWriteFailed:
 
 
 @value(kw_only=True)
+class IsrRefused:
+    """The ISR was not written, and will not be: somebody in it may not join yet (KIP-841's
+    INELIGIBLE_REPLICA). It is what it was; who may not join tries again with its next fetch."""
+
+    leader_epoch: LeaderEpoch
+
+
+@value(kw_only=True)
 class Tick:
     """Time passed. Expires acks=-1 waits, and shrinks the ISR when a check is due."""
 
@@ -221,6 +229,7 @@ Event = (
     | DeleteRecords
     | IsrWritten
     | IsrWriteFailed
+    | IsrRefused
     | Tick
 )
 

@@ -49,3 +49,7 @@ class IsrState:
         this leader no longer waits for it.
         """
         return replace(self, retry=self.proposed is not None and not conflict)
+
+    def refused(self) -> "IsrState":
+        """Without the proposal, which certainly was not carried out."""
+        return replace(self, proposed=None, retry=False)

@@ -15,6 +15,7 @@ from broker.replication.epochs import UNKNOWN_OFFSET
 from broker.replication.events import (
     DeleteRecords,
     FollowerFetch,
+    IsrRefused,
     IsrWriteFailed,
     IsrWritten,
     LeaderAndIsr,
@@ -295,6 +296,13 @@ class Leader:
         if event.leader_epoch == self.epoch:
             self.isr = self.isr.failed(conflict=event.conflict)
         return ()
+
+    def isr_refused(self, event: IsrRefused) -> Effects:
+        """What was proposed was never written: the watermark waits for nobody in it any more."""
+        if event.leader_epoch != self.epoch:
+            return ()
+        self.isr = self.isr.refused()
+        return self._advance()
 
     @property
     def is_under_min_isr(self) -> bool:

@@ -31,6 +31,7 @@ from broker.replication.events import (
     FetchFrom,
     FetchOutOfRange,
     FollowerFetch,
+    IsrRefused,
     IsrWriteFailed,
     IsrWritten,
     LeaderAndIsr,
@@ -372,6 +373,7 @@ _OF_EVERY_ROLE: Final[Mapping[type[Event], Step]] = {
     FetchOutOfRange: _ignore,
     IsrWritten: _ignore,
     IsrWriteFailed: _ignore,
+    IsrRefused: _ignore,
     Tick: _ignore,
 }
 
@@ -391,6 +393,7 @@ STEPS: Final[Mapping[Role, Mapping[type[Event], Step]]] = {
         FollowerFetch: _leading(Leader.follower_fetch),
         IsrWritten: _leading(Leader.isr_written),
         IsrWriteFailed: _leading(Leader.isr_write_failed),
+        IsrRefused: _leading(Leader.isr_refused),
         Tick: _leading(Leader.tick),
     },
 }

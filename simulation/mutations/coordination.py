@@ -12,7 +12,7 @@ from broker.types import LeaderEpoch
 from simulation.mutations.swap import Mutation, Swap
 
 _claim = Fenced.claim
-_queue_read = OwnQueue.queue_read
+_take_on = OwnQueue.take_on
 _session_started = STEPS[SessionStarted]
 
 
@@ -48,7 +48,7 @@ def _in_any_session(_self: Fenced, _session: Any) -> None:
 
 
 def _last_first(self: OwnQueue, entries: Any) -> None:
-    _queue_read(self, entries[::-1])
+    _take_on(self, entries[::-1])
 
 
 def _registers_first(self: Coordinator, event: Any) -> None:
@@ -64,7 +64,7 @@ COORDINATION: Final[dict[str, Mutation]] = {
     "leaders of earlier epochs are followed": Mutation(Swap(Fenced, "is_news", _always_news)),
     "an ISR written over any other": Mutation(Swap(Fenced, "write_isr", _written_over_anything)),
     "a close is carried out whenever it comes": Mutation(Swap(Fenced, "close_is_due", _always_due)),
-    "the queue is taken from its end": Mutation(Swap(OwnQueue, "queue_read", _last_first)),
+    "the queue is taken from its end": Mutation(Swap(OwnQueue, "take_on", _last_first)),
     "registered before anything is started": Mutation(
         Swap(STEPS, SessionStarted, _registers_first)
     ),

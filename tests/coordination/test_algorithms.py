@@ -22,6 +22,7 @@ from broker.coordination.events import (
     PartitionChanged,
     PartitionRead,
     PutAssigned,
+    QueueChanged,
     QueueRead,
     ReadAssignments,
     ReadPartition,
@@ -121,13 +122,20 @@ class Alone:
         (read,) = [e for e in self.effects if isinstance(e, ReadPartition)]
         return self.step(PartitionRead(token=read.token, view=seen))
 
+    def queued(self, *entries: QueuedRequest) -> tuple[Effect, ...]:
+        """Answers the one reading of a queue that is under way; of its own one, if none is."""
+        if not any(isinstance(effect, ReadQueue) for effect in self.effects):
+            self.step(QueueChanged())
+        (read,) = [e for e in self.effects if isinstance(e, ReadQueue)]
+        return self.step(QueueRead(token=read.token, entries=entries))
+
     def writes(self) -> list[Write]:
         return [effect for effect in self.effects if isinstance(effect, Write)]
 
     def started(self, seen: PartitionView | None = None) -> "Alone":
         """Start-up is over; it hosts T if ``seen``."""
         self.step(SessionStarted(session=101))
-        self.step(QueueRead(broker=self.coordinator._context.me, entries=()))
+        self.queued()
         self.step(AssignmentsRead(mine=frozenset({T} if seen else ())))
         if seen:
             self.reads(seen)
@@ -141,9 +149,12 @@ def test_start_up_creates_the_queue_drains_it_starts_replicas_and_registers_last
     """``create /brokers/state/[broker_id]``, ``register the state change handler``, ``drain``,
     ``startReplica(r)``, ``register its broker_id``: in this order."""
     alone = Alone()
-    assert alone.step(SessionStarted(session=101)) == (CreateQueue(), ReadQueue(broker=ONE))
+    assert alone.step(SessionStarted(session=101)) == (
+        CreateQueue(),
+        ReadQueue(token=0, broker=ONE),
+    )
     close = entry(1, Change.CLOSE_REPLICA, partition=7)
-    assert RegisterBroker() not in alone.step(QueueRead(broker=ONE, entries=(close,)))
+    assert RegisterBroker() not in alone.queued(close)
     assert ReadAssignments() not in alone.effects
     drained = alone.reads(PartitionView())
     assert StopReplica(partition=close.request.partition) in drained
@@ -239,7 +250,7 @@ def test_a_broker_does_not_follow_its_own_former_self() -> None:
 
 def handled(seen: PartitionView, change: Change, epoch: int, variant: str = "fenced") -> Alone:
     alone = Alone(broker=3, variant=variant).started()
-    alone.step(QueueRead(broker=THREE, entries=(entry(1, change, epoch),)))
+    alone.queued(entry(1, change, epoch))
     alone.reads(seen)
     return alone
 
@@ -290,8 +301,7 @@ def test_a_close_replica_counts_in_every_epoch(
 
 def test_requests_for_one_partition_are_carried_out_in_order() -> None:
     alone = Alone(broker=3).started()
-    both = (entry(1, Change.CLOSE_REPLICA), entry(2, Change.START_REPLICA))
-    alone.step(QueueRead(broker=THREE, entries=both))
+    alone.queued(entry(1, Change.CLOSE_REPLICA), entry(2, Change.START_REPLICA))
     first = alone.reads(view(1, 2))
     assert StopReplica(partition=T) in first
     assert StartReplica(partition=T) in alone.reads(view(1, 2, moving_to=(1, 3)))
@@ -350,7 +360,7 @@ def test_who_was_refused_without_a_session_begins_anew_with_the_next() -> None:
     alone.step(RoleRefused(partition=T, leader_epoch=0))
     assert alone.coordinator.next_tick is None
     alone.step(SessionStarted(session=102))
-    alone.step(QueueRead(broker=TWO, entries=()))
+    alone.queued()
     alone.step(AssignmentsRead(mine=frozenset({T})))
     alone.reads(led)
     assert told_a_role(alone)
@@ -564,6 +574,29 @@ def test_a_partition_is_moved(target: tuple[int, ...]) -> None:
     assert all(world.values(broker) == [value] for broker in target)
 
 
+def test_who_is_moved_to_joins_when_its_queue_is_drained() -> None:
+    """A close-replica waits there: carried out by what was read before the move, it would delete a
+    log in the ISR (simulation, seed 86298)."""
+    world = World(3)
+    world.settle(100)
+    world.create((1, 2))
+    value = world.produce(ONE)
+    world.settle(200)
+    world.holds = lambda broker, _request: broker == TWO
+    world.command(world.admin.reassign(T, (ONE,)))
+    world.settle(SETTLED)
+    assert world.view().assigned == (ONE,)
+    world.command(world.admin.reassign(T, (ONE, TWO)))
+    world.settle(2 * SETTLED)
+    assert world.isr() == (ONE,)
+    assert world.values(TWO) == [value], "it would be let in"
+    world.holds = lambda _broker, _request: False
+    world.settle(2 * SETTLED)
+    assert set(world.isr()) == {ONE, TWO}
+    assert world.view().assigned == (ONE, TWO)
+    assert world.values(TWO) == [value]
+
+
 def test_a_move_is_taken_back() -> None:
     world = World(3)
     world.settle(100)
@@ -632,11 +665,11 @@ def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
     5020)."""
     alone = Alone(unclean_start=True)
     alone.step(SessionStarted(session=101))
-    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.queued()
     alone.step(AssignmentsRead(mine=frozenset({T})))
     alone.step(SessionExpired())
     alone.step(SessionStarted(session=102))
-    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.queued()
     alone.step(AssignmentsRead(mine=frozenset({T})))
     alone.reads(view(1, 2, isr=(1, 2)))
     assert not claims(alone)
@@ -668,7 +701,7 @@ def test_a_watch_that_fires_before_the_first_reading_is_not_lost() -> None:
     """Our own former node vanishes while start-up reads it (scheduler, seed 7574)."""
     alone = Alone()
     alone.step(SessionStarted(session=101))
-    alone.step(QueueRead(broker=ONE, entries=()))
+    alone.queued()
     asked = alone.step(AssignmentsRead(mine=frozenset({T})))
     assert alone.step(PartitionChanged(partition=T)) == ()
     alone.effects = asked

@@ -11,6 +11,7 @@ from broker.replication.events import (
     DeleteRecords,
     FollowerFetch,
     HighWatermark,
+    IsrRefused,
     IsrWriteFailed,
     IsrWritten,
     LogStartMoved,
@@ -368,6 +369,17 @@ def test_a_conflict_waits_for_the_controller() -> None:
     assert lab[A].isr == (A, B)
 
 
+def test_who_may_not_join_yet_is_not_waited_for_and_tries_again() -> None:
+    lab = joining()
+    asked = lab.outbox.pop().body
+    lab.step(A, IsrRefused(leader_epoch=0))
+    assert (lab[A].isr, lab[A].high_watermark) == ((A,), 0), "a follower that keeps up counts"
+    lab.exchange(B)
+    assert asked in [message.body for message in lab.outbox]
+    lab.write_isr()
+    assert lab[A].isr == (A, B)
+
+
 @pytest.mark.parametrize(
     "late",
     [
@@ -375,9 +387,12 @@ def test_a_conflict_waits_for_the_controller() -> None:
         IsrWritten(leader_epoch=0, isr=(A, C), zk_version=9),
         IsrWritten(leader_epoch=0, isr=(A, B), zk_version=0),
         IsrWriteFailed(leader_epoch=-1, conflict=False),
+        IsrRefused(leader_epoch=-1),
     ],
 )
-def test_news_of_other_writes_change_nothing(late: IsrWritten | IsrWriteFailed) -> None:
+def test_news_of_other_writes_change_nothing(
+    late: IsrWritten | IsrWriteFailed | IsrRefused,
+) -> None:
     lab = joining()
     lab.step(A, late)
     lab.step(A, Tick(now=1))

@@ -14,6 +14,7 @@ from broker.replication.events import (
     Fetched,
     FetchOutOfRange,
     FollowerFetch,
+    IsrRefused,
     IsrWriteFailed,
     IsrWritten,
     LogEndMoved,
@@ -75,6 +76,7 @@ EVENTS: dict[type[Event], Event] = {
         DeleteRecords(offset=1),
         IsrWritten(leader_epoch=1, isr=(A, B), zk_version=2),
         IsrWriteFailed(leader_epoch=1, conflict=False),
+        IsrRefused(leader_epoch=1),
         Tick(now=1),
         lab_with(Role.LEADER).word(),
     )
@@ -84,12 +86,12 @@ EVENTS: dict[type[Event], Event] = {
 IGNORED = {
     Role.LEADER: {Fetched, EpochEndOffset, FetchOutOfRange},
     Role.FOLLOWER: {
-        *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick),
+        *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, IsrRefused, Tick),
         *(StartServing, Resigned),
     },
     Role.OFFLINE: {
         *(Fetched, EpochEndOffset, FetchOutOfRange),
-        *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, Tick),
+        *(FollowerFetch, DeleteRecords, IsrWritten, IsrWriteFailed, IsrRefused, Tick),
         *(StartServing, Resigned),
     },
 }

@@ -74,6 +74,8 @@ FAILED_ONCE = {
     "controller, committed without who was in the ISR and assigned no more",
     82415: "a replica was deleted by a move that was complete, before its leader had heard of "
     "that: a fault of the observer",
+    86298: "who was moved to again, without a controller, joined the ISR with its close-replica "
+    "still to be carried out",
 }
 """With ``--coordination any``. Plans that are drawn otherwise by now are kept in ``plans/``."""
 

@@ -166,10 +166,10 @@ class Broker:
                 if ("queue", self.id) not in zookeeper.state:
                     zookeeper.put(("queue", self.id), None)
                 self.catch_up(zookeeper.head)
-            case ReadQueue(broker=broker):
+            case ReadQueue(token=token, broker=broker):
                 if broker == self.id:
                     self.watches.add((queue_key(broker), QueueChanged()))
-                return QueueRead(broker=broker, entries=zookeeper.queue(broker, self.at))
+                return QueueRead(token=token, entries=zookeeper.queue(broker, self.at))
             case ReadQueueSize(broker=broker):
                 return QueueSizeRead(broker=broker, size=len(zookeeper.queue(broker, self.at)))
             case ReadAssignments():
@@ -513,9 +513,11 @@ class World:
                 raise Violation("it never comes to rest")
 
     def _busy(self) -> list[bool]:
-        """Progress is made for as long as somebody wants to hear of it."""
+        """Progress is made for as long as somebody wants to hear of it, and who may not join the
+        ISR yet asks with every fetch."""
+        again = (Progress, IsrAsked)
         return [
-            self._waiting(process) or any(not isinstance(e, Progress) for e in process.inbox)
+            self._waiting(process) or any(not isinstance(e, again) for e in process.inbox)
             for process in self.brokers.values()
         ]
 

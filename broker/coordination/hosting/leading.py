@@ -21,6 +21,7 @@ from broker.coordination.hosting.reassignment import reassignment
 from broker.coordination.nodes import ANY_VERSION, Kind, Node, PartitionView
 from broker.replication.epochs import UNKNOWN_OFFSET
 from broker.replication.events import (
+    IsrRefused,
     IsrWriteFailed,
     IsrWritten,
     ReplicasChanged,
@@ -62,6 +63,7 @@ class Leading:
         self._live: frozenset[BrokerId] | None = None
         self._gone: frozenset[BrokerId] = frozenset()
         self._asked: WriteIsr | None = None
+        self._tried: WriteIsr | None = None
         self._reassignment = reassignment(self)
 
     @property
@@ -239,6 +241,10 @@ class Leading:
             self._tell_failed(asked, conflict=True)
             self._assume()
             return
+        if not self._reassignment.lets_in(asked.isr):
+            self._refuse(asked)
+            return
+        self._tried = asked
         ops = self._context.variant.write_isr(
             self.partition.tp, asked.isr, self.epoch, self.version
         )
@@ -256,6 +262,16 @@ class Leading:
             self.partition.look()
 
         self.partition.write(ops, written)
+
+    def _refuse(self, asked: WriteIsr) -> None:
+        """What was tried once may have been carried out all the same: it stands, and is asked for
+        again."""
+        self._asked = None
+        if asked == self._tried:
+            self._tell_failed(asked, conflict=False)
+        else:
+            refused = IsrRefused(leader_epoch=self.epoch)
+            self._context.outbox.put(Tell(partition=self.partition.tp, event=refused))
 
     def _drop_who_is_gone(self) -> None:
         """Nobody else does it while the partition is idle: who died level with the leader's log is

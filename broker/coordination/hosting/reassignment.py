@@ -12,6 +12,7 @@ from broker.coordination.nodes import (
     Change,
     Kind,
     Node,
+    QueuedRequest,
     StateChangeRequest,
 )
 from broker.coordination.queues.sending import Requests
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 RETRY_MS = 1_000
 """After what was refused: a full queue, an unknown broker."""
+
+LOOK_AGAIN_MS = 100
+"""After a look into the queue of a broker that wants to join the ISR."""
 
 Replicas = tuple[BrokerId, ...]
 
@@ -43,6 +47,10 @@ class Reassignment(ABC):
     def progressed(self) -> None:  # noqa: B027
         """Followers have fetched."""
 
+    def lets_in(self, isr: Replicas) -> bool:  # noqa: ARG002
+        """Whether all of ``isr``, which the replica asks for, may be in it by now."""
+        return True
+
     @property
     def _target(self) -> Replicas | None:
         return self._leading.view.moving_to
@@ -62,6 +70,42 @@ class Reassignment(ABC):
 
 class FencedReassignment(Reassignment):
     """In one write each: the requests that a reassignment begins with, and its end."""
+
+    def __init__(self, leading: "Leading") -> None:
+        super().__init__(leading)
+        self._drained: set[BrokerId] = set()
+        """Those that start-replica went out to, and have carried out what they were sent."""
+        self._look_again_at = Millis(0)
+
+    def lets_in(self, isr: Replicas) -> bool:
+        """Nobody of RAR joins while a request for the partition waits in its queue.
+
+        2 was moved away, and has just read that its close-replica is due. It is moved to again,
+        and has fetched all the time: let into the ISR by that, it would delete its log in it. Its
+        start-replica is behind the close-replica in the queue.
+        """
+        leading = self._leading
+        new = set(isr).difference(leading.isr, leading.assigned)
+        if self._requested != self._target:
+            return not new
+        if new <= self._drained:
+            return True
+        if self._context.now >= self._look_again_at:
+            self._look_again_at = Millis(self._context.now + LOOK_AGAIN_MS)
+            for broker in sorted(new - self._drained):
+                self._look_into_queue(broker, self._drained)
+        return False
+
+    def _look_into_queue(self, broker: BrokerId, drained: set[BrokerId]) -> None:
+        def listed(entries: tuple[QueuedRequest, ...]) -> None:
+            if all(entry.request.partition != self._partition.tp for entry in entries):
+                drained.add(broker)
+
+        self._context.outbox.read_queue(broker, listed)
+
+    def _has_requested(self, target: Replicas) -> None:
+        """What was seen of the queues before says nothing about these requests."""
+        self._requested, self._drained = target, set()
 
     def act(self) -> bool:
         """Begin, complete, or take back."""
@@ -88,7 +132,7 @@ class FencedReassignment(Reassignment):
         node, found = self._node(Kind.REASSIGNED), self._leading.view.reassigned
         assert found is not None
         if not target and found.version > 0:
-            self._requested = target
+            self._has_requested(target)
             return False
         guard: Op = Check(node=node, expected=found.version)
         requests = self._requests(
@@ -99,12 +143,12 @@ class FencedReassignment(Reassignment):
             hosts = dict.fromkeys((*assigned, *self._leading.isr, *(self._requested or ())))
             requests = self._requests(Change.CLOSE_REPLICA, hosts)
         if not requests:
-            self._requested = target
+            self._has_requested(target)
             return False
 
         def sent(event: Written) -> None:
             if event.result is Result.DONE:
-                self._requested = target
+                self._has_requested(target)
             else:
                 self._failed(event)
 

@@ -13,7 +13,6 @@ from broker.coordination.events import (
     Dequeue,
     Fault,
     Lifecycle,
-    ReadQueue,
     Refused,
     Result,
     Stage,
@@ -57,7 +56,7 @@ class OwnQueue:
             self._again = True
         else:
             self._reading = True
-            self._context.outbox.put(ReadQueue(broker=self._context.me))
+            self._context.outbox.read_queue(self._context.me, self.take_on)
 
     def forget(self) -> None:
         """The session is over: in the next one everything is read again."""
@@ -65,7 +64,7 @@ class OwnQueue:
         self._waiting.clear()
         self._reading = self._again = False
 
-    def queue_read(self, entries: tuple[QueuedRequest, ...]) -> None:
+    def take_on(self, entries: tuple[QueuedRequest, ...]) -> None:
         """Take on what is new; what is done but still listed is not."""
         self._reading = False
         self._known &= {entry.name for entry in entries}

@@ -15,16 +15,14 @@ from broker.coordination.events import (
     Fault,
     Lifecycle,
     Op,
-    QueueRead,
     QueueSizeRead,
-    ReadQueue,
     ReadQueueSize,
     Refused,
     Result,
     Stage,
     Written,
 )
-from broker.coordination.nodes import StateChangeRequest
+from broker.coordination.nodes import QueuedRequest, StateChangeRequest
 from broker.coordination.queues.queue import superfluous
 from broker.types import BrokerId
 
@@ -87,18 +85,18 @@ class Sender:
         if event.size < self._context.settings.state_change_queue_max:
             self._known(event.broker, full=False)
         else:
-            self._context.outbox.put(ReadQueue(broker=event.broker))
+            self._context.outbox.read_queue(
+                event.broker, lambda entries: self._shrink(event.broker, entries)
+            )
 
-    def queue_read(self, event: QueueRead) -> None:
-        """A full queue: shrink it."""
-        if not any(event.broker in job.unknown for job in self._jobs):
-            return
-        dropped = superfluous(event.entries)
+    def _shrink(self, broker: BrokerId, entries: tuple[QueuedRequest, ...]) -> None:
+        """A full queue."""
+        dropped = superfluous(entries)
         if dropped:
-            names = (Dequeue(broker=event.broker, name=name) for name in dropped)
+            names = (Dequeue(broker=broker, name=name) for name in dropped)
             self._context.write(tuple(names))
-        left = len(event.entries) - len(dropped)
-        self._known(event.broker, full=left >= self._context.settings.state_change_queue_max)
+        left = len(entries) - len(dropped)
+        self._known(broker, full=left >= self._context.settings.state_change_queue_max)
 
     def _known(self, broker: BrokerId, *, full: bool) -> None:
         for job in self._jobs:

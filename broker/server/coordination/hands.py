@@ -133,16 +133,16 @@ class Hands:
 
     @_carry_out.register
     async def _(self, effect: events.ReadQueue) -> None:
-        self._begin(self._read_queue(effect.broker))
+        self._begin(self._read_queue(effect))
 
-    async def _read_queue(self, broker: BrokerId) -> events.Event:
+    async def _read_queue(self, effect: events.ReadQueue) -> events.Event:
         watch = None
-        if broker == self._me:
+        if effect.broker == self._me:
             assert self._queue_made is not None, "a queue is made before it is read"
             await self._queue_made
             watch = self._queue_changed
-        entries = await self._reader.queue(broker, watch)
-        return events.QueueRead(broker=broker, entries=entries)
+        entries = await self._reader.queue(effect.broker, watch)
+        return events.QueueRead(token=effect.token, entries=entries)
 
     def _queue_changed(self) -> None:
         self._put(events.QueueChanged(), self._session.number)
