@@ -9,7 +9,7 @@ ENGINE := infra/docker/with-engine.sh
 .DEFAULT_GOAL := help
 .PHONY: help setup programs clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
-        seed004 known-losses reference clients-table lint nightly clean
+        seed004 side-by-side known-losses reference clients-table lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,13 @@ seed004: setup  ## seed 004's benchmarks, and docs/seed004.md of them (quarter o
 		$(BIN)/ackproof run campaigns/seed004-$$one.yaml --out $(or $(OUT),results)/seed004-$$one-$$(date -u +%Y%m%dT%H%M%SZ) || exit; \
 	done
 	$(BIN)/python docs/seed004.py $(or $(OUT),results)
+
+side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and docs/side-by-side.md of them; an hour
+	@for one in quick power-failure zookeeper admin clients; do \
+		$(BIN)/ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/$$one.yaml \
+			--seed $(or $(SEED),1) --out $(or $(OUT),results/side-by-side)/$$one; test $$? -le 3 || exit; \
+	done
+	$(BIN)/python docs/side_by_side.py $(or $(OUT),results/side-by-side)
 
 # What was run is kept below results/known-losses, and not run again. Without a JDK all is run but what
 # takes Java's client.

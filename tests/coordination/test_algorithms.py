@@ -1,5 +1,6 @@
 """The algorithms of seed 001, by the words of the document."""
 
+import uuid
 from dataclasses import replace
 from typing import get_args
 
@@ -658,6 +659,20 @@ def test_a_topic_is_there_when_all_have_started_it_and_a_failed_attempt_is_clean
 
 def test_every_event_is_somebody_s_business() -> None:
     assert set(STEPS) == set(get_args(Event))
+
+
+def test_a_topic_that_was_made_again_before_the_claim_is_not_led_by_the_former_one_s_log() -> None:
+    former, latter = uuid.UUID(int=1), uuid.UUID(int=2)
+    alone = Alone().started(replace(view(1, 2), topic_id=former))
+    (claim,) = alone.writes()
+    alone.step(Written(token=claim.token, result=Result.DONE, versions={ISR: 0}))
+    assert not told_a_role(alone)
+    ours = LeaderNode(broker=ONE, epoch=0, owner=101, version=0)
+    alone.reads(replace(view(1, 2, isr=(1,)), leader=ours, topic_id=latter))
+    assert [e for e in alone.effects if isinstance(e, StopReplica | StartReplica)] == [
+        StopReplica(partition=T),
+        StartReplica(partition=T, topic_id=latter),
+    ]
 
 
 def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:

@@ -316,10 +316,14 @@ class HostedPartition:
         def written(event: Written) -> None:
             version = event.versions.get(Node(Kind.ISR, self.tp))
             put = next((op for op in ops if isinstance(op, PutIsr)), None)
-            if event.result is Result.DONE and put is not None and version is not None:
-                self._lead(put.epoch, put.isr, version, view)
-            else:
+            if event.result is not Result.DONE or put is None or version is None:
                 self.look()
+            elif view.isr is None:
+                # Without an ISR one looks like the other: where the topic was deleted and made
+                # again with the same replicas since it was read, the former one's log would lead.
+                self.look()
+            else:
+                self._lead(put.epoch, put.isr, version, view)
 
         self.write(ops, written)
 

@@ -1,0 +1,211 @@
+"""``python docs/side_by_side.py RESULTS``: the figures and pictures of ``docs/side-by-side.md``.
+
+RESULTS is a directory of matrices, one directory each, named after its campaign (``make
+side-by-side`` makes them). What stands on the page between markers is made anew, with
+``docs/side-by-side-*.svg``; what is said in words around it is written by hand, and to be read
+again when the figures are new. A campaign without a matrix keeps what stands there.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("svg")
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from harness.report.cell_document import CellDocument, Latency  # noqa: E402
+from harness.report.figures import FAINT, GRID, INK, SERIES  # noqa: E402
+from harness.side_by_side.document import MatrixDocument, SystemDocument, read  # noqa: E402
+
+PAGE = ROOT / "docs/side-by-side.md"
+CAMPAIGNS = ("quick", "power-failure", "zookeeper", "admin", "clients")
+TEXTS = ("cell", "system", "verdict")
+FIGURES = (
+    *("acked", "lost", "duplicated", "longest outage"),
+    *("acks a second", "ack, 50 % and 99 % within"),
+)
+NO_FAULT = "no fault"
+MARKS = "osD^"
+LEAST_MS = 100
+"""Where an outage stands that is none: the scale has no 0, and none is counted below 200 ms."""
+
+
+def section(name: str, matrix: MatrixDocument) -> Iterator[str]:
+    """What the page says of a campaign."""
+    yield f"`ackproof matrix --systems {_names(matrix)} campaigns/{name}.yaml --seed {matrix.seed}`"
+    yield from (_told(system) for system in matrix.systems)
+    yield f"| {' | '.join((*TEXTS, *FIGURES))} |"
+    yield f"| {' | '.join((*('---' for _ in TEXTS), *('---:' for _ in FIGURES)))} |"
+    for cell in _cells(matrix):
+        for system in _judged(matrix):
+            yield from (_row(cell, system, found) for found in system.cells if found.cell == cell)
+    away = after_faults(matrix)
+    if away:
+        yield _picture(name, matrix, away)
+
+
+def after_faults(matrix: MatrixDocument) -> Mapping[str, Mapping[str, int]]:
+    """The longest outage of any cell within the reach of each fault, in ms, by system."""
+    found: dict[str, dict[str, int]] = {}
+    for system in _judged(matrix):
+        for fault in system.faults:
+            found.setdefault(fault.name, {})[system.system] = 0
+        for cell in system.cells:
+            for outage in cell.unavailable.by_fault if cell.unavailable else ():
+                of = found.setdefault(outage.fault or NO_FAULT, {})
+                of[system.system] = max(of.get(system.system, 0), outage.longest_ms)
+    return found
+
+
+def _names(matrix: MatrixDocument) -> str:
+    return ",".join(system.system for system in matrix.systems)
+
+
+def _judged(matrix: MatrixDocument) -> list[SystemDocument]:
+    return [system for system in matrix.systems if system.verdict is not None]
+
+
+def _cells(matrix: MatrixDocument) -> Sequence[str]:
+    return list(dict.fromkeys(cell.cell for system in matrix.systems for cell in system.cells))
+
+
+def _told(system: SystemDocument) -> str:
+    if system.refused:
+        return f"- {system.system}: refused; {len(system.refused)} faults are none for it"
+    if system.verdict is None:
+        return f"- {system.system}: no verdict; {system.trouble}"
+    proven = sum(fault.proven is True for fault in system.faults)
+    came = f"**{system.verdict.value}**, {proven} of {len(system.faults)} faults proven"
+    return f"- {system.system}: {came}" + _after(system.duration_s)
+
+
+def _row(cell: str, system: SystemDocument, found: CellDocument) -> str:
+    away = found.unavailable
+    entries = (
+        cell,
+        system.system,
+        found.verdict.value,
+        f"{found.acked:,}",
+        _number(found.lost),
+        _number(found.duplicated),
+        "unknown" if away is None else _seconds(away.longest_ms),
+        "unknown" if found.acks_per_second is None else f"{found.acks_per_second:,.0f}",
+        _within(found.ack_latency),
+    )
+    return f"| {' | '.join(entries)} |"
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1_000:.1f} s" if milliseconds else "none"
+
+
+def _within(found: Latency | None) -> str:
+    return "unknown" if found is None else f"{found.p50_ms:.3g} ms, {found.p99_ms:,.3g} ms"
+
+
+def _after(duration_s: float | None) -> str:
+    return "" if duration_s is None else f", {duration_s:.0f} s"
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+
+def _picture(name: str, matrix: MatrixDocument, away: Mapping[str, Mapping[str, int]]) -> str:
+    """A line for each fault, a mark for each system: how far to the right, so long an outage."""
+    file = f"side-by-side-{name}.svg"
+    with mpl.rc_context(
+        {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10, "text.color": INK}
+    ):
+        figure = Figure(figsize=(7.5, 1.3 + 0.24 * len(away)), layout="constrained")
+        axes = figure.subplots()
+        _frame(axes, list(away))
+        for number, system in enumerate(_judged(matrix)):
+            _marks(axes, number, system.system, away)
+        figure.legend(loc="outside upper center", frameon=False, ncols=len(matrix.systems))
+        figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
+    return f"![longest outage after each fault, by system]({file})"
+
+
+def _frame(axes: Axes, faults: Sequence[str]) -> None:
+    axes.set_xscale("log")
+    axes.set_xlim(LEAST_MS * 0.8, 100_000)
+    axes.set_xticks(
+        (LEAST_MS, 1_000, 3_000, 10_000, 30_000, 100_000), ("none", "1", "3", "10", "30", "100")
+    )
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("longest outage of any cell, seconds", color=FAINT)
+    axes.set_yticks(range(len(faults)), faults)
+    axes.invert_yaxis()
+    axes.grid(axis="both", color=GRID)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def _marks(axes: Axes, number: int, system: str, away: Mapping[str, Mapping[str, int]]) -> None:
+    """Each system a little below the one before, so that equal ones are all to be seen."""
+    there = [
+        (line + (number - 1) * 0.2, of[system])
+        for line, of in enumerate(away.values())
+        if system in of
+    ]
+    axes.plot(
+        [max(found, LEAST_MS) for _, found in there],
+        [line for line, _ in there],
+        linestyle="",
+        marker=MARKS[number],
+        markersize=5,
+        color=SERIES[number],
+        label=system,
+    )
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def place(page: str, name: str, text: str) -> str:
+    """The page with this text between the markers of that campaign."""
+    between = re.compile(
+        rf"(<!-- {name}, made by side_by_side.py -->\n).*?(<!-- until here -->)", re.S
+    )
+    made, count = between.subn(lambda there: f"{there[1]}\n{text}\n\n{there[2]}", page)
+    assert count == 1, f"no place for {name} on the page"
+    return made
+
+
+def _paragraphs(lines: Sequence[str]) -> str:
+    """With an empty line between all that is no line of a table, or of a list."""
+    text = "\n".join(line if line[:2] in ("| ", "- ") else f"\n{line}\n" for line in lines)
+    text = re.sub(r"(\n- [^\n]*\n)(?=\|)", r"\1\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def main() -> int:
+    """0 when the page is made, 2 for wrong arguments."""
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)  # noqa: T201
+        return 2
+    page = PAGE.read_text(encoding="utf-8")
+    for name in CAMPAIGNS:
+        matrix = read(Path(sys.argv[1]) / name)
+        if matrix is not None:
+            page = place(page, name, _paragraphs(list(section(name, matrix))))
+            print(name)  # noqa: T201
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
