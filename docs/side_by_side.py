@@ -60,9 +60,9 @@ def after_faults(matrix: MatrixDocument) -> Mapping[str, Mapping[str, int]]:
             found.setdefault(fault.name, {})[system.system] = 0
         for cell in system.cells:
             for outage in cell.unavailable.by_fault if cell.unavailable else ():
-                of = found.setdefault(outage.fault or NO_FAULT, {})
+                of = found.setdefault((outage.fault or NO_FAULT).replace(",", ", "), {})
                 of[system.system] = max(of.get(system.system, 0), outage.longest_ms)
-    return found
+    return dict(sorted(found.items(), key=lambda of: of[0] == NO_FAULT))
 
 
 def _names(matrix: MatrixDocument) -> str:
@@ -112,7 +112,11 @@ def _seconds(milliseconds: int) -> str:
 
 
 def _within(found: Latency | None) -> str:
-    return "unknown" if found is None else f"{found.p50_ms:.3g} ms, {found.p99_ms:,.3g} ms"
+    return "unknown" if found is None else f"{_took(found.p50_ms)}, {_took(found.p99_ms)}"
+
+
+def _took(milliseconds: float) -> str:
+    return f"{milliseconds:.3g} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.1f} s"
 
 
 def _after(duration_s: float | None) -> str:
@@ -200,7 +204,7 @@ def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
     for name in CAMPAIGNS:
         matrix = read(Path(sys.argv[1]) / name)
-        if matrix is not None:
+        if matrix is not None and _judged(matrix):
             page = place(page, name, _paragraphs(list(section(name, matrix))))
             print(name)  # noqa: T201
     PAGE.write_text(page, encoding="utf-8")
