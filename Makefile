@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table lint nightly clean
 
@@ -46,8 +46,12 @@ clients: $(STAMP)  ## programs of client libraries to compare: Java's, franz-go'
 demo: setup  ## the quick campaign on this machine; ends with the path of an HTML report
 	$(BIN)/ackproof run campaigns/quick.yaml
 
+# For the tests of pages, which are left out without it.
+chromium:
+	@infra/need.sh chromium which chromium || echo "without Chromium, pages are not looked at"
+
 # Tests wait more than they compute: four at a time, on two cores.
-test: setup lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
+test: setup chromium lint  ## lint, types, unit, property, simulation, integration and end-to-end tests
 	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 10
 
 simulate: $(STAMP)  ## the broker in simulated worlds, for SECONDS=60 on all cores; 1 if it breaks

@@ -5,7 +5,9 @@ they depend on how fast this machine is: by default an example that takes 200 ms
 """
 
 import os
+from collections.abc import Iterator
 
+import browser
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -13,6 +15,16 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", patient, derandomize=True)
 settings.register_profile("random", patient, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture
+def eyes() -> Iterator[browser.Eyes]:
+    """Looks at pages in Chromium."""
+    path = browser.program()
+    if path is None:
+        pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
+    with browser.eyes(path) as looking:
+        yield looking
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

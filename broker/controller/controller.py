@@ -118,14 +118,12 @@ class _Epoch:
         context.unclean = set(event.unclean)
         self._discover(context.partitions(), event.states)
         self._partitions.suspect_bounced(context.states)
-        self._outbox.batch.metadata(context.live, ())
+        # All that there is, before anything else: what a broker was told by former controllers, and
+        # is not in it, is gone (MetadataCache.update).
+        self._outbox.batch.metadata(context.live, context.partitions())
         self._outbox.flush(context)
         self._partitions.reconsider(context.partitions())
         self._partitions.introduce(context.live)
-        # What is being written is told with its outcome. Before it, clients would be sent to a
-        # leader that has not been told that it leads, and may never be.
-        settled = context.states.keys() - context.writing.keys()
-        self._outbox.batch.metadata(context.live, settled)
 
     # --- brokers ----------------------------------------------------------------------------
 

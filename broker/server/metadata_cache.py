@@ -15,6 +15,7 @@ from broker.config import Listener
 from broker.types import (
     LEADER_DURING_DELETE,
     NO_BROKER_EPOCH,
+    NO_CONTROLLER_EPOCH,
     NO_LEADER,
     BrokerId,
     LeaderEpoch,
@@ -52,7 +53,7 @@ class MetadataCache:
         self._brokers: dict[BrokerId, BrokerMetadata] = {}
         self._topics: dict[str, dict[int, PartitionMetadata]] = {}
         self._controller = NO_LEADER
-        self._broker_epoch = NO_BROKER_EPOCH
+        self._epochs = NO_CONTROLLER_EPOCH, NO_BROKER_EPOCH
         self._changed = asyncio.Event()
         self.on_deleted: Callable[[Collection[TopicPartition]], None] | None = None
         """Called with partitions that are gone, where nobody's :meth:`update` says so."""
@@ -99,12 +100,14 @@ class MetadataCache:
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """Takes what the controller sent; returns the partitions that were deleted by it.
 
-        A new registration is told everything anew, and what was told to the former one is dropped:
-        a topic that was deleted between the two is in no update to either, and clients would be
-        sent to its leader for as long as this broker runs.
+        A new registration is told everything anew, and by a new controller everybody is, with the
+        first update: what was told before is dropped. A topic that was deleted between two
+        registrations, or by a controller that died before all had heard of it, is in no update any
+        more, and clients would be sent to its leader for as long as this broker runs.
         """
-        if request.broker_epoch > self._broker_epoch:
-            self._broker_epoch = request.broker_epoch
+        epochs = request.controller_epoch, request.broker_epoch
+        if epochs != self._epochs:
+            self._epochs = epochs
             self._topics.clear()
         self._controller = request.controller_id
         self._see(

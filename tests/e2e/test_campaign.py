@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browser import Eyes
 from families import family, gone
 from patience import PATIENCE_S
 
@@ -23,11 +24,12 @@ def page_of(directory: Path) -> str:
     return (directory / "report.html").read_text()
 
 
-def test_from_file_to_report(ackproof) -> None:
+def test_from_file_to_report(ackproof, eyes: Eyes) -> None:
     result = ackproof("run", "small.yaml", "--seed", "1")
     directory = ackproof.directory / "results" / "latest"
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1] == str(directory.resolve() / "report.html")
+    assert eyes.faults(directory / "report.html") == []
 
     document = verdict_of(directory)
     assert document["campaign"] == "small"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browser import Eyes
 from made_results import cell_result, guarantee
 
 from checkers.verdict import CampaignResult, RunResult, Verdict
@@ -59,6 +60,14 @@ def test_the_newest_is_first_and_says_all_of_itself(tmp_path: Path) -> None:
     page = index.render(tmp_path)
     assert page.index('href="a/report.html"') < page.index('href="b/report.html"')
     assert '<td class="n alarming">3</td>' in page
+
+
+def test_it_is_fit_to_be_seen_in_a_browser(tmp_path: Path, eyes: Eyes) -> None:
+    for day, verdict_then in enumerate((Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE)):
+        night(tmp_path, f"night-{day}", day, result(verdict_then, lost=day))
+    page = tmp_path / index.FILE
+    page.write_text(index.render(tmp_path), encoding="utf-8")
+    assert eyes.faults(page) == []
 
 
 def test_what_is_unknown_is_not_nought(tmp_path: Path) -> None:

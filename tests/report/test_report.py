@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from browser import Eyes
 from click.testing import CliRunner
 from made_results import cell_result, guarantee
 from rich.console import Console
@@ -211,6 +212,10 @@ def test_page_stands_alone_and_names_what_was_lost(directory: Path) -> None:
     assert "isolate#1" in page
     assert "5 to 6" in page
     assert re.findall(r"producer 0 sequence (\d+)", page) == ["5", "6", "5"]
+
+
+def test_page_is_fit_to_be_seen_in_a_browser(directory: Path, eyes: Eyes) -> None:
+    assert eyes.faults(report.write(directory, RESULT).page) == []
 
 
 def test_page_escapes_what_it_shows(directory: Path) -> None:

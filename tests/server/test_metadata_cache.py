@@ -72,6 +72,18 @@ def test_a_new_registration_is_told_everything_anew(metadata, updated) -> None:
     assert set(metadata.topics) == {"other"}, "the rest was deleted between the two"
 
 
+def test_what_a_new_controller_says_first_is_all_that_there_is(metadata, updated) -> None:
+    """A topic was deleted by one that died before it had told everybody (simulation, seed
+    91433)."""
+    metadata.update(replace(updated({"known": {0: 1}, "other": {0: 1}}), controller_epoch=3))
+    metadata.update(replace(updated({}), controller_epoch=3))
+    assert set(metadata.topics) == {"known", "other"}
+    metadata.update(replace(updated({"other": {0: 1}}), controller_epoch=4))
+    assert set(metadata.topics) == {"other"}
+    metadata.update(replace(updated({}), controller_epoch=5))
+    assert not metadata.topics
+
+
 class _Registered:
     """Of ZooKeeper, who is registered: nobody, until somebody is."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browser import Eyes
 from click.testing import CliRunner
 from made_results import cell_result
 from markupsafe import escape
@@ -119,6 +120,12 @@ def test_what_was_away_after_each_fault(made: Sequence[Member]) -> None:
         "kill#1",
     )
     assert [entry.text for entry in line.entries] == ["1.5 s", "4.2 s", "refused"]
+
+
+def test_the_page_is_fit_to_be_seen_in_a_browser(
+    made: Sequence[Member], file: Path, place: Path, eyes: Eyes
+) -> None:
+    assert eyes.faults(page.write(place, "c", file, SEED, made)) == []
 
 
 def test_a_system_without_a_verdict_is_told(

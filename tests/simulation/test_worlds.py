@@ -76,6 +76,8 @@ FAILED_ONCE = {
     "that: a fault of the observer",
     86298: "who was moved to again, without a controller, joined the ISR with its close-replica "
     "still to be carried out",
+    91433: "a broker told clients of a topic whose deletion it had not heard of before the "
+    "controller died",
 }
 """With ``--coordination any``. Plans that are drawn otherwise by now are kept in ``plans/``."""
 

@@ -25,13 +25,7 @@ from broker.coordination.events import (
 from broker.coordination.hosting.leading import Leading
 from broker.coordination.hosting.reassignment import RETRY_MS
 from broker.coordination.hosting.unclean import leaving
-from broker.coordination.nodes import (
-    ANY_VERSION,
-    Kind,
-    LeaderNode,
-    Node,
-    PartitionView,
-)
+from broker.coordination.nodes import ANY_VERSION, Kind, LeaderNode, Node, PartitionView
 from broker.coordination.queues.sending import Requests, Sender
 from broker.replication.events import LeaderAndIsr, Resigned
 from broker.types import (
@@ -316,14 +310,13 @@ class HostedPartition:
         def written(event: Written) -> None:
             version = event.versions.get(Node(Kind.ISR, self.tp))
             put = next((op for op in ops if isinstance(op, PutIsr)), None)
-            if event.result is not Result.DONE or put is None or version is None:
-                self.look()
-            elif view.isr is None:
-                # Without an ISR one looks like the other: where the topic was deleted and made
-                # again with the same replicas since it was read, the former one's log would lead.
-                self.look()
-            else:
+            # Without an ISR one partition looks like another: where the topic was deleted and made
+            # again with the same replicas since it was read, the former one's log would lead.
+            known = event.result is Result.DONE and view.isr is not None
+            if known and put is not None and version is not None:
                 self._lead(put.epoch, put.isr, version, view)
+            else:
+                self.look()
 
         self.write(ops, written)
 
