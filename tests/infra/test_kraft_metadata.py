@@ -11,6 +11,7 @@ from kio.static.primitive import i8, i32, i64
 
 from infra.changes import ChangeKind
 from infra.systems.kraft.image import Image
+from infra.systems.kraft.let_go import let_go
 from infra.systems.kraft.properties import in_force, session_as_here
 from infra.systems.kraft.records import (
     BrokerRegistrationChange,
@@ -113,18 +114,18 @@ def test_registered_is_who_is_not_fenced() -> None:
     assert image(registered(1, 5), changed(1, 5, fenced=-1), gone).view(101, 1).brokers == {}
 
 
-def test_expired_is_who_was_fenced_for_its_silence() -> None:
+def test_who_was_fenced_without_having_asked() -> None:
     up = registered(1, 5), changed(1, 5, fenced=-1)
-    assert image(*up).expired == frozenset()
-    assert image(*up, changed(1, 5, fenced=1)).expired == {5}
+    assert image(*up).fenced_unasked == frozenset()
+    assert image(*up, changed(1, 5, fenced=1)).fenced_unasked == {5}
     back = changed(1, 5, fenced=1), changed(1, 5, fenced=-1)
-    assert image(*up, *back).expired == frozenset()
+    assert image(*up, *back).fenced_unasked == frozenset()
     asked = changed(1, 5, in_controlled_shutdown=1), changed(1, 5, fenced=1)
-    assert image(*up, *back, *asked).expired == frozenset()
+    assert image(*up, *back, *asked).fenced_unasked == frozenset()
     # It was silent once, and another process of it ended well later.
     again = registered(1, 9), changed(1, 9, fenced=-1)
     later = changed(1, 9, in_controlled_shutdown=1), changed(1, 9, fenced=1)
-    assert image(*up, changed(1, 5, fenced=1), *again, *later).expired == {5}
+    assert image(*up, changed(1, 5, fenced=1), *again, *later).fenced_unasked == {5}
 
 
 def test_a_leader_that_is_given_has_another_epoch_and_every_change_a_version() -> None:
@@ -180,3 +181,29 @@ def test_a_session_timeout_is_said_once_for_both() -> None:
 def test_there_are_two_heartbeats_in_a_session(session_ms: int) -> None:
     given = in_force({"zookeeper.session.timeout.ms": str(session_ms)})
     assert 2 * int(given["broker.heartbeat.interval.ms"]) <= session_ms
+
+
+def controllers_log(*lines: str) -> bytes:
+    return "".join(f"2031-05-17T02:17:00,000 INFO {line}\n" for line in lines).encode()
+
+
+def fence_record(broker: int, epoch: int) -> str:
+    return (
+        f"ClusterControlManager: Replayed BrokerRegistrationChangeRecord modifying the registration "
+        f"for broker {broker}: BrokerRegistrationChangeRecord(brokerId={broker}, "
+        f"brokerEpoch={epoch}, fenced=1, inControlledShutdown=0, logDirs=[]) "
+    )
+
+
+def test_who_led_nothing_and_was_let_go_at_once_was_not_silent() -> None:
+    grant = "Unfenced broker {} has requested and been granted an immediate shutdown. "
+    silent = "Fencing broker {} at epoch {} because its session has timed out. "
+    asked = controllers_log(
+        grant.format(5), "something else", fence_record(5, 21), silent.format(5, 21)
+    )
+    unheard = controllers_log(silent.format(4, 20), fence_record(4, 20))
+    assert let_go([asked, unheard]) == {21}
+    # The controller lost its office with the grant; the record is of what came in the end.
+    resigned = controllers_log(grant.format(5), *["something else"] * 20, fence_record(5, 21))
+    assert let_go([resigned]) == frozenset()
+    assert let_go([controllers_log(grant.format(5), fence_record(55, 21))]) == frozenset()

@@ -40,13 +40,13 @@ class Image:
     _topics: dict[uuid.UUID | None, str] = field(default_factory=dict)
     _partitions: dict[tuple[str, int], PartitionView] = field(default_factory=dict)
     _configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    _expired: set[int] = field(default_factory=set)
+    _fenced_unasked: set[int] = field(default_factory=set)
 
     @property
-    def expired(self) -> frozenset[int]:
-        """The broker epochs of those that were fenced last because nobody heard of them: not at
-        the end of a controlled shutdown."""
-        return frozenset(self._expired)
+    def fenced_unasked(self) -> frozenset[int]:
+        """The broker epochs of those that were fenced last without a controlled shutdown: nobody
+        heard of them, or they were let go at once (:mod:`infra.systems.kraft.let_go`)."""
+        return frozenset(self._fenced_unasked)
 
     def view(self, controller: int | None, controller_epoch: int) -> ClusterView:
         """At this moment, with the active controller, which the log does not tell. Registered are
@@ -95,11 +95,10 @@ class Image:
         if known is None:
             return
         fenced = known.fenced if record.fenced == 0 else record.fenced > 0
-        # Without an order to go through the shutdown, nobody but a broker's silence fences it.
         if fenced and not known.fenced and not known.shutting_down:
-            self._expired.add(known.epoch)
+            self._fenced_unasked.add(known.epoch)
         elif not fenced:
-            self._expired.discard(known.epoch)
+            self._fenced_unasked.discard(known.epoch)
         self._brokers[record.broker_id] = replace(
             known,
             fenced=fenced,

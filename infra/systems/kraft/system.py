@@ -38,6 +38,7 @@ from infra.systems.deployment import (
 from infra.systems.kafka.jars import class_path
 from infra.systems.kafka.java import knock
 from infra.systems.kafka.releases import Release
+from infra.systems.kraft.let_go import let_go
 from infra.systems.kraft.log import MetadataLog
 from infra.systems.kraft.observer import log_observer
 from infra.systems.kraft.properties import SESSION, in_force
@@ -169,7 +170,10 @@ class SystemOnKRaft:
 
     def expired_sessions(self) -> frozenset[int]:
         with self._reading:
-            return self._log.read(_VIEW_TIMEOUT_S)[0].expired
+            unheard = self._log.read(_VIEW_TIMEOUT_S)[0].fenced_unasked
+        return (
+            unheard - let_go(server.log() for server in self._controllers) if unheard else unheard
+        )
 
     def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
         return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
