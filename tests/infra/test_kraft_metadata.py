@@ -189,8 +189,8 @@ def controllers_log(*lines: str) -> bytes:
 
 def fence_record(broker: int, epoch: int) -> str:
     return (
-        f"ClusterControlManager: Replayed BrokerRegistrationChangeRecord modifying the registration "
-        f"for broker {broker}: BrokerRegistrationChangeRecord(brokerId={broker}, "
+        "ClusterControlManager: Replayed BrokerRegistrationChangeRecord modifying the "
+        f"registration for broker {broker}: BrokerRegistrationChangeRecord(brokerId={broker}, "
         f"brokerEpoch={epoch}, fenced=1, inControlledShutdown=0, logDirs=[]) "
     )
 

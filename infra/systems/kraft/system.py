@@ -20,6 +20,7 @@ from infra.interface import (
     Backend,
     ClusterView,
     Command,
+    InfraError,
     Node,
     Server,
     ViewUnavailable,
@@ -170,10 +171,11 @@ class SystemOnKRaft:
 
     def expired_sessions(self) -> frozenset[int]:
         with self._reading:
-            unheard = self._log.read(_VIEW_TIMEOUT_S)[0].fenced_unasked
-        return (
-            unheard - let_go(server.log() for server in self._controllers) if unheard else unheard
-        )
+            fenced = self._log.read(_VIEW_TIMEOUT_S)[0].fenced_unasked
+        try:
+            return fenced - let_go(server.log() for server in self._controllers)
+        except (InfraError, FileNotFoundError) as error:
+            raise ViewUnavailable(f"what controllers have logged cannot be read: {error}") from None
 
     def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
         return [disk.data for disk in broker.disks] or [broker.node.directory / "data"]
