@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from broker.coordination.coordinator import STEPS, Coordinator
 from broker.coordination.events import CreateLeader, PutIsr, RegisterBroker, SessionStarted
+from broker.coordination.hosting.reassignment import FencedReassignment
 from broker.coordination.nodes import ANY_VERSION
 from broker.coordination.queues.requests import OwnQueue
 from broker.coordination.variants import Fenced, Printed
@@ -32,6 +33,10 @@ def _in_the_same_epoch(self: Fenced, me: Any, tp: Any, view: Any) -> Any:
 
 
 def _always_due(_self: Fenced, _me: Any, _view: Any) -> bool:
+    return True
+
+
+def _whoever_has_caught_up(_self: FencedReassignment, _isr: Any) -> bool:
     return True
 
 
@@ -64,6 +69,9 @@ COORDINATION: Final[dict[str, Mutation]] = {
     "leaders of earlier epochs are followed": Mutation(Swap(Fenced, "is_news", _always_news)),
     "an ISR written over any other": Mutation(Swap(Fenced, "write_isr", _written_over_anything)),
     "a close is carried out whenever it comes": Mutation(Swap(Fenced, "close_is_due", _always_due)),
+    "who is moved to joins whatever waits in its queue": Mutation(
+        Swap(FencedReassignment, "lets_in", _whoever_has_caught_up)
+    ),
     "the queue is taken from its end": Mutation(Swap(OwnQueue, "take_on", _last_first)),
     "registered before anything is started": Mutation(
         Swap(STEPS, SessionStarted, _registers_first)

@@ -124,6 +124,14 @@ def test_a_seed_that_failed_holds(seed: int) -> None:
     assert outcome.violation is None, FAILED_ONCE[seed]
 
 
+def test_a_plan_that_found_an_early_joiner_finds_it_again() -> None:
+    plan = from_json((PLANS / "seed-86298.json").read_text())
+    with mutated("who is moved to joins whatever waits in its queue"):
+        outcome = run(plan)
+    assert outcome.violation is not None
+    assert outcome.violation.invariant == "StrongIsr"
+
+
 def test_a_kept_plan_is_of_a_seed_that_failed() -> None:
     assert {from_json(path.read_text()).seed for path in PLANS.iterdir()} <= FAILED_ONCE.keys()
 
