@@ -19,7 +19,7 @@ from argparse import ArgumentParser
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 PRODUCE = b"\0\0"
 """The API key, with which a request begins."""
 BATCH = re.compile(rb"\0{8}.{8}\x02.{26}(.{8})(.{2})(.{4})", re.DOTALL)
