@@ -7,7 +7,7 @@ CLASSES := $(VENV)/.classes
 ENGINE := infra/docker/with-engine.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka test-clients test-ssh test-docker docker-tests docker-image \
+.PHONY: help setup programs chromium clients demo test simulate selftest test-long test-jepsen test-kills test-kafka kafka-tests test-clients test-ssh test-docker docker-tests docker-image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses reference clients-table lint nightly clean
 
@@ -72,22 +72,31 @@ test-jepsen: setup  ## our checkers beside Jepsen's; JEPSEN_CLASSPATH=... names 
 		{ echo "JEPSEN_CLASSPATH is empty; docs/checkers.md says what it takes" >&2; exit 3; }
 	JEPSEN_CLASSPATH="$(JEPSEN_CLASSPATH)" $(BIN)/pytest -m jepsen
 
-test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them
+test-kafka: setup  ## the tests that need Apache Kafka's programs or kcat; fetches them; as root, on every backend
 	tests/tools/kafka/programs.sh
-	$(BIN)/pytest -m kafka
+	$(ENGINE) --or-without $(MAKE) --no-print-directory kafka-tests
+
+# Without root there are no hosts, without an engine no containers: then the rest of them.
+kafka-tests:
+	@where=; \
+	test "$$(id -u)" = 0 || where=" and not ssh"; \
+	if $(BIN)/python -m infra.docker.engine; \
+	then $(MAKE) --no-print-directory docker-image || exit; \
+	else where="$$where and not docker"; fi; \
+	$(BIN)/pytest -m "kafka$$where"
 
 test-clients: setup clients  ## the tests of client libraries that are compiled here
 	$(BIN)/pytest -m libraries
 
 test-ssh: setup  ## the tests on hosts of their own, made on this machine; as root
 	@test "$$(id -u)" = 0 || { echo "test-ssh makes hosts, and needs root for that" >&2; exit 3; }
-	$(BIN)/pytest -m ssh
+	$(BIN)/pytest -m "ssh and not kafka"
 
 test-docker: setup  ## the tests that need a Docker Engine; installs and starts one if need be
 	$(ENGINE) $(MAKE) --no-print-directory docker-image docker-tests
 
 docker-tests:
-	$(BIN)/pytest -m docker
+	$(BIN)/pytest -m "docker and not kafka"
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
 	$(BIN)/python -m infra.docker.image $(BASE)

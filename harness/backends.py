@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol
 
 from harness.campaign.model.clusters import ClusterSpec
 from history.cell import as_text
-from infra import attended
+from infra import attended, systems
 from infra.disks import DiskPlan
 from infra.docker import enter as docker_enter
 from infra.docker.backend import DockerBackend
@@ -18,6 +18,7 @@ from infra.docker.engine import unavailable
 from infra.here import enter as here_enter
 from infra.here.backend import CAPABILITIES, HereBackend
 from infra.interface import Backend, Capability, System
+from infra.jars import Jars
 from infra.local import enter as local_enter
 from infra.local.backend import LocalBackend
 from infra.nodes import Obstacles, capabilities, lacking, limits
@@ -122,6 +123,11 @@ class Site:
         return [f"broker-{n}" for n in range(brokers + 1, brokers + self.joining + 1)]
 
     @property
+    def jars(self) -> Sequence[Jars]:
+        """What nodes need for what is to be deployed. Raises InfraError."""
+        return systems.jars(self.cluster.system)
+
+    @property
     def inventory(self) -> Inventory:
         """The hosts, as many as the nodes need. Raises DocumentRefused."""
         path = Path(self.cluster.inventory or "")
@@ -141,11 +147,12 @@ def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
 
 
 def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return DockerBackend(results, site.tell, site.nodes, disks=site.cluster.disks is not None)
+    disks = site.cluster.disks is not None
+    return DockerBackend(results, site.tell, site.nodes, disks=disks, jars=site.jars)
 
 
 def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return SshBackend(site.inventory, site.nodes, report=site.tell)
+    return SshBackend(site.inventory, site.nodes, report=site.tell, jars=site.jars)
 
 
 def _here(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
@@ -192,7 +199,13 @@ def _tried_on_this_machine(
 def _survey(site: Site) -> frozenset[Capability]:
     tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
     return hosts.survey(
-        site.inventory, site.nodes, site.accepted_host_keys, site.tell, tried, site.further
+        site.inventory,
+        site.nodes,
+        site.accepted_host_keys,
+        site.tell,
+        tried,
+        site.further,
+        site.jars,
     )
 
 

@@ -19,6 +19,7 @@ from infra.distant import Distant
 from infra.ensemble import Ensemble
 from infra.ensemble import ZooKeeperCounters as ZooKeeperCounters
 from infra.impairments import Links
+from infra.jars import Jars
 from infra.scarcity import Scarcity
 from infra.storage import Disk, Storage
 
@@ -154,6 +155,10 @@ class Node(Storage, Clocks, Scarcity, Protocol):
     @property
     def software(self) -> Software:
         """Raises InfraError when something of it is missing."""
+
+    def class_path(self, jars: Jars) -> str:
+        """Java's class path of ``jars`` on the node. Raises InfraError where the backend was opened
+        without them and the node does not see this machine's."""
 
     def start(self, command: Command) -> Process: ...
 

@@ -14,6 +14,7 @@ from infra.copying import Shares
 from infra.disks import AgentDisk
 from infra.fake_clock import AgentClock
 from infra.interface import Command, InfraError, Software
+from infra.jars import Jars
 from infra.limits import AgentLimits
 from infra.process import AgentProcess
 from infra.scarcity import Scarce, Scarcity
@@ -33,6 +34,7 @@ class Made:
         directory: The node's own; ``logs`` in it is made by the backend.
         software: Finds out what ``Node.software`` is.
         shares: What of this machine the node sees.
+        jars: Where those lie that it was given; None: it sees this machine's.
         remove: Removes what was made, called once. Raises InfraError when it cannot.
         limits: Gives its processes too little; None: the agent does.
     """
@@ -43,6 +45,7 @@ class Made:
     agent: AgentClient
     software: Callable[[], Software]
     shares: Shares
+    jars: Mapping[Jars, PurePosixPath] | None
     remove: Callable[[], None]
     limits: Scarcity | None = None
 
@@ -70,6 +73,12 @@ class AgentNode:
         if self._software is None:
             self._software = self._made.software()
         return self._software
+
+    def class_path(self, jars: Jars) -> str:
+        given = {jars: jars.directory} if self._made.jars is None else self._made.jars
+        if jars not in given:
+            raise InfraError(f"{self.name} was not given the jars of {jars.title}")
+        return f"{given[jars]}/*"
 
     def start(self, command: Command) -> AgentProcess:
         """Start ``command`` on the node. A program that does not exist ends with status 127 and a

@@ -118,7 +118,6 @@ def run(
         file.refuse(missing_programs(campaign, [path.absolute() for path in programs]))
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         _check_cluster(campaign, file, yes=meant)
-        prepare(campaign.cluster.system, click.echo)
         clock = SystemClock()
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
@@ -204,7 +203,8 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
 def _placed(
     campaign: Campaign, file: CampaignFile, accepted: frozenset[str], skip_refused: bool
 ) -> Campaign:
-    """The campaign as it can be run here: without what the backend refuses, if that is wanted.
+    """The campaign as it can be run here: without what the backend refuses, if that is wanted. What
+    its nodes will need is fetched.
     Raises InfraError when the backend does not work here, CampaignRefused when it cannot do what
     the campaign needs."""
     file.refuse(without_hosts(campaign))
@@ -212,6 +212,7 @@ def _placed(
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
+    prepare(campaign.cluster.system, click.echo)
     site = Site(
         cluster=campaign.cluster.largest,
         tell=click.echo,

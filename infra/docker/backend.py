@@ -8,7 +8,7 @@ that something else removes (its processes are gone then).
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from docker.errors import DockerException
@@ -19,6 +19,7 @@ from infra.docker.engine import connected, limits, owned, unavailable
 from infra.docker.image import ensure_image
 from infra.docker.node import make_node, remove
 from infra.interface import Capability, InfraError, Node
+from infra.jars import Jars
 from infra.links import AgentLinks
 from infra.node import AgentNode
 from infra.nodes import Nodes, capabilities
@@ -34,6 +35,9 @@ _WITH_DISKS: Mapping[str, Any] = {
 }
 """To mount, by way of loop devices (``/dev/loop*`` and ``/dev/loop-control``)."""
 
+_JARS = PurePosixPath("/opt/ackproof")
+"""Beside ZooKeeper's, which are in the image."""
+
 
 def _silent(_line: str) -> None: ...
 
@@ -48,6 +52,7 @@ class DockerBackend:
         names: The nodes that will be asked for: their containers are started at once, together.
         disks: Whether nodes shall be able to have disks of their own. Their containers may mount
             file systems and use loop devices then, as root of this machine may.
+        jars: What every node shall see besides, and cannot change.
 
     Raises InfraError where the backend does not work, or the image cannot be built.
     """
@@ -61,10 +66,12 @@ class DockerBackend:
         names: Sequence[str] = (),
         *,
         disks: bool = False,
+        jars: Sequence[Jars] = (),
     ) -> None:
         if obstacle := unavailable():
             raise InfraError(obstacle)
         self._shared = shared and shared.absolute()
+        self._jars = {one: _JARS / one.name for one in jars}
         self._rights = _WITH_DISKS if disks else _RIGHTS
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
@@ -112,13 +119,18 @@ class DockerBackend:
     def _make(self, name: str) -> AgentNode:
         container = self._start(name)
         try:
-            return make_node(name, container, self._run, self._shared)
+            return make_node(name, container, self._run, self._shared, self._jars)
         except BaseException:
             remove(container)
             raise
 
     def _start(self, name: str) -> Container:
-        shared = str(self._shared) if self._shared else None
+        mounts = [
+            Mount(str(there), str(jars.directory), type="bind", read_only=True)
+            for jars, there in self._jars.items()
+        ]
+        if self._shared is not None:
+            mounts.append(Mount(str(self._shared), str(self._shared), type="bind"))
         try:
             return self._client.containers.run(
                 self._image,
@@ -128,7 +140,7 @@ class DockerBackend:
                 network=self._run,
                 labels=owned(),
                 **self._rights,
-                mounts=[Mount(shared, shared, type="bind")] if shared else [],
+                mounts=mounts,
             )
         except DockerException as error:
             raise InfraError(f"no container for {name}: {error}") from error

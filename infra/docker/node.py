@@ -12,6 +12,7 @@ from infra.copying import SeenThere
 from infra.docker.limits import ContainerLimits
 from infra.identity import ProcessIdentity
 from infra.interface import InfraError, Software
+from infra.jars import Jars
 from infra.node import AgentNode, Made
 from infra.sockets import Sockets
 
@@ -22,9 +23,15 @@ _PYTHON = "/opt/ackproof/bin/python3"
 _JARS = PurePosixPath("/opt/ackproof/zookeeper")
 
 
-def make_node(name: str, container: Container, network: str, shared: Path | None) -> AgentNode:
-    """The node in ``container``, which runs already and sees ``shared``. Raises InfraError when it
-    has ended, or is not to be reached from here."""
+def make_node(
+    name: str,
+    container: Container,
+    network: str,
+    shared: Path | None,
+    jars: Mapping[Jars, PurePosixPath],
+) -> AgentNode:
+    """The node in ``container``, which runs already, sees ``shared``, and has ``jars`` where these
+    say. Raises InfraError when it has ended, or is not to be reached from here."""
     container.reload()
     first = _first_process(name, container)
 
@@ -43,6 +50,7 @@ def make_node(name: str, container: Container, network: str, shared: Path | None
             agent=agent,
             software=lambda: _software(agent),
             shares=SeenThere(name, shared),
+            jars=jars,
             remove=lambda: remove(container),
             limits=ContainerLimits(container, agent),
         )

@@ -75,6 +75,7 @@ class HereBackend:
                 agent=agent.client(),
                 software=of_this_machine,
                 shares=SeenThere(name, Path("/")),
+                jars=None,
                 remove=agent.end,
             )
         )

@@ -30,6 +30,7 @@ def make_node(name: str, directory: Path, namespace: NetworkNamespace, router: R
                 agent=agent.client(),
                 software=of_this_machine,
                 shares=SeenThere(name, Path("/")),
+                jars=None,
                 remove=made.pop_all().close,
             )
         )

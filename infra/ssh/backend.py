@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from infra.agent_client import AgentClient
 from infra.copying import Copied
 from infra.interface import Capability, InfraError, Node
+from infra.jars import Jars
 from infra.links import AgentLinks
 from infra.node import AgentNode, Made
 from infra.nodes import Nodes, Obstacles, capabilities, limits
+from infra.ssh.bringing import Report
 from infra.ssh.connection import Channels
 from infra.ssh.hosts import ReadyHost, held, make_ready
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.keeper import LEASE_S, Keeper
 from infra.ssh.login import Trust
-from infra.ssh.preparation import Report
 from infra.together import on_all
 from infra.trials import TRIALS
 
@@ -41,6 +42,7 @@ class SshBackend:
             Others are made ready when they are asked for.
         accepted: Fingerprints of host keys that may be added to the known hosts.
         report: Told, a line at a time, what takes a while.
+        jars: What nodes shall have besides, brought to each host once.
 
     Raises InfraError naming every host that cannot be had, and why.
     """
@@ -54,10 +56,12 @@ class SshBackend:
         *,
         accepted: frozenset[str] = frozenset(),
         report: Report = _silent,
+        jars: Sequence[Jars] = (),
     ) -> None:
         self._inventory = inventory
         self._trust = Trust(inventory.known_hosts, accepted)
         self._report = report
+        self._jars = jars
         self._run = secrets.token_hex(8)
         self._placing = threading.Lock()
         self._placed: dict[str, Host] = {}
@@ -137,7 +141,9 @@ class SshBackend:
 
     def _make(self, name: str) -> AgentNode:
         self._place([name])
-        host = make_ready(self._placed[name], self._inventory.directory, self._trust, self._report)
+        host = make_ready(
+            self._placed[name], self._inventory.directory, self._trust, self._report, self._jars
+        )
         prepared = host.prepared
         try:
             prepared.agent.ask(
@@ -175,6 +181,7 @@ def _node(name: str, host: ReadyHost) -> AgentNode:
             agent=agent,
             software=lambda: prepared.software,
             shares=Copied(agent, run / name / "shared"),
+            jars=prepared.jars,
             remove=lambda: _release(host),
         )
     )

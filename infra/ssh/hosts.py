@@ -8,11 +8,13 @@ from functools import partial
 from importlib.util import find_spec
 
 from infra.interface import Capability, InfraError
+from infra.jars import Jars
 from infra.nodes import capabilities, lacking, limits
+from infra.ssh.bringing import Report
 from infra.ssh.connection import Connection
 from infra.ssh.inventory import Host, Inventory, place
 from infra.ssh.login import Trust
-from infra.ssh.preparation import Prepared, Report, bring_agent, prepare
+from infra.ssh.preparation import Prepared, bring_agent, prepare
 from infra.together import on_all
 
 _NOTHING: Mapping[Capability, str] = {}
@@ -39,11 +41,14 @@ class ReadyHost:
     addresses: Sequence[str]
 
 
-def make_ready(host: Host, directory: str, trust: Trust, report: Report) -> ReadyHost:
-    """Connect and prepare. ``directory``: as in the inventory. Raises InfraError."""
+def make_ready(
+    host: Host, directory: str, trust: Trust, report: Report, jars: Sequence[Jars]
+) -> ReadyHost:
+    """Connect and prepare. ``directory``: as in the inventory; ``jars``: to bring besides. Raises
+    InfraError."""
     connection = Connection(host, trust)
     try:
-        prepared = prepare(connection, directory, report)
+        prepared = prepare(connection, directory, report, jars)
         addresses: list[str] = prepared.agent.ask("addresses")
         own = _own_address(host, addresses)
         return ReadyHost(
@@ -74,6 +79,7 @@ def survey(
     report: Report,
     trials: Mapping[Capability, str] = _NOTHING,
     further: Sequence[str] = (),
+    jars: Sequence[Jars] = (),
 ) -> frozenset[Capability]:
     """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
     nothing runs there afterwards.
@@ -81,6 +87,7 @@ def survey(
     Args:
         trials: What shall be tried, and the verb that does.
         further: Nodes that may be asked for besides, while the others are there.
+        jars: To bring to all of them.
 
     Raises InfraError naming every host that cannot be had, and why.
     """
@@ -91,7 +98,7 @@ def survey(
     except LookupError as lacking_host:
         report(f"no {Capability.FURTHER_NODES}: {lacking_host}")
         further = ()
-    ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report), wanted)
+    ready = on_all(lambda host: make_ready(host, inventory.directory, trust, report, jars), wanted)
     tried = {one: on_all(partial(_try, verb), ready) for one, verb in trials.items()}
     limited = []
     for number, host in enumerate(ready):

@@ -9,7 +9,8 @@
       port: 22
     hosts:
       - address: 192.0.2.11             # a name or an IPv4 address, reached by the other hosts too
-        roles: [broker]                 # of: broker, zookeeper, client; all of them by default
+        roles: [broker]                 # of: broker, zookeeper (with KRaft: controllers), client;
+                                        # all of them by default
         jump: {address: bastion.example.org}
 
 A host carries one node of a run: what is cut off is then this node alone. A jump host is for SSH
@@ -28,6 +29,8 @@ from infra.documents import DocumentRefused, Problem, problems_of, read
 
 Role = Literal["broker", "zookeeper", "client"]
 ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")
+_STAND_FOR = {"controller": "zookeeper"}
+"""With KRaft, who keeps the metadata."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")]
 User = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
@@ -148,10 +151,10 @@ def place(names: Sequence[str], hosts: Sequence[Host]) -> dict[str, Host]:
     placed: dict[str, Host] = {}
     for name in names:
         free = [host for host in hosts if host not in placed.values()]
-        role = name.rpartition("-")[0]
+        role = _role(name)
         fit = [host for host in free if role not in ROLES or role in host.roles]
         if not fit:
-            wanted = sum(other.rpartition("-")[0] == role for other in names)
+            wanted = sum(_role(other) == role for other in names)
             raise LookupError(f"no host left for {name}: {_too_few(role, wanted, hosts)}")
         placed[name] = min(fit, key=lambda host: len(host.roles))
     return placed
@@ -163,6 +166,11 @@ def check_places(names: Sequence[str], inventory: Inventory, path: Path) -> None
         place(names, inventory.hosts)
     except LookupError as lacking:
         raise InventoryRefused(path, [Problem(field="hosts", reason=str(lacking))]) from None
+
+
+def _role(name: str) -> str:
+    kind = name.rpartition("-")[0]
+    return _STAND_FOR.get(kind, kind)
 
 
 def _too_few(role: str, wanted: int, hosts: Sequence[Host]) -> str:

@@ -6,24 +6,25 @@ run has the host). From packages of the distribution: ``python3-venv``, a Java, 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from infra.agent_client import AgentClient
 from infra.interface import InfraError, Software
+from infra.jars import Jars
 from infra.java import JAVA_VERSION_MIN, parse_version
 from infra.nodes import OF_LINKS, Obstacles
 from infra.scarcity import Scarce
 from infra.software import zookeeper_jars
 from infra.ssh import bundle, libraries
+from infra.ssh.bringing import Report, bring, bring_jars, bring_libraries
 from infra.ssh.connection import Channels, Connection
 
 _PYTHON_MIN = (3, 11)
 _DEBIAN = frozenset({"debian", "ubuntu"})
 _APT_WITHIN_S = 900.0
-_INSTALL_WITHIN_S = 600.0
 _TRYING_TIMEOUT_S = 60.0
 _APT = (
     "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get",
@@ -51,8 +52,6 @@ os.replace(aside, path)
 """
 """Brings the agent itself."""
 
-Report = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
@@ -62,6 +61,7 @@ class Prepared:
         base: All of ours lies below it.
         program, agent: See :class:`Brought`.
         sources: For PYTHONPATH.
+        jars: Where those lie that were brought there.
         obstacles: Why its links cannot be treated as a capability says.
         unlimited: Why processes cannot be given too little of something, by what it is; None
             where they can.
@@ -72,6 +72,7 @@ class Prepared:
     agent: AgentClient
     software: Software
     sources: PurePosixPath
+    jars: Mapping[Jars, PurePosixPath]
     obstacles: Obstacles
     unlimited: Mapping[Scarce, str | None]
 
@@ -118,12 +119,15 @@ def _check_python(connection: Connection, version: Sequence[int]) -> None:
         )
 
 
-def prepare(connection: Connection, directory: str, report: Report) -> Prepared:
+def prepare(
+    connection: Connection, directory: str, report: Report, jars: Sequence[Jars]
+) -> Prepared:
     """Install what is missing and bring the software; quick where nothing is.
 
     Args:
         directory: As in the inventory.
         report: Told, a line at a time, what takes a while.
+        jars: To bring besides.
 
     Raises InfraError naming host, what is missing and why it cannot be had.
     """
@@ -134,19 +138,22 @@ def prepare(connection: Connection, directory: str, report: Report) -> Prepared:
     kept = brought.base / "software"
     installed = kept / libraries.name_for(platform)
     sources = kept / bundle.sources().name
-    jars = kept / bundle.jars().name
+    zookeeper = kept / bundle.jars().name
     for package in (bundle.sources(), bundle.jars()):
-        _bring(agent, package, kept / package.name)
-    _bring_libraries(agent, platform, installed, report)
+        bring(agent, package, kept / package.name)
+    bring_libraries(agent, platform, installed, report)
+    for one in jars:
+        bring_jars(agent, one, kept / one.name, report)
     return Prepared(
         base=brought.base,
         program=brought.program,
         agent=agent,
         sources=sources,
+        jars={one: kept / one.name for one in jars},
         software=Software(
             python=str(installed / "bin" / "python"),
             java=facts["java"]["path"],
-            zookeeper_class_path=":".join(str(jars / path.name) for path in zookeeper_jars()),
+            zookeeper_class_path=":".join(str(zookeeper / path.name) for path in zookeeper_jars()),
         ),
         obstacles=_obstacles(facts, agent),
         unlimited={what: facts["not_root"] or agent.ask("can_limit", what=what) for what in Scarce},
@@ -212,29 +219,3 @@ def _apt(connection: Connection, packages: Sequence[str]) -> None:
             f"{connection.host}: {', '.join(packages)} cannot be installed: "
             f"{' '.join(errors) or done.output.strip()}"
         )
-
-
-def _bring(agent: AgentClient, package: bundle.Package, directory: PurePosixPath) -> None:
-    if not agent.ask("has", directory=str(directory)):
-        archive = directory.with_name(f"{package.name}.zip")
-        agent.write(archive, package.content)
-        agent.ask("unpack", archive=str(archive), directory=str(directory))
-
-
-def _bring_libraries(
-    agent: AgentClient, platform: libraries.Platform, directory: PurePosixPath, report: Report
-) -> None:
-    if agent.ask("has", directory=str(directory)):
-        return
-    wheels = libraries.wheels(platform)
-    size_mb = sum(wheel.stat().st_size for wheel in wheels) / 1e6
-    report(f"{agent.who}: bringing {len(wheels)} libraries ({size_mb:.0f} MB)")
-    aside = directory.with_name(f"{directory.name}.wheels")
-    for wheel in wheels:
-        agent.write(aside / wheel.name, wheel.read_bytes())
-    agent.ask(
-        "install_libraries",
-        timeout=_INSTALL_WITHIN_S,
-        wheels=str(aside),
-        directory=str(directory),
-    )

@@ -1,16 +1,17 @@
 """What can be deployed: systems by the names that campaigns give them (:mod:`names`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from infra.disks import DiskPlan
 from infra.interface import Backend, InfraError, System
+from infra.jars import Jars
 from infra.systems.bundled import BundledSystem
-from infra.systems.kafka import jars
+from infra.systems.kafka.jars import fetch, jars_of
 from infra.systems.kafka.system import kafka_program
 from infra.systems.names import EXTERNAL, SystemName, parse
 from infra.systems.on_zookeeper import SystemOnZooKeeper
 
-_KAFKA_RUNS_ON = "local"
+_IN_CONTAINERS = "docker"
 _THERE = "here"
 """The backend on which nothing is deployed."""
 
@@ -19,7 +20,14 @@ def prepare(name: str, tell: Callable[[str], None]) -> None:
     """Have on this machine what the system needs and a run could not fetch. ``tell`` is told, a
     line at a time, of what takes long. Raises InfraError when it cannot be had."""
     if (kafka := _parsed(name).kafka) is not None:
-        jars.fetch(kafka, tell)
+        fetch(kafka, tell)
+
+
+def jars(name: str) -> Sequence[Jars]:
+    """What nodes need for the system of that name, beside what they have for any: a backend is
+    opened with it. Raises InfraError where it was not prepared, or is not what was released."""
+    kafka = _parsed(name).kafka
+    return () if kafka is None else (jars_of(kafka),)
 
 
 def obstacle(name: SystemName, backend: str) -> str | None:
@@ -29,9 +37,12 @@ def obstacle(name: SystemName, backend: str) -> str | None:
         return None if backend == _THERE else f"{told}, not on {backend}"
     if backend == _THERE:
         return f"nothing is deployed on the backend {_THERE}: it is for {EXTERNAL}"
-    if name.kafka is None or backend == _KAFKA_RUNS_ON:
-        return None
-    return f"{name.text} is deployed on the backend {_KAFKA_RUNS_ON} alone so far, not on {backend}"
+    if backend == _IN_CONTAINERS and name.kafka is not None and (links := name.kafka.links):
+        return (
+            f"{name.text} has jars that are links ({', '.join(links)}): containers see the "
+            "directory, and not where these lead"
+        )
+    return None
 
 
 def make_system(

@@ -1,8 +1,9 @@
 """The image: what is in it, and when it is built."""
 
 import re
+from contextlib import closing
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from containers import owned_things
@@ -11,6 +12,7 @@ from infra.docker.backend import DockerBackend
 from infra.docker.engine import IMAGE, connected
 from infra.docker.image import BASE, PROJECT, ensure_image, sources
 from infra.interface import Command, InfraError
+from infra.jars import Jars
 from infra.software import zookeeper_jars
 
 DOCKERFILE = PROJECT / "infra" / "docker" / "Dockerfile"
@@ -69,6 +71,22 @@ def test_a_backend_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.Monkey
     with pytest.raises(InfraError, match="cannot pull"):
         DockerBackend()
     assert owned_things() == before
+
+
+@pytest.mark.docker
+def test_jars_are_seen_and_cannot_be_changed(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").write_bytes(b"content")
+    jars = Jars(name="kafka-1", title="Apache Kafka 1", directory=tmp_path, sums={"a.jar": ""})
+    other = Jars(name="kafka-2", title="Apache Kafka 2", directory=tmp_path, sums={})
+    with closing(DockerBackend(jars=[jars])) as backend:
+        node = backend.node("a")
+        there = PurePosixPath(node.class_path(jars)).parent
+        assert node.read(there / "a.jar") == b"content"
+        with pytest.raises(InfraError, match="a was not given the jars of Apache Kafka 2"):
+            node.class_path(other)
+        for change in (["rm", f"{there}/a.jar"], ["touch", f"{there}/b.jar"]):
+            assert node.start(Command(name="changes", argv=change)).wait(10) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jar"]
 
 
 @pytest.mark.docker

@@ -1,13 +1,16 @@
 """What a system may be called, and which jars a release of Apache Kafka has."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra import systems
 from infra.interface import InfraError
+from infra.jars import Jars
 from infra.systems import obstacle
 from infra.systems.kafka import jars, releases
 from infra.systems.kafka.releases import Release
@@ -91,10 +94,21 @@ def test_an_unpacked_release_from_4_0_on_keeps_its_metadata_itself(tmp_path: Pat
     assert parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-4.0.0.jar')}").kraft
 
 
-def test_apache_kafka_is_on_one_backend_so_far() -> None:
-    assert obstacle(parse("bundled"), "docker") is None
-    assert obstacle(parse("kafka:3.9.1"), "local") is None
-    assert "not on docker" in (obstacle(parse("kafka:3.9.1"), "docker") or "")
+@pytest.mark.parametrize("backend", ["local", "docker", "ssh"])
+@pytest.mark.parametrize("name", ["bundled", *(f"kafka:{one}" for one in releases.VERSIONS)])
+def test_everything_is_deployed_everywhere(name: str, backend: str) -> None:
+    assert obstacle(parse(name), backend) is None
+    assert "it is for external" in (obstacle(parse(name), "here") or "")
+
+
+def test_containers_do_not_see_where_links_lead(tmp_path: Path) -> None:
+    """Kafka would start without that jar, and end with a class that is not found."""
+    where = unpacked(tmp_path, "kafka_2.13-3.9.1.jar")
+    (where / "libs" / "zstd.jar").symlink_to(tmp_path / "somewhere" / "zstd.jar")
+    found = parse(f"kafka:{where}")
+    says = r"has jars that are links \(zstd.jar\): containers see the directory"
+    assert re.search(says, obstacle(found, "docker") or "")
+    assert {obstacle(found, backend) for backend in ("local", "ssh")} == {None}
 
 
 @pytest.mark.parametrize("version", releases.VERSIONS)
@@ -140,7 +154,7 @@ def test_what_lies_there_is_what_was_released(tmp_path: Path) -> None:
 def test_what_was_never_fetched_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(InfraError, match="was never fetched"):
-        jars.class_path(releases.released("3.9.1"))
+        jars.jars_of(releases.released("3.9.1"))
 
 
 def test_without_maven_it_is_said_what_to_do(
@@ -171,4 +185,34 @@ def test_jars_of_an_unpacked_release_are_taken_as_they_are(tmp_path: Path) -> No
     release = parse(f"kafka:{unpacked(tmp_path, 'kafka_2.13-3.9.1.jar')}").kafka
     assert release is not None
     jars.fetch(release, pytest.fail)
-    assert jars.class_path(release) == f"{tmp_path}/libs/*"
+    assert jars.jars_of(release).directory == tmp_path / "libs"
+
+
+def test_jars_are_named_after_what_they_hold(tmp_path: Path) -> None:
+    def named(directory: Path, content: bytes, *beside: str) -> Jars:
+        directory.mkdir()
+        libs = unpacked(directory, "kafka_2.13-3.9.1.jar", *beside) / "libs"
+        (libs / "zstd.jar").write_bytes(content)
+        (one,) = systems.jars(f"kafka:{directory}")
+        return one
+
+    first = named(tmp_path / "a", b"x", "zstd.jar.asc", "README")
+    assert first.name.startswith("kafka-3.9.1-")
+    assert first.title == "Apache Kafka 3.9.1"
+    assert first.directory == tmp_path / "a" / "libs"
+    empty, x = (hashlib.sha256(content).hexdigest() for content in (b"", b"x"))
+    assert first.sums == {"kafka_2.13-3.9.1.jar": empty, "zstd.jar": x}
+    assert named(tmp_path / "b", b"x").name == first.name
+    assert named(tmp_path / "c", b"y").name != first.name
+    assert named(tmp_path / "d", b"x", "more.jar").name != first.name
+
+
+def test_a_jar_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    where = unpacked(tmp_path, "kafka_2.13-3.9.1.jar")
+    (where / "libs" / "zstd.jar").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InfraError, match=r"cannot be read: .*zstd\.jar"):
+        systems.jars(f"kafka:{where}")
+
+
+def test_the_bundled_broker_needs_no_jars() -> None:
+    assert systems.jars("bundled") == ()

@@ -1,12 +1,13 @@
 """Inventory files: what is right, and how what is wrong is named. No host is asked."""
 
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 import yaml
 
-from infra.ssh.inventory import InventoryRefused, check_places, load, place
+from infra.ssh.inventory import ROLES, Host, InventoryRefused, Role, check_places, load, place
 
 Write = Callable[[object], Path]
 
@@ -132,6 +133,16 @@ def test_the_most_particular_host_that_is_left(write: Write) -> None:
         "broker-2": "all",
         "client-1": "c",
     }
+
+
+@pytest.mark.parametrize("hosts", list(permutations(ROLES)))
+def test_controllers_stand_where_zookeeper_would(hosts: tuple[Role, ...]) -> None:
+    """Not on the only host that a client may have, which would be the first that is free."""
+    made = [Host(address=role, user="u", roles=(role,)) for role in hosts]
+    placed = place(("controller-1", "broker-1", "client-1"), made)
+    assert placed["controller-1"].address == "zookeeper"
+    with pytest.raises(LookupError, match="for controller-2: 2 with the role zookeeper are needed"):
+        place(("controller-1", "controller-2"), made)
 
 
 def test_too_few_hosts_of_a_role(write: Write) -> None:

@@ -1,5 +1,6 @@
 """The SSH backend against real hosts, each with an sshd: what conformance does not ask."""
 
+import hashlib
 import os
 import re
 import signal
@@ -7,7 +8,8 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextlib import closing
+from pathlib import Path, PurePosixPath
 
 import pytest
 from link_cases import LINKS, cut, heal
@@ -18,6 +20,7 @@ from infra.agent_client import AgentClient
 from infra.copying import fetch
 from infra.impairments import CUT, Impairment
 from infra.interface import Capability, Command, InfraError, Node, ProcessState
+from infra.jars import Jars
 from infra.ssh.backend import SshBackend
 from infra.ssh.cleanup import clean
 from infra.ssh.connection import Channels, Connection
@@ -331,6 +334,31 @@ def test_hosts_are_as_before_after_a_run(backend, hosts) -> None:
     wait_until(
         lambda: [hosts.state(n) for n in (0, 1)] == before, PATIENCE_S, "hosts as before", 0.5
     )
+
+
+def test_jars_are_kept_from_run_to_run(inventory, hosts, tmp_path: Path) -> None:
+    """A later run brings them no more, and one that was not opened with them has none."""
+    (tmp_path / "a.jar").write_bytes(b"content")
+    sums = {"a.jar": hashlib.sha256(b"content").hexdigest()}
+    jars = Jars(name="kafka-1", title="Apache Kafka 1", directory=tmp_path, sums=sums)
+    told: list[str] = []
+    for _ in range(2):
+        with closing(
+            SshBackend(load(inventory(0)), ["a"], report=told.append, jars=[jars])
+        ) as backend:
+            node = backend.node("a")
+            there = PurePosixPath(node.class_path(jars)).parent
+            assert node.read(there / "a.jar") == b"content"
+    brought = [line for line in told if "Kafka" in line]
+    assert brought == [f"{hosts.addresses[0]}: bringing Apache Kafka 1 (0 MB)"]
+    with (
+        closing(SshBackend(load(inventory(0)), ["a"])) as backend,
+        pytest.raises(InfraError, match="a was not given the jars of Apache Kafka 1"),
+    ):
+        backend.node("a").class_path(jars)
+    assert hosts.run(0, "ls", str(there)).output == "a.jar\n"
+    assert clean(load(inventory(0)), told.append)
+    assert hosts.run(0, "ls", str(there)).status != 0
 
 
 def test_clean_removes_everything_from_hosts(inventory, hosts) -> None:

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 from patience import PATIENCE_S
 from processes import free_port, until
 
-from infra.systems.kafka.jars import class_path, fetch
+from infra.systems.kafka.jars import fetch, jars_of
 from infra.systems.kafka.releases import VERSIONS, released
 
 BROKERS = (1, 2, 3)
@@ -217,7 +217,8 @@ class SecuredKafka:
 
     def _java(self, directory: Path, heap_mb: int) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}"
-        return ["java", f"-Xmx{heap_mb}m", *_JVM, logging, "-cp", class_path(self._release)]
+        class_path = f"{jars_of(self._release).directory}/*"
+        return ["java", f"-Xmx{heap_mb}m", *_JVM, logging, "-cp", class_path]
 
     def _properties(self, directory: Path) -> str:
         return str(directory / "server.properties")

@@ -1,8 +1,10 @@
 """What is kept on the host from run to run, each thing in a directory named after its content.
 
-A directory counts when the file ``complete`` is in it; anything else is made anew.
+A directory counts when the file ``complete`` is in it; anything else is made anew. Of jars, each
+counts by itself: each is brought by itself, and appears as a whole.
 """
 
+import hashlib
 import shutil
 import sys
 import zipfile
@@ -18,6 +20,15 @@ _INSTALLED_WITHIN_S = 600
 def has(directory: str) -> bool:
     """Whether it is there and whole."""
     return (Path(directory) / _COMPLETE).exists()
+
+
+def sums(directory: str) -> dict[str, str]:
+    """SHA-256 of the jars there, by their names; none where there is no such directory."""
+    found = {}
+    for path in Path(directory).glob("*.jar"):
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def unpack(archive: str, directory: str) -> None:

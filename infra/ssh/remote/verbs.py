@@ -8,6 +8,7 @@ VERBS: Verbs = {
     **AGENT,
     "addresses": addresses.addresses,
     "has": software.has,
+    "sums": software.sums,
     "unpack": software.unpack,
     "install_libraries": software.install_libraries,
     "acquire": tenancy.acquire,

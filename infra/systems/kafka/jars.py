@@ -19,6 +19,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from infra.interface import InfraError
+from infra.jars import Jars
 from infra.systems.kafka.releases import Release, described
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -72,31 +73,31 @@ def fetch(release: Release, tell: Callable[[str], None]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def class_path(release: Release) -> str:
-    """Java's class path of a release that is here. Raises InfraError where it is not, or is not
-    what was released."""
-    directory = release.directory
-    if directory is None:
-        directory = _place(release.version)
-        if not directory.is_dir():
-            raise InfraError(f"Apache Kafka {release.version} was never fetched: no {directory}")
-        check(directory, listed(release.version))
-    return f"{directory}/*"
+def jars_of(release: Release) -> Jars:
+    """Those of a release that is here. Raises InfraError where it is not, or is not what was
+    released."""
+    title = f"Apache Kafka {release.version}"
+    if release.directory is not None:
+        return _unpacked(release, release.directory, title)
+    directory = _place(release.version)
+    if not directory.is_dir():
+        raise InfraError(f"{title} was never fetched: no {directory}")
+    sums = check(directory, listed(release.version))
+    return Jars(name=directory.name, title=title, directory=directory, sums=sums)
 
 
-def check(directory: Path, wanted: Mapping[str, str]) -> None:
+def check(directory: Path, wanted: Mapping[str, str]) -> Mapping[str, str]:
     """That a directory holds these jars and no others; ``wanted``: their SHA-256 by coordinates.
-    Raises InfraError naming what is wrong."""
+    The same by the names of the files. Raises InfraError naming what is wrong."""
     expected = {file_name(coordinates): sha256 for coordinates, sha256 in wanted.items()}
-    found = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()
-    }
+    found = _sums(directory)
     wrong = {name for name, _ in expected.items() ^ found.items()}
     if wrong:
         raise InfraError(
             f"{', '.join(sorted(wrong))} in {directory}: not as released; remove that directory, "
             "and it is fetched anew"
         )
+    return found
 
 
 def listed(version: str) -> Mapping[str, str]:
@@ -130,8 +131,29 @@ def _dependency(coordinates: str) -> str:
 
 def _place(version: str) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    content = json.dumps(listed(version), sort_keys=True).encode()
-    return cache / "ackproof" / f"kafka-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+    return cache / "ackproof" / _named(version, listed(version))
+
+
+def _unpacked(release: Release, directory: Path, title: str) -> Jars:
+    sums = _sums(directory, "*.jar")
+    name = _named(release.version, sums)
+    return Jars(name=name, title=title, directory=directory, sums=sums)
+
+
+def _named(version: str, sums: Mapping[str, str]) -> str:
+    content = json.dumps(sums, sort_keys=True).encode()
+    return f"kafka-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def _sums(directory: Path, pattern: str = "*") -> dict[str, str]:
+    """SHA-256 of files, by their names. Raises InfraError for one that cannot be read."""
+    try:
+        return {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in directory.glob(pattern)
+        }
+    except OSError as error:
+        raise InfraError(f"what Apache Kafka needs cannot be read: {error}") from error
 
 
 def _put(partial: Path, place: Path) -> None:

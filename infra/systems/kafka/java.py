@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from itertools import count
 
 from infra.interface import Node
+from infra.jars import Jars
 
 MAIN = "kafka.Kafka"
 _sizes = count(1)
 
 
-def java(node: Node, *, heap_mb: int, logging: str, class_path: str) -> Sequence[str]:
+def java(node: Node, *, heap_mb: int, logging: str, jars: Jars) -> Sequence[str]:
     """The beginning of a command line, which ends with the main class and its arguments.
     ``logging``: the Java option that names the logging configuration."""
     return [
@@ -21,7 +22,7 @@ def java(node: Node, *, heap_mb: int, logging: str, class_path: str) -> Sequence
         "-Djava.awt.headless=true",
         logging,
         "-cp",
-        class_path,
+        node.class_path(jars),
     ]
 
 

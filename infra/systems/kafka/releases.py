@@ -6,7 +6,7 @@ What is known of a release is in ``<version>.json``, made of the release itself
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,12 @@ class Release:
     def kraft(self) -> bool:
         """Whether controllers of its own keep the metadata, and not ZooKeeper."""
         return not self.is_before(KRAFT)
+
+    @property
+    def links(self) -> Sequence[str]:
+        """Its jars that lie elsewhere in truth, where somebody else has put them."""
+        found = [] if self.directory is None else sorted(self.directory.glob("*.jar"))
+        return [path.name for path in found if path.is_symlink()]
 
     def is_before(self, numbers: tuple[int, ...]) -> bool:
         """Whether it was released before the one with these numbers, ``(2, 4)``."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from infra.interface import Node
-from infra.systems.kafka.jars import class_path
+from infra.jars import Jars
+from infra.systems.kafka.jars import jars_of
 from infra.systems.kafka.java import MAIN, java, knock
 from infra.systems.kafka.releases import Release
 from infra.systems.on_zookeeper import Program
@@ -35,21 +36,21 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m %throwable{
 class _Broker:
     """Its command line, with these jars."""
 
-    class_path: str
+    jars: Jars
 
     def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
         logging = config.with_name("log4j.properties")
         node.write(logging, _LOGGING.encode())
         option = f"-Dlog4j.configuration=file:{logging}"
-        start = java(node, heap_mb=384, logging=option, class_path=self.class_path)
+        start = java(node, heap_mb=384, logging=option, jars=self.jars)
         return [*start, MAIN, str(config)]
 
 
 def kafka_program(release: Release) -> Program:
-    """What its brokers run. The jars lie on this machine (``infra.systems.kafka.jars``): nodes must
-    see them there. Raises InfraError when they do not lie there, or are not what was released."""
+    """What its brokers run, on nodes that were given its jars (``infra.systems.jars``). Raises
+    InfraError when these are not here, or are not what was released."""
     return Program(
-        command=_Broker(class_path(release)),
+        command=_Broker(jars_of(release)),
         knock=knock,
         properties=_PROPERTIES,
         # It ends when its id is taken in ZooKeeper, by whichever session.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from infra.interface import Command, DeploymentError, Node
+from infra.jars import Jars
 from infra.systems.deployment import server_properties
 from infra.systems.kafka.java import MAIN, java
 
@@ -30,11 +31,11 @@ class Program:
     """What all servers run.
 
     Attributes:
-        class_path: Java's, of the release.
+        jars: Of the release.
         cluster_id: Of the cluster; 22 characters (``Uuid.randomUuid``).
     """
 
-    class_path: str
+    jars: Jars
     cluster_id: str
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> Command:
@@ -64,7 +65,7 @@ class Program:
 
     def _java(self, node: Node, heap_mb: int) -> list[str]:
         option = f"-Dlog4j2.configurationFile={_logging(node)}"
-        return [*java(node, heap_mb=heap_mb, logging=option, class_path=self.class_path)]
+        return [*java(node, heap_mb=heap_mb, logging=option, jars=self.jars)]
 
 
 def metadata(node: Node) -> PurePosixPath:

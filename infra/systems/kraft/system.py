@@ -36,7 +36,7 @@ from infra.systems.deployment import (
     disks,
     listens,
 )
-from infra.systems.kafka.jars import class_path
+from infra.systems.kafka.jars import jars_of
 from infra.systems.kafka.java import knock
 from infra.systems.kafka.releases import Release
 from infra.systems.kraft.let_go import let_go
@@ -62,7 +62,7 @@ class SystemOnKRaft:
 
     Args:
         name: As a campaign names it.
-        release: What is deployed. Its jars lie on this machine: nodes must see them there.
+        release: What is deployed, on nodes that were given its jars (``infra.systems.jars``).
         brokers: How many; ids from 1.
         controllers: How many; 1, or 3 and more for a quorum. Their ids begin behind
             :data:`infra.ensemble.CONTROLLER_IDS`.
@@ -71,7 +71,7 @@ class SystemOnKRaft:
         disks: What the brokers' logs lie on; None: directories of their nodes.
         clocks: Whether every server goes by a fake clock of its node.
 
-    Raises InfraError when the jars are not there, or not what was released.
+    Raises InfraError when the jars are not here, or not what was released.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SystemOnKRaft:
         self._disks = disks
         self._clocks = clocks
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._program = Program(class_path=class_path(release), cluster_id=cluster_id)
+        self._program = Program(jars=jars_of(release), cluster_id=cluster_id)
         nodes = {CONTROLLER_IDS + n: f"controller-{n}" for n in range(1, controllers + 1)}
         places = {number: backend.node(node) for number, node in nodes.items()}
         self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}

@@ -1,0 +1,108 @@
+"""Where a node's Java finds the jars of what is put to the test."""
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from infra.interface import Command, InfraError
+from infra.jars import Jars
+from infra.node import AgentNode, Made
+from infra.systems import parse
+from infra.systems.kafka.system import kafka_program
+from infra.systems.kraft.server import Program
+
+NOBODY: Any = None
+JARS, OTHERS = (
+    Jars(name=name, title=f"Apache {name}", directory=Path("/here") / name, sums={})
+    for name in ("kafka-1", "kafka-2")
+)
+
+
+def node(jars: Mapping[Jars, PurePosixPath] | None) -> AgentNode:
+    return AgentNode(
+        Made(
+            name="broker-1",
+            addresses=["192.0.2.1"],
+            directory=PurePosixPath("/node"),
+            agent=NOBODY,
+            software=NOBODY,
+            shares=NOBODY,
+            jars=jars,
+            remove=NOBODY,
+        )
+    )
+
+
+def test_a_node_that_sees_this_machine_s_files_takes_them_from_where_they_lie() -> None:
+    assert node(None).class_path(JARS) == "/here/kafka-1/*"
+
+
+def test_any_other_takes_them_from_where_they_were_brought() -> None:
+    given = node({JARS: PurePosixPath("/there/kafka-1")})
+    assert given.class_path(JARS) == "/there/kafka-1/*"
+    with pytest.raises(InfraError, match=r"^broker-1 was not given the jars of Apache kafka-2$"):
+        given.class_path(OTHERS)
+
+
+class Recorded:
+    """A node that takes down what is started and written there."""
+
+    name = "broker-1"
+    directory = log_directory = PurePosixPath("/node")
+
+    def __init__(self) -> None:
+        self.software = type("Software", (), {"java": "/there/java"})
+        self.started: list[Command] = []
+        self.written: dict[PurePosixPath, bytes] = {}
+
+    def class_path(self, jars: Jars) -> str:
+        return f"/there/{jars.name}/*"
+
+    def write(self, path: PurePosixPath, content: bytes) -> None:
+        self.written[path] = content
+
+    def entries(self, _directory: PurePosixPath) -> int:
+        return 0
+
+    def empty(self, _directory: PurePosixPath) -> None: ...
+
+    def start(self, command: Command) -> Any:
+        self.started.append(command)
+        return self
+
+    def wait(self, _timeout: float) -> int:
+        return 0
+
+
+def paths_of(argv: tuple[str, ...], main: str) -> tuple[str, str, list[str]]:
+    """The Java and the class path of a command line, and what of the node's files it names."""
+    where = argv.index("-cp")
+    assert argv[where + 2] == main
+    files = [word.rpartition("=")[2].removeprefix("file:") for word in argv if "/node/" in word]
+    return argv[0], argv[where + 1], files
+
+
+def test_every_program_of_kafka_goes_by_the_node_s_paths(tmp_path: Path) -> None:
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "kafka_2.13-3.9.1.jar").touch()
+    release = parse(f"kafka:{tmp_path}").kafka
+    assert release is not None
+    broker: Any = Recorded()
+    argv = tuple(kafka_program(release).command(broker, PurePosixPath("/node/server.properties")))
+    java, class_path, files = paths_of(argv, "kafka.Kafka")
+    assert (java, class_path.startswith("/there/kafka-3.9.1-")) == ("/there/java", True)
+    assert set(map(PurePosixPath, files)) == {*broker.written, PurePosixPath(argv[-1])}
+
+    server: Any = Recorded()
+    program = Program(jars=JARS, cluster_id="c")
+    started = program.configure(server, {"node.id": "1"})
+    program.format(server, [PurePosixPath("/node/data")])
+    (formatted,) = server.started
+    mains = {"kafka.Kafka": started, "kafka.tools.StorageTool": formatted}
+    for main, command in mains.items():
+        java, class_path, files = paths_of(tuple(command.argv), main)
+        assert (java, class_path) == ("/there/java", "/there/kafka-1/*")
+        assert set(map(PurePosixPath, files)) == server.written.keys()
+    assert str(tmp_path) not in str([argv, started, formatted])
