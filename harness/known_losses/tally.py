@@ -58,8 +58,8 @@ def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
 
 def told(result: VerdictDocument) -> bool:
     """Whether a run in which nothing was seen would have shown it: half a story is another one. It
-    may have failed for something else, and have been left unchecked for the rest: a server that died
-    in a run that was interrupted."""
+    may have failed for something else, and not be checked for the rest: interrupted, when a server
+    had died."""
     broken_down = any(run.infrastructure_failed for run in result.runs) or result.findings
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
 
